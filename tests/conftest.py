@@ -1,0 +1,71 @@
+"""Options and fixtures that every kind of test shares.
+
+`make soak` sets MOLDAU_SOAK=1 (or pass --soak): the same tests then run with their full counts. A test asks for the
+number that it should use, `count(short, full)`, and never looks at the environment itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+
+import hypothesis
+import pytest
+
+SOAK_TEST_TIMEOUT_S = 6 * 3600
+
+# A mark of pyproject.toml, and the program that has to be on the PATH for tests that carry it.
+REQUIRED_PROGRAMS = {"needs_kcat": "kcat", "needs_java": "java"}
+
+# Time limits per example say nothing on shared cores; the time-out per test stays.
+hypothesis.settings.register_profile("short", max_examples=100, deadline=None)
+hypothesis.settings.register_profile("soak", max_examples=5_000, deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--soak",
+        action="store_true",
+        default=os.environ.get("MOLDAU_SOAK", "") not in ("", "0"),
+        help="run every test with its full counts (also: MOLDAU_SOAK=1)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    soak = config.getoption("--soak")
+    hypothesis.settings.load_profile("soak" if soak else "short")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    missing = {mark: program for mark, program in REQUIRED_PROGRAMS.items() if shutil.which(program) is None}
+    soak = config.getoption("--soak")
+    for item in items:
+        for mark, program in missing.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=f"{program} is not installed"))
+        if soak:
+            item.add_marker(pytest.mark.timeout(SOAK_TEST_TIMEOUT_S), append=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A skipped compatibility test is a promise not checked: say it in a line of its own, not only as an `s`."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for program in REQUIRED_PROGRAMS.values():
+        count = sum(f"{program} is not installed" in str(report.longrepr) for report in skipped)
+        if count:
+            terminalreporter.write_line(
+                f"WARNING: {program} is not installed: {count} tests SKIPPED", red=True, bold=True
+            )
+
+
+@pytest.fixture(scope="session")
+def soak(pytestconfig: pytest.Config) -> bool:
+    """Whether this run has full counts."""
+    return bool(pytestconfig.getoption("--soak"))
+
+
+@pytest.fixture(scope="session")
+def count(soak: bool) -> Callable[[int, int], int]:
+    """`count(short, full)`: how many times this run should do a thing."""
+    return lambda short, full: full if soak else short
