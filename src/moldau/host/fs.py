@@ -1,0 +1,459 @@
+"""Files: the only door to the disk.
+
+A `File` opens its descriptor when it is first used and may lose it again: open descriptors live in a pool with a
+bound, the least recently used is closed first. A descriptor that is in use, on the loop or in a thread, is pinned and
+never closed, so its number can never come to mean another file under somebody's hands.
+
+What is promised about failures:
+- `append` writes all or nothing: after an error the file is cut back to its known size before the error is raised.
+  Where even that fails the file is `torn` and takes no further append.
+- a `sync` that failed is never tried again: the kernel may have thrown the dirty pages away, and a second fsync would
+  answer "fine" for data that is gone.
+
+Every call may block, save `read_cached`. Errors are OSError; which of them are fatal is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from posixpath import dirname, join
+
+from moldau.host.calls import Buffer, LinuxCalls, SystemCalls, files_allowed, process_id
+
+MAX_BUFFERS_PER_WRITE = 512
+"""Below the kernel's IOV_MAX of 1024."""
+
+_OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
+_NOWAIT = os.RWF_NOWAIT
+_NOWAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+class TornFile(OSError):
+    """A failed append could not be cut off again: bytes past the known size are on disk."""
+
+
+class SyncFailed(OSError):
+    """An earlier fsync of this file failed, so nobody can say what of it is on disk."""
+
+
+class FileChanged(OSError):
+    """The file does not have the size that we left it with: somebody else wrote to it or cut it."""
+
+
+class AlreadyLocked(OSError):
+    """Another process holds the lock."""
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        owner = f"process {pid}" if pid is not None else "another process"
+        super().__init__(errno.EWOULDBLOCK, f"locked by {owner}", path)
+        self.pid = pid
+
+
+class DescriptorPool:
+    """At most `limit` open descriptors, the least recently used closed first, pinned ones never.
+
+    When all are pinned the bound gives way: pins are held for one call each, by a bounded number of threads, so the
+    excess is bounded too.
+    """
+
+    __slots__ = ("_calls", "_lock", "_open", "limit")
+
+    def __init__(self, limit: int, calls: SystemCalls) -> None:
+        self.limit = limit
+        self._calls = calls
+        self._lock = threading.Lock()
+        self._open: OrderedDict[File, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def pin(self, file: File) -> int:
+        """The file's descriptor, opened if need be, safe from being closed until `unpin`."""
+        with self._lock:
+            file.pins += 1
+            if file.fd >= 0:
+                self._open.move_to_end(file)
+                return file.fd
+        # Opened outside of the lock: a slow disk must not hold up the files of the others.
+        try:
+            fd = self._calls.open(file.path, _OPEN_FLAGS)
+        except OSError:
+            self.unpin(file)
+            raise
+        return self._adopt(file, fd)
+
+    def _adopt(self, file: File, fd: int) -> int:
+        found = self._calls.size_of(fd)
+        too_many: list[int] = []
+        with self._lock:
+            # While `file.fd` is unset and we hold a pin nobody can have appended, so `found` and `size` are comparable.
+            changed = file.fd < 0 and found != file.size and not file.torn
+            if file.fd >= 0:
+                too_many.append(fd)  # another thread was faster
+            elif changed:
+                too_many.append(fd)
+                file.pins -= 1
+            else:
+                file.fd = fd
+                self._open[file] = None
+                self._collect_victims(too_many)
+            fd = file.fd
+        for victim in too_many:
+            self._calls.close(victim)
+        if changed:
+            raise FileChanged(errno.EIO, f"has {found} bytes where we left {file.size}", file.path)
+        return fd
+
+    def unpin(self, file: File) -> None:
+        with self._lock:
+            file.pins -= 1
+            if file.pins or not file.closing or file.fd < 0:
+                return
+            fd = self._forget(file)
+        self._calls.close(fd)
+
+    def close(self, file: File) -> None:
+        """Gives the descriptor back, now or when the last pin goes. The file may be used (and opened) again."""
+        with self._lock:
+            if file.fd < 0:
+                return
+            if file.pins:
+                file.closing = True
+                return
+            fd = self._forget(file)
+        self._calls.close(fd)
+
+    def _forget(self, file: File) -> int:
+        fd, file.fd, file.closing = file.fd, -1, False
+        del self._open[file]
+        return fd
+
+    def _collect_victims(self, victims: list[int]) -> None:
+        excess = len(self._open) - self.limit
+        if excess <= 0:
+            return
+        idle: list[File] = []
+        for file in self._open:
+            if not file.pins:
+                idle.append(file)
+                if len(idle) == excess:
+                    break
+        victims.extend(self._forget(file) for file in idle)
+
+
+class File:
+    """One file that is appended to, read at positions, synced and cut. Made by `FileSystem.open` and `.create`.
+
+    `size` is what this process knows to be good; it is maintained here, not asked of the disk. Appending, cutting and
+    renaming belong to one owner; reading and syncing may run in threads beside it.
+    """
+
+    __slots__ = ("_calls", "_nowait", "_pool", "_sync_error", "closing", "fd", "path", "pins", "size", "torn")
+
+    def __init__(self, path: str, size: int, pool: DescriptorPool, calls: SystemCalls) -> None:
+        self.path = path
+        self.size = size
+        self.torn = False
+        self.fd = -1  # these three are the pool's
+        self.pins = 0
+        self.closing = False
+        self._pool = pool
+        self._calls = calls
+        self._nowait = True
+        self._sync_error: OSError | None = None
+
+    def __repr__(self) -> str:
+        return f"File({self.path!r}, size={self.size})"
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Writes all of the buffers at the end, or none of them."""
+        total = 0
+        for buffer in buffers:
+            total += len(buffer)
+        if self.torn:
+            raise TornFile(errno.EIO, "an earlier append could not be undone", self.path)
+        pool = self._pool
+        fd = pool.pin(self)
+        try:
+            if len(buffers) > MAX_BUFFERS_PER_WRITE or self._calls.pwritev(fd, buffers, self.size) != total:
+                self._append_slowly(fd, buffers)
+            self.size += total
+        except OSError:
+            self._cut_back(fd)
+            raise
+        finally:
+            pool.unpin(self)
+
+    def _append_slowly(self, fd: int, buffers: Sequence[Buffer]) -> None:
+        """Buffer by buffer, for writes that the kernel does not take at once; a full disk shows itself here."""
+        position = self.size
+        for buffer in buffers:
+            rest = memoryview(buffer)
+            while rest:
+                written = self._calls.pwritev(fd, [rest], position)
+                if written == 0:
+                    raise OSError(errno.EIO, "the disk took no bytes", self.path)
+                position += written
+                rest = rest[written:]
+
+    def _cut_back(self, fd: int) -> None:
+        try:
+            self._calls.ftruncate(fd, self.size)
+        except OSError as error:
+            self.torn = True
+            raise TornFile(error.errno, f"a failed append could not be undone: {error.strerror}", self.path) from error
+
+    def read(self, position: int, length: int) -> bytearray:
+        """Up to `length` bytes; fewer only at the end of the file."""
+        data = bytearray(max(0, min(length, self.size - position)))
+        if not data:
+            return data
+        fd = self._pool.pin(self)
+        try:
+            got = self._calls.preadv(fd, [data], position)
+            while 0 < got < len(data):
+                more = self._calls.preadv(fd, [memoryview(data)[got:]], position + got)
+                if more == 0:
+                    break
+                got += more
+        finally:
+            self._pool.unpin(self)
+        if got < len(data):
+            del data[got:]
+        return data
+
+    def read_cached(self, position: int, length: int) -> bytearray | None:
+        """As `read` where the page cache has all of it; None where the disk would have to be asked.
+
+        File systems that cannot say (some network and overlay ones) are read plainly.
+        """
+        if not self._nowait:
+            return self.read(position, length)
+        data = bytearray(max(0, min(length, self.size - position)))
+        if not data:
+            return data
+        fd = self._pool.pin(self)
+        try:
+            got = self._calls.preadv(fd, [data], position, _NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _NOWAIT_REFUSED:
+                raise
+            self._nowait = False
+            return self.read(position, length)
+        finally:
+            self._pool.unpin(self)
+        return data if got == len(data) else None
+
+    def sync(self) -> None:
+        """All that was appended before the call is on disk after it."""
+        if self._sync_error is not None:
+            raise SyncFailed(errno.EIO, f"an earlier fsync failed: {self._sync_error}", self.path)
+        fd = self._pool.pin(self)
+        try:
+            self._calls.fdatasync(fd)
+        except OSError as error:
+            self._sync_error = error
+            raise
+        finally:
+            self._pool.unpin(self)
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file to `size` bytes, which must not be more than it has."""
+        if size > self.size:
+            raise ValueError(f"cannot cut {self.path} of {self.size} bytes to {size}")
+        fd = self._pool.pin(self)
+        try:
+            self._calls.ftruncate(fd, size)
+        finally:
+            self._pool.unpin(self)
+        self.size = size
+
+    def rename(self, path: str) -> None:
+        """Moves the file; an open descriptor stays good."""
+        self._calls.rename(self.path, path)
+        self.path = path
+
+    def remove(self) -> None:
+        """Removes the file. A thread that still reads it holds a pin, and reads on."""
+        self.close()
+        self._calls.remove(self.path)
+
+    def close(self) -> None:
+        """Gives the descriptor back to the pool."""
+        if self.fd >= 0:
+            self._pool.close(self)
+
+
+class DirectoryLock:
+    """Held from `FileSystem.lock` to `release`, or to the end of the process."""
+
+    __slots__ = ("_calls", "_fd")
+
+    def __init__(self, fd: int, calls: SystemCalls) -> None:
+        self._fd = fd
+        self._calls = calls
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            self._calls.close(self._fd)
+            self._fd = -1
+
+
+class FileSystem:
+    """Directories and files over some system calls, with one pool of descriptors."""
+
+    def __init__(self, calls: SystemCalls, max_open_files: int) -> None:
+        self._calls = calls
+        self.pool = DescriptorPool(max_open_files, calls)
+
+    def open(self, path: str, size: int | None = None) -> File:
+        """A file that exists. With `size` given the disk is not asked now: it is checked when first used."""
+        return File(path, self._calls.stat_size(path) if size is None else size, self.pool, self._calls)
+
+    def create(self, path: str) -> File:
+        """A new, empty file; one that exists is an error."""
+        self._calls.close(self._calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL))
+        return File(path, 0, self.pool, self._calls)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self._calls.stat_size(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def is_directory(self, path: str) -> bool:
+        return bool(self._calls.is_directory(path))
+
+    def size(self, path: str) -> int:
+        return self._calls.stat_size(path)
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written to, milliseconds since 1970."""
+        return int(self._calls.stat_time(path) * 1000)
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        return sorted(name for name, _ in self._calls.scan(path))
+
+    def directories(self, path: str) -> list[str]:
+        """Names of the directories in a directory, sorted."""
+        return sorted(name for name, is_directory in self._calls.scan(path) if is_directory)
+
+    def mkdir(self, path: str) -> None:
+        """Makes the directory and its missing parents; one that exists is fine."""
+        if self._calls.is_directory(path):
+            return
+        parent = dirname(path)
+        if parent and parent != path:
+            self.mkdir(parent)
+        try:
+            self._calls.mkdir(path)
+        except FileExistsError:
+            if not self._calls.is_directory(path):
+                raise
+
+    def rename(self, old: str, new: str) -> None:
+        self._calls.rename(old, new)
+
+    def remove(self, path: str, *, missing_ok: bool = False) -> None:
+        try:
+            self._calls.remove(path)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def remove_tree(self, path: str) -> None:
+        """Removes a directory and all in it; no complaint where it is gone already."""
+        try:
+            entries = self._calls.scan(path)
+        except FileNotFoundError:
+            return
+        for name, is_directory in entries:
+            if is_directory:
+                self.remove_tree(join(path, name))
+            else:
+                self.remove(join(path, name), missing_ok=True)
+        self._calls.rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        """The names in the directory (files made, renamed, removed before the call) are on disk after it."""
+        fd = self._calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._calls.fsync(fd)
+        finally:
+            self._calls.close(fd)
+
+    def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Replaces the file: after a crash it has the old content or the new one. Durable at return with `sync`.
+
+        The content is synced before the rename in any case; without that a power loss could leave an empty file.
+        """
+        temporary = path + ".tmp"
+        fd = self._calls.open(temporary, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC)
+        try:
+            position = 0
+            while position < len(data):
+                position += self._calls.pwritev(fd, [memoryview(data)[position:]], position)
+            self._calls.fdatasync(fd)
+        finally:
+            self._calls.close(fd)
+        self._calls.rename(temporary, path)
+        if sync:
+            self.sync_dir(dirname(path) or ".")
+
+    def read_bytes(self, path: str) -> bytes:
+        """A whole (small) file."""
+        fd = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = bytearray(self._calls.size_of(fd))
+            got = 0
+            while got < len(data):
+                more = self._calls.preadv(fd, [memoryview(data)[got:]], got)
+                if more == 0:
+                    break
+                got += more
+        finally:
+            self._calls.close(fd)
+        return bytes(memoryview(data)[:got])
+
+    def free_bytes(self, path: str) -> int:
+        """What may still be written on the volume that holds `path`."""
+        return self._calls.space(path)[1]
+
+    def total_bytes(self, path: str) -> int:
+        """How large the volume that holds `path` is."""
+        return self._calls.space(path)[0]
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Takes the lock file for this process, or raises AlreadyLocked with the process id of the holder."""
+        fd = self._calls.open(path, _OPEN_FLAGS | os.O_CREAT)
+        try:
+            self._calls.try_lock(fd)
+            self._calls.ftruncate(fd, 0)
+            self._calls.pwritev(fd, [b"%d\n" % process_id()], 0)
+        except BlockingIOError:
+            self._calls.close(fd)
+            raise AlreadyLocked(path, _read_pid(self.read_bytes(path))) from None
+        except OSError:
+            self._calls.close(fd)
+            raise
+        return DirectoryLock(fd, self._calls)
+
+
+def _read_pid(text: bytes) -> int | None:
+    digits = text.strip()
+    return int(digits) if digits.isdigit() and len(digits) < 12 else None
+
+
+class LocalFileSystem(FileSystem):
+    """The machine's own files. `max_open_files` defaults to a share of RLIMIT_NOFILE, raised to its hard limit."""
+
+    def __init__(self, max_open_files: int | None = None) -> None:
+        super().__init__(LinuxCalls(), files_allowed() if max_open_files is None else max_open_files)

@@ -1,0 +1,136 @@
+"""The thread pool: bounded, fair between lanes, honest about errors."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from moldau.host.threads import Threads, ThreadsBusy, ThreadsClosed
+
+
+def run(scenario: Callable[[], object]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), timeout=10))  # type: ignore[arg-type]
+
+
+def test_a_job_returns_its_result_or_raises_its_error_to_the_one_who_awaits() -> None:
+    async def scenario() -> None:
+        threads = Threads(threads=2)
+        assert await threads.run("a", lambda x: x + 1, 41) == 42
+        with pytest.raises(ZeroDivisionError):
+            await threads.run("a", lambda: 1 / 0)
+        with pytest.raises(RuntimeError, match="StopIteration"):  # what a coroutine makes of it; it must not hang
+            await threads.run("a", next, iter(()))
+        await threads.close()
+
+    run(scenario)
+
+
+def test_a_lane_never_takes_more_than_its_share_of_threads() -> None:
+    async def scenario() -> None:
+        threads = Threads(threads=4, per_lane=2)
+        gate = threading.Event()
+        slow = [asyncio.ensure_future(threads.run("slow", gate.wait, 10)) for _ in range(6)]
+        await asyncio.sleep(0)
+        assert (threads.running, threads.waiting) == (2, 4)
+        assert await threads.run("other", lambda: "served") == "served"
+        gate.set()
+        await asyncio.gather(*slow)
+        await threads.close()
+
+    run(scenario)
+
+
+def test_lanes_take_turns() -> None:
+    async def scenario() -> None:
+        threads = Threads(threads=1, per_lane=1)
+        gate = threading.Event()
+        order: list[str] = []
+        first = asyncio.ensure_future(threads.run("first", gate.wait, 10))
+        await asyncio.sleep(0)
+        jobs = [
+            asyncio.ensure_future(threads.run(name[0], order.append, name))
+            for name in ("a1", "a2", "a3", "b1", "b2", "c1")
+        ]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(first, *jobs)
+        assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
+        await threads.close()
+
+    run(scenario)
+
+
+def test_a_job_cancelled_while_it_waits_never_runs() -> None:
+    async def scenario() -> None:
+        threads = Threads(threads=1)
+        gate = threading.Event()
+        ran: list[int] = []
+        first = asyncio.ensure_future(threads.run("a", gate.wait, 10))
+        await asyncio.sleep(0)
+        waiting = [asyncio.ensure_future(threads.run("a", ran.append, n)) for n in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        waiting[1].cancel()
+        gate.set()
+        await first
+        await waiting[2]
+        assert ran == [2]
+        await threads.close()
+
+    run(scenario)
+
+
+def test_a_job_cancelled_while_it_runs_keeps_its_slot_until_it_ends() -> None:
+    async def scenario() -> None:
+        threads = Threads(threads=1)
+        started, gate = threading.Event(), threading.Event()
+
+        def work() -> None:
+            started.set()
+            gate.wait(10)
+
+        job = asyncio.ensure_future(threads.run("a", work))
+        await asyncio.sleep(0)
+        started.wait(10)
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        assert threads.running == 1
+        gate.set()
+        await threads.close()
+        assert threads.running == 0
+
+    run(scenario)
+
+
+def test_more_waiting_jobs_than_the_bound_are_refused() -> None:
+    async def scenario() -> None:
+        threads = Threads(threads=1, max_waiting=1)
+        gate = threading.Event()
+        jobs = [asyncio.ensure_future(threads.run("a", gate.wait, 10)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(ThreadsBusy):
+            await threads.run("a", print)
+        gate.set()
+        await asyncio.gather(*jobs)
+        await threads.close()
+
+    run(scenario)
+
+
+def test_a_closed_pool_has_finished_what_it_accepted_and_takes_no_more() -> None:
+    async def scenario() -> None:
+        threads = Threads(threads=2)
+        done: list[int] = []
+        jobs = [asyncio.ensure_future(threads.run("a", done.append, n)) for n in range(5)]
+        await asyncio.sleep(0)
+        await threads.close()
+        assert sorted(done) == [0, 1, 2, 3, 4]
+        with pytest.raises(ThreadsClosed):
+            await threads.run("a", print)
+        await asyncio.gather(*jobs)
+
+    run(scenario)
