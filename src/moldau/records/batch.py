@@ -1,0 +1,212 @@
+"""A batch as a whole: its header, its checksum, its making. Both the reference and the native twin stand on this.
+
+What is inside, record by record, is theirs.
+"""
+
+from struct import Struct
+from typing import Final
+
+from moldau.records import codecs
+from moldau.records.crc import crc32c
+from moldau.records.errors import CorruptBatch, InvalidBatch
+from moldau.records.model import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_AT,
+    CRC_FROM,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    MAGIC_AT,
+    MAX_DECOMPRESSED,
+    MAX_TIMESTAMP_AT,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Bytes,
+    Codec,
+    TimestampType,
+)
+
+_BASE_OFFSET: Final = Struct(">q")
+_LENGTH: Final = Struct(">i")
+_LEADER_EPOCH: Final = Struct(">i")
+_LEADER_EPOCH_AT: Final = 12
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
+_MAX_TIMESTAMP: Final = Struct(">q")
+_INT32_MAX: Final = 2**31 - 1
+
+
+def peek_header(buf: Bytes, pos: int = 0) -> BatchHeader:
+    """The header at `pos`, for those who scan logs: read, not verified. CorruptBatch where there is none.
+
+    The size it gives is at least a header's, so a scan always moves on; whether that many bytes are there is for the
+    caller to see.
+    """
+    left = len(buf) - pos if pos >= 0 else 0
+    if left < HEADER_SIZE:
+        raise cut_off(left)
+    fields = HEADER.unpack_from(buf, pos)
+    size = fields[1] + LENGTH_END
+    if size < HEADER_SIZE:
+        raise too_small(size)
+    return BatchHeader(fields[0], size, *fields[2:])
+
+
+def open_batch(buf: Bytes, pos: int) -> BatchHeader:
+    """The header of a batch that is all there, of the right format, with the right checksum."""
+    if 0 <= pos < len(buf) - MAGIC_AT:
+        refuse_magic(buf[pos + MAGIC_AT])  # first, since old formats have other sizes
+    header = peek_header(buf, pos)
+    if header.size > len(buf) - pos:
+        raise cut_short(header.size, len(buf) - pos)
+    found = crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size])
+    if found != header.crc:
+        raise wrong_crc(found, header.crc)
+    return header
+
+
+def refuse_magic(magic: int) -> None:
+    """Old formats are a client's choice and get told so; other numbers are no format at all."""
+    if magic == MAGIC:
+        return
+    if magic in (0, 1):
+        raise InvalidBatch(f"message format {magic} is not supported; format 2 (Kafka 0.11 and later) is")
+    raise CorruptBatch(f"message format {magic} does not exist")
+
+
+def cut_off(left: int) -> CorruptBatch:
+    return CorruptBatch(f"a batch header takes {HEADER_SIZE} bytes; {left} are left")
+
+
+def too_small(size: int) -> CorruptBatch:
+    return CorruptBatch(f"a batch of {size} bytes is smaller than its header")
+
+
+def cut_short(size: int, left: int) -> CorruptBatch:
+    return CorruptBatch(f"the batch has {size} bytes; {left} are left")
+
+
+def wrong_crc(found: int, stated: int) -> CorruptBatch:
+    return CorruptBatch(f"the batch's CRC32C is {found:08x}; its header says {stated:08x}")
+
+
+def check_header(
+    attributes: int, last_offset_delta: int, count: int, *, allow_control: bool, allow_gaps: bool
+) -> Codec:
+    """What the header alone can get wrong; gives the codec."""
+    codec = codecs.codec_of(attributes & CODEC_MASK)
+    if attributes & CONTROL_BIT and not allow_control:
+        raise InvalidBatch("control batches are the broker's own; clients cannot write them")
+    if allow_gaps:
+        # Compaction takes records out and keeps the offsets; it may even leave a header alone.
+        if not 0 <= count <= last_offset_delta + 1:
+            raise InvalidBatch(f"{count} records do not fit a last offset delta of {last_offset_delta}")
+    elif count < 1:
+        raise InvalidBatch(f"the header counts {count} records")
+    elif last_offset_delta != count - 1:
+        raise InvalidBatch(f"the header counts {count} records and has a last offset delta of {last_offset_delta}")
+    return codec
+
+
+def crc_ok(buf: Bytes, pos: int, size: int) -> bool:
+    """Whether the batch of `size` bytes at `pos` has the checksum that its header states."""
+    if pos < 0 or size < HEADER_SIZE or len(buf) - pos < size:
+        return False
+    stated: int = _CRC.unpack_from(buf, pos + CRC_AT)[0]
+    return crc32c(memoryview(buf)[pos + CRC_FROM : pos + size]) == stated
+
+
+def reseal(buf: bytearray | memoryview, pos: int, size: int) -> None:
+    """Compute the checksum again, after something it covers was changed in place."""
+    _CRC.pack_into(buf, pos + CRC_AT, crc32c(memoryview(buf)[pos + CRC_FROM : pos + size]))
+
+
+def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch its place in the log, in place. The checksum does not cover these fields."""
+    _BASE_OFFSET.pack_into(buf, pos, base_offset)
+    _LEADER_EPOCH.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
+
+
+def set_timestamps(
+    buf: bytearray | memoryview, pos: int, size: int, timestamp_type: TimestampType, max_timestamp: int
+) -> None:
+    """Set whose timestamps these are and the latest of them, and reseal. With LOG_APPEND_TIME, it is everyone's."""
+    (attributes,) = _ATTRIBUTES.unpack_from(buf, pos + ATTRIBUTES_AT)
+    attributes &= ~LOG_APPEND_TIME_BIT
+    if timestamp_type == TimestampType.LOG_APPEND_TIME:
+        attributes |= LOG_APPEND_TIME_BIT
+    _ATTRIBUTES.pack_into(buf, pos + ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(buf, pos + MAX_TIMESTAMP_AT, max_timestamp)
+    reseal(buf, pos, size)
+
+
+def seal(
+    records: Bytes,
+    *,
+    count: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    delete_horizon: bool = False,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A whole batch around records that a builder wrote (not yet compressed)."""
+    attributes = (
+        codec
+        | (LOG_APPEND_TIME_BIT if timestamp_type == TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_BIT if transactional else 0)
+        | (CONTROL_BIT if control else 0)
+        | (DELETE_HORIZON_BIT if delete_horizon else 0)
+    )
+    body = records if codec == Codec.NONE else codecs.compress(codec, records, level)
+    length = HEADER_SIZE - LENGTH_END + len(body)
+    if length > _INT32_MAX:
+        raise ValueError(f"a batch of {length + LENGTH_END} bytes is beyond the format's 2 GiB")
+    batch = bytearray(HEADER_SIZE)
+    HEADER.pack_into(
+        batch, 0, base_offset, length, leader_epoch, MAGIC, 0, attributes, last_offset_delta,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    batch += body
+    reseal(batch, 0, len(batch))
+    return batch
+
+
+def recompress(
+    buf: Bytes, pos: int, codec: Codec, level: int | None = None, max_decompressed: int = MAX_DECOMPRESSED
+) -> bytearray:
+    """The same batch with its records in another codec; all else, offsets included, stays as it is.
+
+    The batch must have passed `check_batch`: only the codec is looked at here.
+    """
+    header = peek_header(buf, pos)
+    if header.size > len(buf) - pos:
+        raise cut_short(header.size, len(buf) - pos)
+    view = memoryview(buf)[pos : pos + header.size]
+    if header.codec_id == codec:
+        return bytearray(view)
+    records = codecs.decompress(codecs.codec_of(header.codec_id), view[HEADER_SIZE:], max_decompressed)
+    batch = bytearray(view[:HEADER_SIZE])
+    batch += codecs.compress(codec, records, level)
+    _LENGTH.pack_into(batch, 8, len(batch) - LENGTH_END)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | codec)
+    reseal(batch, 0, len(batch))
+    return batch
