@@ -1,0 +1,115 @@
+"""What is written to one server and must come back the same from another: made with kcat, read with kcat.
+
+The topics are chosen for what they leave on disk: every codec, keys, headers, nulls, many segments, producer state, and
+transactions that were committed and aborted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+PARTITIONS = 2
+SMALLEST_SEGMENT_BYTES = 1024 * 1024
+RECORDS_PER_CODEC = 20_000
+KCAT_TIMEOUT_S = 60
+DELIVERY_TIMEOUT_S = 30
+
+# Every thing about a record that a consumer can see; lengths tell null from empty.
+_EVERYTHING = r"%p\t%o\t%T\t%K\t%k\t%h\t%S\t%s\n"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A topic, and the digest of every record in it as a consumer sees it."""
+
+    topic: str
+    records: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class LeftByKafka:
+    """Partition directories that a cleanly stopped Apache Kafka left, and what its topics held."""
+
+    directory: Path
+    everything: Written
+    committed: Written
+    uncommitted: Written
+
+    def partitions(self, topic: str) -> list[Path]:
+        return [self.directory / f"{topic}-{partition}" for partition in range(PARTITIONS)]
+
+
+def lines(count: int, seed: str) -> Iterator[str]:
+    """Records of about 100 bytes with keys, half text and half noise, so that codecs have something to do."""
+    for index in range(count):
+        noise = hashlib.sha256(f"{seed}{index}".encode()).hexdigest()
+        yield f"key-{index % 997}:{index:09d} {noise} the quick brown fox"
+
+
+def kcat(bootstrap: str, *arguments: str, stdin: str | None = None) -> str:
+    command = ["kcat", "-q", "-b", bootstrap, *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=KCAT_TIMEOUT_S, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done.stdout
+
+
+def create_topic(bootstrap: str, topic: str, settings: dict[str, str]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1, config=settings)
+    admin.create_topics([wanted])[topic].result(timeout=DELIVERY_TIMEOUT_S)
+
+
+def write_every_codec(bootstrap: str, topic: str) -> None:
+    """One topic, batches of all codecs behind each other, enough of them for several segments."""
+    create_topic(bootstrap, topic, {"segment.bytes": str(SMALLEST_SEGMENT_BYTES)})
+    for codec in CODECS:
+        batch = "\n".join(lines(RECORDS_PER_CODEC, codec)) + "\n"
+        options = ("-z", codec, "-X", "batch.size=16384", "-H", f"codec={codec}", "-H", "empty=")
+        kcat(bootstrap, "-P", "-t", topic, "-K:", *options, stdin=batch)
+    # -Z turns empty into null: a tombstone, and a record that has neither key nor value.
+    kcat(bootstrap, "-P", "-t", topic, "-K:", "-Z", stdin="gone:\n:\n:value without a key\n")
+
+
+def write_transactions(bootstrap: str, topic: str) -> None:
+    """Committed and aborted transactions: control batches, producer state, and an index of what was aborted."""
+    create_topic(bootstrap, topic, {})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "linger.ms": 0})
+    producer.init_transactions(DELIVERY_TIMEOUT_S)
+    for attempt in range(4):
+        producer.begin_transaction()
+        for index in range(50):
+            producer.produce(topic, key=str(index), value=f"transaction {attempt} record {index}")
+        producer.flush(DELIVERY_TIMEOUT_S)
+        if attempt % 2:
+            producer.abort_transaction(DELIVERY_TIMEOUT_S)
+        else:
+            producer.commit_transaction(DELIVERY_TIMEOUT_S)
+
+
+def read_topic(bootstrap: str, topic: str, *settings: str) -> Written:
+    """Reads a topic to its end, and takes the digest over its records in the order of partition and offset."""
+    options = [argument for setting in settings for argument in ("-X", setting)]
+    text = kcat(bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-f", _EVERYTHING, *options)
+    records = text.splitlines()
+    records.sort(key=lambda record: tuple(int(field) for field in record.split("\t", 2)[:2]))
+    return Written(topic, len(records), hashlib.sha256("\n".join(records).encode()).hexdigest())
+
+
+def files_of(directory: Path, suffix: str) -> list[Path]:
+    return sorted(directory.glob(f"*{suffix}"))
+
+
+def segment_files(directory: Path) -> list[Path]:
+    """Everything in a partition directory that Kafka's dump tool knows how to read."""
+    suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+    return [file for suffix in suffixes for file in files_of(directory, suffix)]

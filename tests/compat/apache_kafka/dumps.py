@@ -1,0 +1,63 @@
+"""Reading what Kafka's DumpLogSegments prints.
+
+The tool exits with 0 however bad the files are; its complaints are lines among the others. So the lines of a file in
+good order are listed here, and every other line counts as a complaint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.compat.apache_kafka.jars import KafkaJars
+
+_HARMLESS = re.compile(
+    r"""
+      Dumping\ /.*
+    | Log\ starting\ offset:\ \d+
+    | baseOffset:\ .*\ isvalid:\ true
+    | \|\ offset:\ \d+\ .*                              # a record, under the batch that holds it
+    | offset:\ \d+\ position:\ \d+                      # .index
+    | timestamp:\ -?\d+\ offset:\ \d+                   # .timeindex
+    | version:\ 0\ producerId:\ .*                      # .txnindex
+    | producerId:\ .*                                   # .snapshot
+    | /.*\.(index|timeindex)\ is\ empty\.
+    | /.*\.(index|timeindex)\ passed\ sanity\ check\.
+    """,
+    re.VERBOSE,
+)
+
+# With --deep-iteration, Kafka 4.3's tool expects each segment to begin at offset 0, and says so of its own files too.
+_FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+/0*(\d+)\.log\n +-1 is followed by \1\n")
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What the tool said: complaints, and how much of each kind it found."""
+
+    complaints: list[str]
+    batches: int
+    records: int
+    index_entries: int
+    producers: int
+    codecs: set[str]
+
+
+def dump(jars: KafkaJars, files: Sequence[Path], *flags: str) -> Dump:
+    """Runs DumpLogSegments over files of any kind, which may be of several partitions."""
+    done = jars.dump_log_segments(files, *flags)
+    lines = done.stdout.splitlines()
+    complaints = [line for line in lines if line and not _HARMLESS.fullmatch(line)]
+    complaints += _FIRST_OFFSET.sub("", done.stderr).splitlines()
+    if done.returncode != 0:
+        complaints.append(f"exit code {done.returncode}")
+    return Dump(
+        complaints=complaints,
+        batches=sum(line.startswith("baseOffset:") for line in lines),
+        records=sum(line.startswith("| offset:") for line in lines),
+        index_entries=sum(line.startswith(("offset:", "timestamp:")) for line in lines),
+        producers=sum(line.startswith("producerId:") for line in lines),
+        codecs=set(re.findall(r" compresscodec: (\w+) ", done.stdout)),
+    )
