@@ -1,0 +1,265 @@
+"""The nodes of the metadata tree: one class a kind, with its path, and its value to and from JSON.
+
+    /cluster/id                      the cluster's id, made once
+    /brokers/ids/N                   a live broker: endpoints, rack; vanishes with its session
+    /topics/NAME                     a topic: id, and the state of all its partitions
+    /config/topics/NAME              settings of a topic that differ from the defaults; missing where there are none
+    /config/brokers/N, …/default     dynamic settings of one broker, or of all
+    /controller                      the broker that may change topics; vanishes with its session
+    /controller_epoch                how many controllers there have been; every change checks its version
+
+Every value is a JSON object with a `version`; a larger one than is known here is refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from moldau.cluster.image import (
+    ALL_BROKERS,
+    EMPTY,
+    BrokerImage,
+    Endpoint,
+    PartitionState,
+    PartitionStates,
+    TopicImage,
+)
+from moldau.cluster.store import StoreError
+
+VERSION: Final = 1
+
+# Nodes that hold nothing but their children, parents first.
+FOLDERS: Final = (
+    "/cluster",
+    "/brokers",
+    "/brokers/ids",
+    "/topics",
+    "/config",
+    "/config/topics",
+    "/config/brokers",
+)
+
+T = TypeVar("T")
+
+
+class BadNode(StoreError):
+    """A node's value is not what its path promises."""
+
+
+def id_text(identity: bytes) -> str:
+    """A 16-byte id as Kafka prints it: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(identity).decode().rstrip("=")
+
+
+def id_bytes(text: str) -> bytes:
+    """The 16 bytes of an id as Kafka prints it; `ValueError` for anything else."""
+    identity = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    if len(identity) != 16 or id_text(identity) != text:
+        raise ValueError(f"not an id: {text!r}")
+    return identity
+
+
+class ClusterIdNode:
+    """The cluster's id."""
+
+    path = "/cluster/id"
+
+    @staticmethod
+    def encode(cluster_id: str) -> bytes:
+        return _encode({"id": cluster_id})
+
+    @staticmethod
+    def decode(value: bytes) -> str:
+        return _decode(ClusterIdNode.path, value, lambda fields: _text(fields["id"]))
+
+
+class BrokerNode:
+    """A live broker. Its epoch is not in the value: it is the number that the store gave the node."""
+
+    folder = "/brokers/ids"
+
+    @staticmethod
+    def path(broker_id: int) -> str:
+        return f"{BrokerNode.folder}/{broker_id}"
+
+    @staticmethod
+    def encode(broker: BrokerImage) -> bytes:
+        endpoints = [
+            {
+                "listener": endpoint.listener,
+                "host": endpoint.host,
+                "port": endpoint.port,
+                "security_protocol": endpoint.security_protocol,
+            }
+            for endpoint in broker.endpoints
+        ]
+        return _encode({"endpoints": endpoints, "rack": broker.rack})
+
+    @staticmethod
+    def decode(name: str, value: bytes, epoch: int) -> BrokerImage:
+        def build(fields: Mapping[str, Any]) -> BrokerImage:
+            endpoints = tuple(
+                Endpoint(
+                    _text(endpoint["listener"]),
+                    _text(endpoint["host"]),
+                    _number(endpoint["port"]),
+                    _text(endpoint["security_protocol"]),
+                )
+                for endpoint in fields["endpoints"]
+            )
+            rack = fields["rack"]
+            return BrokerImage(int(name), endpoints, None if rack is None else _text(rack), epoch)
+
+        return _decode(f"{BrokerNode.folder}/{name}", value, build)
+
+
+class TopicNode:
+    """A topic and all its partitions.
+
+    Most partitions share their state with many others, so each state is written once, as
+    `[replicas, isr, leader, leader epoch, partition epoch]`, and a partition is the index of its state. Ten thousand
+    partitions of one broker are 20 KB.
+    """
+
+    folder = "/topics"
+
+    @staticmethod
+    def path(name: str) -> str:
+        return f"{TopicNode.folder}/{name}"
+
+    @staticmethod
+    def encode(topic: TopicImage) -> bytes:
+        numbers: dict[PartitionState, int] = {}
+        partitions = [numbers.setdefault(state, len(numbers)) for state in topic.partitions]
+        states = [
+            [state.replicas, state.isr, state.leader, state.leader_epoch, state.partition_epoch] for state in numbers
+        ]
+        return _encode({"topic_id": id_text(topic.id), "states": states, "partitions": partitions})
+
+    @staticmethod
+    def decode(name: str, value: bytes, configs: Mapping[str, str], known: PartitionStates) -> TopicImage:
+        def build(fields: Mapping[str, Any]) -> TopicImage:
+            states = [
+                known.one(
+                    PartitionState(
+                        _numbers(replicas),
+                        _numbers(isr),
+                        _number(leader),
+                        _number(leader_epoch),
+                        _number(partition_epoch),
+                    )
+                )
+                for replicas, isr, leader, leader_epoch, partition_epoch in fields["states"]
+            ]
+            partitions = fields["partitions"]
+            if not partitions or min(partitions) < 0:
+                raise ValueError("a topic without partitions, or with a partition in no state")
+            topic_id = id_bytes(_text(fields["topic_id"]))
+            return TopicImage(name, topic_id, tuple(map(states.__getitem__, partitions)), configs)
+
+        return _decode(TopicNode.path(name), value, build)
+
+
+class ConfigNode:
+    """Settings, as texts by name. Empty settings have no node."""
+
+    @staticmethod
+    def encode(configs: Mapping[str, str]) -> bytes:
+        return _encode({"config": dict(sorted(configs.items()))})
+
+    @staticmethod
+    def decode(path: str, value: bytes) -> Mapping[str, str]:
+        def build(fields: Mapping[str, Any]) -> Mapping[str, str]:
+            return {_text(name): _text(text) for name, text in fields["config"].items()} or EMPTY
+
+        return _decode(path, value, build)
+
+
+class TopicConfigNode(ConfigNode):
+    """Settings of a topic."""
+
+    folder = "/config/topics"
+
+    @staticmethod
+    def path(topic: str) -> str:
+        return f"{TopicConfigNode.folder}/{topic}"
+
+
+class BrokerConfigNode(ConfigNode):
+    """Dynamic settings of one broker, or of all. The resource named "" on the wire is the node `default`."""
+
+    folder = "/config/brokers"
+    default = "default"
+
+    @staticmethod
+    def path(resource_name: str) -> str:
+        name = BrokerConfigNode.default if resource_name == ALL_BROKERS else resource_name
+        return f"{BrokerConfigNode.folder}/{name}"
+
+    @staticmethod
+    def resource_name(node_name: str) -> str:
+        return ALL_BROKERS if node_name == BrokerConfigNode.default else node_name
+
+
+class ControllerNode:
+    """Which broker is the controller."""
+
+    path = "/controller"
+
+    @staticmethod
+    def encode(broker_id: int) -> bytes:
+        return _encode({"broker_id": broker_id})
+
+    @staticmethod
+    def decode(value: bytes) -> int:
+        return _decode(ControllerNode.path, value, lambda fields: _number(fields["broker_id"]))
+
+
+class ControllerEpochNode:
+    """How many controllers there have been."""
+
+    path = "/controller_epoch"
+
+    @staticmethod
+    def encode(epoch: int) -> bytes:
+        return _encode({"epoch": epoch})
+
+    @staticmethod
+    def decode(value: bytes) -> int:
+        return _decode(ControllerEpochNode.path, value, lambda fields: _number(fields["epoch"]))
+
+
+def _encode(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps({"version": VERSION, **fields}, separators=(",", ":")).encode()
+
+
+def _decode(path: str, value: bytes, build: Callable[[Mapping[str, Any]], T]) -> T:
+    try:
+        fields = json.loads(value)
+        version = fields["version"]
+        if version == VERSION:
+            return build(fields)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise BadNode(f"the metadata store: {path} cannot be understood ({error!r})") from error
+    raise BadNode(f"the metadata store: {path} has version {version}, this program knows {VERSION}")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _numbers(values: object) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r} is not a list")
+    return tuple(map(_number, values))
