@@ -1,0 +1,1 @@
+"""What coordinators store in their logs, one module a kind of record. Generated; import the one you need."""
