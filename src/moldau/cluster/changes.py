@@ -6,41 +6,36 @@ A change says what the world looks like afterwards. Applying it to an image is d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from moldau.cluster.image import ClusterImage, TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(NamedTuple):
     """A topic that was not there."""
 
     topic: TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     """A topic that is no more; its id is never used again."""
 
     topic: TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsChanged:
+class PartitionsChanged(NamedTuple):
     """A topic with more partitions, or with partitions in another state."""
 
     topic: TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfigsChanged:
+class TopicConfigsChanged(NamedTuple):
     """A topic with other settings."""
 
     topic: TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfigsChanged:
+class BrokerConfigsChanged(NamedTuple):
     """Other dynamic settings of one broker (its id as text) or of all (`ALL_BROKERS`)."""
 
     resource_name: str

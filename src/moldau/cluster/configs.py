@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from moldau.cluster.changes import BrokerConfigsChanged, TopicConfigsChanged
 from moldau.cluster.image import ALL_BROKERS, EMPTY, ClusterImage
@@ -37,8 +38,7 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigRules:
+class ConfigRules(NamedTuple):
     """What the decisions must know of a kind of settings.
 
     `check` takes all overrides of a resource and gives the reason why they are wrong, or None; `is_list` says
@@ -50,8 +50,7 @@ class ConfigRules:
     default: Callable[[str], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(NamedTuple):
     """What to do to the settings of one resource: (name, operation, value) each.
 
     With `replace_all`, as in AlterConfigs, every operation is SET and whatever is not named is removed.

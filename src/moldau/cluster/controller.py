@@ -17,8 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.cluster import topics as topic_decisions
 from moldau.cluster.changes import Change, PartitionsChanged, TopicCreated, TopicDeleted, applied
@@ -46,8 +45,7 @@ C = TypeVar("C", bound=Change)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerRules:
+class ControllerRules(NamedTuple):
     """What the decisions take from the broker's settings."""
 
     defaults: TopicDefaults

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 NO_LEADER: Final = -1
 NO_CONTROLLER: Final = -1
@@ -139,8 +139,7 @@ class ClusterImage:
         return replace(self, broker_configs={name: configs for name, configs in merged.items() if configs})
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsDelta:
+class TopicsDelta(NamedTuple):
     """How the topics of two images differ. A topic that was deleted and made again is in `deleted` and in `created`."""
 
     created: tuple[TopicImage, ...]

@@ -238,7 +238,7 @@ def _encode(fields: Mapping[str, Any]) -> bytes:
 
 def _decode(path: str, value: bytes, build: Callable[[Mapping[str, Any]], T]) -> T:
     try:
-        fields = json.loads(value)
+        fields = json.loads(value.decode())
         version = fields["version"]
         if version == VERSION:
             return build(fields)

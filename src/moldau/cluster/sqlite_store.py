@@ -15,7 +15,7 @@ import contextlib
 import sqlite3
 import zlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from moldau.cluster.store import (
     ANY_VERSION,
@@ -34,7 +34,7 @@ from moldau.cluster.store import (
     events_of,
     split,
 )
-from moldau.host.threads import Threads
+from moldau.host.threads import Threads, ThreadsBusy, ThreadsClosed
 
 LANE = "metadata"
 
@@ -76,7 +76,12 @@ _EXPLAINED = {
     sqlite3.SQLITE_IOERR: "the disk failed",
 }
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _DamagedError(Exception):
+    """What was read is not what was written."""
 
 
 class SqliteStore(Store):
@@ -93,30 +98,30 @@ class SqliteStore(Store):
     @classmethod
     async def open(cls, path: str, threads: Threads) -> SqliteStore:
         """Opens the file, made if missing. `StoreError` where it is damaged, foreign, taken or cannot be written."""
-        return cls(path, threads, await threads.run(LANE, _open, path))
+        return cls(path, threads, await _run(threads, path, _open, path))
 
     async def get(self, path: str) -> Node | None:
         parent, name = split(path)
-        return await self._alone(self._in_thread(self._get, parent, name))
+        return await self._alone(self._in_thread, self._get, parent, name)
 
     async def children(self, path: str) -> list[str]:
-        return await self._alone(self._in_thread(self._children, _as_parent(path)))
+        return await self._alone(self._in_thread, self._children, _as_parent(path))
 
     async def read_children(self, path: str) -> dict[str, Node]:
-        return await self._alone(self._in_thread(self._read_children, _as_parent(path)))
+        return await self._alone(self._in_thread, self._read_children, _as_parent(path))
 
     async def commit(self, operations: Sequence[Operation]) -> None:
         check_operations(operations)
-        await self._alone(self._commit_and_publish(operations))
+        await self._alone(self._commit_and_publish, operations)
 
     def watch(self, path: str, listener: Listener) -> Callable[[], None]:
         return self._watches.add(path, listener)
 
     async def close(self) -> None:
         if not self._closed:
-            await self._alone(self._close())
+            await self._alone(self._close)
 
-    async def _alone(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _alone(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs one piece of work at a time, to its end.
 
         A caller may be cancelled while its statement runs in the thread. Without the shield the next caller's
@@ -125,19 +130,14 @@ class SqliteStore(Store):
 
         async def exclusively() -> T:
             async with self._one_at_a_time:
-                return await work
+                if self._closed:
+                    raise StoreError(f"the metadata store {self._path} is closed")
+                return await work(*args, **kwargs)
 
-        if self._closed:
-            work.close()
-            raise StoreError(f"the metadata store {self._path} is closed")
         return await asyncio.shield(asyncio.ensure_future(exclusively()))
 
-    async def _in_thread(self, call: Callable[..., T], *arguments: object) -> T:
-        return await self._threads.run(LANE, self._explaining, call, *arguments)
-
-    def _explaining(self, call: Callable[..., T], *arguments: object) -> T:
-        with _explained(self._path):
-            return call(*arguments)
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await _run(self._threads, self._path, call, *args, **kwargs)
 
     async def _commit_and_publish(self, operations: Sequence[Operation]) -> None:
         await self._in_thread(self._commit, operations)
@@ -219,6 +219,8 @@ class SqliteStore(Store):
         try:
             with _transaction(self._connection):
                 self._connection.execute("DELETE FROM nodes WHERE ephemeral")
+        except sqlite3.Error:
+            pass  # a full disk, say: whoever opens the file next removes them
         finally:
             self._connection.close()
 
@@ -234,19 +236,18 @@ def _as_parent(path: str) -> str:
 def _node(parent: str, name: str, row: tuple[bytes, int, int, int, int]) -> Node:
     value, checksum, version, created, ephemeral = row
     if zlib.crc32(value) != checksum:
-        raise sqlite3.DatabaseError(f"the value of {parent}/{name} does not match its checksum")
+        raise _DamagedError(f"the value of {parent}/{name} does not match its checksum")
     return Node(value, version, created, bool(ephemeral))
 
 
 def _open(path: str) -> sqlite3.Connection:
-    with _explained(path):
-        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-        try:
-            _prepare(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
@@ -268,7 +269,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         connection.executescript(_SCHEMA)
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
-        raise sqlite3.DatabaseError(found)
+        raise _DamagedError(found)
     with _transaction(connection):
         connection.execute("DELETE FROM nodes WHERE ephemeral")
 
@@ -291,13 +292,15 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Turns what SQLite raises into one sentence for the operator."""
+async def _run(threads: Threads, path: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Runs a call in a thread, and turns whatever goes wrong there into one sentence for the operator."""
     try:
-        yield
+        return await threads.run(LANE, call, *args, **kwargs)
     except sqlite3.Error as error:
-        # Extended codes carry the primary one in their low byte. Our own findings of damage have none.
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        explained = _EXPLAINED.get(code, "it cannot be used")
-        raise StoreError(f"the metadata store {path}: {explained} ({error})") from error
+        # Extended codes carry the primary one in their low byte.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        raise StoreError(f"the metadata store {path}: {_EXPLAINED.get(code, 'it cannot be used')} ({error})") from error
+    except _DamagedError as error:
+        raise StoreError(f"the metadata store {path}: {_EXPLAINED[sqlite3.SQLITE_CORRUPT]} ({error})") from error
+    except (ThreadsBusy, ThreadsClosed) as error:
+        raise StoreError(f"the metadata store {path}: no thread to work in ({error})") from error

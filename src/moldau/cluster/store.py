@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 # ZooKeeper refuses messages above 1 MB (jute.maxbuffer): a value stays below it with room for path and header.
 MAX_VALUE_BYTES = 1_000_000
@@ -36,8 +36,7 @@ class Conflict(StoreError):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A value as it was read.
 
     `created` is larger for every node created later, over the store's whole life: it tells two nodes that had the
@@ -50,8 +49,7 @@ class Node:
     ephemeral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     """Expects that the path does not exist and that its parent does, and is not ephemeral."""
 
     path: str
@@ -59,8 +57,7 @@ class Create:
     ephemeral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(NamedTuple):
     """Expects the node at this version (`ANY_VERSION`: at any), and gives it a value."""
 
     path: str
@@ -68,16 +65,14 @@ class Set:
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     """Expects the node at this version (`ANY_VERSION`: at any), without children, and removes it."""
 
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """Expects the node at this version (`ANY_VERSION`: at any), and changes nothing."""
 
     path: str
@@ -95,8 +90,7 @@ class EventKind(Enum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Something happened to a node that is watched. It carries no value: whoever wants that reads it."""
 
     kind: EventKind

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as replaced
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from moldau.cluster.changes import PartitionsChanged, TopicCreated, TopicDeleted
 from moldau.cluster.configs import ConfigRules, creation_configs
@@ -30,8 +29,7 @@ NO_ID: Final = bytes(16)
 Assignment = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic to create. `assignments` are (partition index, broker ids), and exclude the two numbers.
 
     `topic_id` is for topics whose data exists already; others get a new one.
@@ -41,29 +39,26 @@ class NewTopic:
     num_partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: tuple[tuple[int, Assignment], ...] = ()
-    configs: Mapping[str, str | None] = field(default_factory=lambda: EMPTY)
+    configs: Mapping[str, str | None] = EMPTY
     topic_id: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRef:
+class TopicRef(NamedTuple):
     """A topic to delete, by name or by id."""
 
     name: str | None = None
     topic_id: bytes = NO_ID
 
 
-@dataclass(frozen=True, slots=True)
-class MorePartitions:
-    """A topic to grow to `count` partitions. `assignments` are the broker ids of each new one; None: place them."""
+class MorePartitions(NamedTuple):
+    """A topic to grow to `total` partitions. `assignments` are the broker ids of each new one; None: place them."""
 
     name: str
-    count: int
+    total: int
     assignments: tuple[Assignment, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(NamedTuple):
     """What -1 stands for in a request (`num.partitions`, `default.replication.factor`)."""
 
     num_partitions: int = 1
@@ -283,7 +278,7 @@ def create_partitions(
 
 def _additional(image: ClusterImage, request: MorePartitions) -> int:
     topic = image.topics.get(request.name)
-    return 0 if topic is None else max(request.count - len(topic.partitions), 0)
+    return 0 if topic is None else max(request.total - len(topic.partitions), 0)
 
 
 def _grow(
@@ -293,12 +288,12 @@ def _grow(
     if topic is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{request.name}' does not exist.")
     count = len(topic.partitions)
-    if request.count <= count:
+    if request.total <= count:
         return Refusal(
             ErrorCode.INVALID_PARTITIONS,
-            f"Topic '{topic.name}' already has {_partitions(count)}; {request.count} is no increase.",
+            f"Topic '{topic.name}' already has {_partitions(count)}; {request.total} is no increase.",
         )
-    additional = request.count - count
+    additional = request.total - count
     assignments: Sequence[Assignment] | Refusal
     if request.assignments is not None:
         assignments = _explicit_growth(image, topic, additional, request.assignments)
@@ -310,7 +305,7 @@ def _grow(
     if isinstance(assignments, Refusal):
         return assignments
     partitions = topic.partitions + _new_partitions(assignments, known)
-    return PartitionsChanged(replaced(topic, partitions=partitions))
+    return PartitionsChanged(replace(topic, partitions=partitions))
 
 
 def _explicit_growth(

@@ -7,8 +7,8 @@ a controller that was replaced cannot change anything any more, however late it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from moldau.cluster.changes import (
     BrokerConfigsChanged,
@@ -53,8 +53,7 @@ class TooLarge(Exception):
     """A change whose value would be larger than a node may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The right to change topics: of one broker, until there is another controller."""
 
     broker_id: int
