@@ -43,6 +43,7 @@ _CRC: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
 _INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
 
 
 def peek_header(buf: Bytes, pos: int = 0) -> BatchHeader:
@@ -100,15 +101,23 @@ def wrong_crc(found: int, stated: int) -> CorruptBatch:
 
 
 def check_header(
-    attributes: int, last_offset_delta: int, count: int, *, allow_control: bool, allow_gaps: bool
+    base_offset: int,
+    attributes: int,
+    last_offset_delta: int,
+    count: int,
+    *,
+    allow_control: bool,
+    allow_gaps: bool,
 ) -> Codec:
     """What the header alone can get wrong; gives the codec."""
     codec = codecs.codec_of(attributes & CODEC_MASK)
     if attributes & CONTROL_BIT and not allow_control:
         raise InvalidBatch("control batches are the broker's own; clients cannot write them")
+    if not 0 <= base_offset <= _INT64_MAX - last_offset_delta:
+        raise InvalidBatch(f"base offset {base_offset} and last offset delta {last_offset_delta} are beyond 64 bits")
     if allow_gaps:
         # Compaction takes records out and keeps the offsets; it may even leave a header alone.
-        if not 0 <= count <= last_offset_delta + 1:
+        if last_offset_delta < 0 or not 0 <= count <= last_offset_delta + 1:
             raise InvalidBatch(f"{count} records do not fit a last offset delta of {last_offset_delta}")
     elif count < 1:
         raise InvalidBatch(f"the header counts {count} records")

@@ -48,6 +48,8 @@ def encode_batch(
         if last_offset - base_offset < last_offset_delta:
             raise ValueError(f"the batch cannot end at {last_offset}: it holds {base_offset + last_offset_delta}")
         last_offset_delta = last_offset - base_offset
+    if last_offset_delta < 0:
+        raise ValueError("a batch without records needs the offsets that it spans")
     return seal(
         builder.records(),
         count=builder.count,

@@ -15,11 +15,11 @@ class BatchError(Exception):
         self.record_index = record_index
 
 
-class CorruptBatch(BatchError):  # noqa: N818 - a batch is what is wrong
+class CorruptBatch(BatchError):
     """These are not the bytes somebody meant: cut off, or the checksum differs (CORRUPT_MESSAGE)."""
 
 
-class InvalidBatch(BatchError):  # noqa: N818 - a batch is what is wrong
+class InvalidBatch(BatchError):
     """The bytes arrived as sent, and break the format's rules (INVALID_RECORD)."""
 
 
@@ -27,7 +27,7 @@ class BatchTooLarge(InvalidBatch):
     """Decompressed, the records would take more room than the caller grants."""
 
 
-class UnsupportedCodec(BatchError):  # noqa: N818 - a batch is what is wrong
+class UnsupportedCodec(BatchError):
     """The attributes name a codec that does not exist (UNSUPPORTED_COMPRESSION_TYPE)."""
 
 

@@ -54,7 +54,7 @@ _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
 
-class _Fault(Exception):  # noqa: N818 - control flow of this file
+class _Fault(Exception):
     """A record that breaks the format; the walk, which knows the record's index, turns it into InvalidBatch."""
 
     def __init__(self, fault: int, found: int = 0, expected: int = 0) -> None:
@@ -97,7 +97,8 @@ def check_batch(
     compaction has been through, `allow_control` for those the broker wrote itself.
     """
     header = open_batch(buf, pos)
-    data = _records_of(buf, pos, header, allow_control, allow_gaps, max_decompressed)
+    # Bytes, not a view, here and below: indexing them is twice as fast, which outweighs the copy.
+    data = bytes(_records_of(buf, pos, header, allow_control, allow_gaps, max_decompressed))
     first = earliest = latest = NO_TIMESTAMP
     delta_of_latest = -1
     for parsed in _walk(data, header, require_keys, allow_gaps):
@@ -111,8 +112,9 @@ def check_batch(
         elif timestamp < earliest:
             earliest = timestamp
     return BatchInfo(
-        header.base_offset, header.size, header.leader_epoch, header.attributes, header.last_offset_delta, header.base_timestamp,
-        header.max_timestamp, header.producer_id, header.producer_epoch, header.base_sequence, header.count,
+        header.base_offset, header.size, header.leader_epoch, header.attributes, header.last_offset_delta,
+        header.base_timestamp, header.max_timestamp, header.producer_id, header.producer_epoch, header.base_sequence,
+        header.count,
         first, earliest, latest, delta_of_latest,
     )  # fmt: skip
 
@@ -123,9 +125,7 @@ def check_batch(
 def walk(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) -> RecordColumns:
     """Check the batch, as it may stand in any log, and say where everything in it is."""
     header = open_batch(buf, pos)
-    view = memoryview(buf)[pos + HEADER_SIZE : pos + header.size]
-    codec = check_header(header.attributes, header.last_offset_delta, header.count, allow_control=True, allow_gaps=True)
-    data = codecs.decompress(codec, view, max_decompressed)
+    data = _records_of(buf, pos, header, True, True, max_decompressed)
     parsed = list(_walk(bytes(data), header, False, True))
     return RecordColumns(
         data,
@@ -138,7 +138,7 @@ def walk(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) 
 def decode_batch(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) -> list[Record]:
     """Check the batch, as it may stand in any log, and give its records."""
     header = open_batch(buf, pos)
-    data = _records_of(buf, pos, header, True, True, max_decompressed)
+    data = bytes(_records_of(buf, pos, header, True, True, max_decompressed))
     return [
         Record(
             header.base_offset + one.offset_delta,
@@ -153,13 +153,16 @@ def decode_batch(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMP
 
 def _records_of(
     buf: Bytes, pos: int, header: BatchHeader, allow_control: bool, allow_gaps: bool, max_decompressed: int
-) -> bytes:
+) -> memoryview:
     codec = check_header(
-        header.attributes, header.last_offset_delta, header.count, allow_control=allow_control, allow_gaps=allow_gaps
+        header.base_offset,
+        header.attributes,
+        header.last_offset_delta,
+        header.count,
+        allow_control=allow_control,
+        allow_gaps=allow_gaps,
     )
-    view = memoryview(buf)[pos + HEADER_SIZE : pos + header.size]
-    # Bytes, not a view: indexing them is twice as fast, which outweighs the copy.
-    return bytes(codecs.decompress(codec, view, max_decompressed))
+    return codecs.decompress(codec, memoryview(buf)[pos + HEADER_SIZE : pos + header.size], max_decompressed)
 
 
 def _timestamp(header: BatchHeader, parsed: _Parsed) -> int:

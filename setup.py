@@ -1,0 +1,23 @@
+"""Builds the native twin of the record codec where that is possible; all else about the package is in pyproject.toml.
+
+Without Cython or a C compiler the installation goes on without it, and the readable reference does the work.
+"""
+
+from setuptools import Extension, setup
+
+try:
+    from Cython.Build import cythonize
+except ImportError:
+    extensions = []
+else:
+    extensions = cythonize(
+        Extension(
+            "moldau.records._native",
+            ["src/moldau/records/_native.pyx"],
+            depends=["src/moldau/records/_native.h"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        )
+    )
+
+setup(ext_modules=extensions)

@@ -1,0 +1,829 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Records inside a batch, in C: the twin of reference.py, with the same names, results and errors.
+
+No object a record, except where records are what was asked for. Memory safety rests on one habit: every read goes
+through `next_record` and its helpers, which compare with the end of what they may touch before they touch it.
+"""
+
+from cpython.array cimport array, clone
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove
+
+from moldau.records import batch as _batch
+from moldau.records import codecs as _codecs
+from moldau.records import model as _model
+from moldau.records.crc import crc32c as _crc32c
+from moldau.records.errors import refusal as _refusal
+
+cdef extern from "_native.h" nogil:
+    uint32_t load_be16(const uint8_t *p)
+    uint32_t load_be32(const uint8_t *p)
+    uint64_t load_be64(const uint8_t *p)
+    bint crc32c_available()
+    uint32_t crc32c_of(const uint8_t *p, size_t n)
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(type cls, Py_ssize_t items)
+
+cdef bint HARDWARE_CRC = crc32c_available()
+
+cdef type BatchInfo = _model.BatchInfo
+cdef type Record = _model.Record
+cdef object RecordColumns = _model.RecordColumns
+cdef object refusal = _refusal
+cdef array INT32S = array("i")
+cdef array INT64S = array("q")
+
+cdef Py_ssize_t MAX_DECOMPRESSED = _model.MAX_DECOMPRESSED
+
+cdef enum:
+    HEADER_SIZE = 61
+    CRC_FROM = 21
+
+    CODEC_MASK = 0x07
+    LOG_APPEND_TIME_BIT = 0x08
+    CONTROL_BIT = 0x20
+
+    # errors.py has these too, with the words for them
+    VARINT_PAST_END = 1
+    VARINT_TOO_LONG = 2
+    RECORD_LENGTH = 3
+    RECORD_PAST_END = 4
+    FIELD_PAST_RECORD = 5
+    RECORD_TRAILING = 6
+    KEY_LENGTH = 7
+    VALUE_LENGTH = 8
+    HEADER_COUNT = 9
+    HEADER_KEY_LENGTH = 10
+    HEADER_VALUE_LENGTH = 11
+    OFFSET_DELTA = 12
+    OFFSET_ORDER = 13
+    TIMESTAMP_RANGE = 14
+    NO_KEY = 15
+    TOO_FEW_RECORDS = 16
+    BATCH_TRAILING = 17
+
+
+cdef struct Header:
+    int64_t base_offset
+    int64_t size
+    int32_t leader_epoch
+    int16_t attributes
+    int32_t last_offset_delta
+    int64_t base_timestamp
+    int64_t max_timestamp
+    int64_t producer_id
+    int16_t producer_epoch
+    int32_t base_sequence
+    int32_t count
+
+
+cdef struct Parsed:
+    const uint8_t *start
+    int64_t timestamp_delta
+    int32_t offset_delta
+    const uint8_t *key
+    int32_t key_size
+    const uint8_t *value
+    int32_t value_size
+    const uint8_t *headers
+    int32_t header_count
+
+
+cdef struct Walk:
+    # Where the walk is, what it has to hold records against, and, after a fault, the details of it.
+    const uint8_t *at
+    const uint8_t *end
+    int32_t index
+    int32_t count
+    int32_t last_offset_delta
+    int32_t previous_delta
+    int64_t base_timestamp
+    int64_t lowest_delta
+    int64_t highest_delta
+    bint require_keys
+    bint allow_gaps
+    int64_t found
+    int64_t expected
+
+
+# -- varints
+
+
+cdef inline int read_varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
+    """0, or the fault."""
+    cdef const uint8_t *p = at[0]
+    cdef uint32_t value, byte
+    cdef int shift
+    if p >= end:
+        return VARINT_PAST_END
+    value = p[0]
+    p += 1
+    if value >= 0x80:
+        value &= 0x7F
+        shift = 7
+        while True:
+            if p >= end:
+                return VARINT_PAST_END
+            byte = p[0]
+            p += 1
+            if shift == 28 and byte > 0x0F:
+                return VARINT_TOO_LONG
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+    at[0] = p
+    out[0] = <int32_t>((value >> 1) ^ (0 - (value & 1)))
+    return 0
+
+
+cdef inline int read_varlong(const uint8_t **at, const uint8_t *end, int64_t *out) noexcept nogil:
+    """0, or the fault."""
+    cdef const uint8_t *p = at[0]
+    cdef uint64_t value, byte
+    cdef int shift
+    if p >= end:
+        return VARINT_PAST_END
+    value = p[0]
+    p += 1
+    if value >= 0x80:
+        value &= 0x7F
+        shift = 7
+        while True:
+            if p >= end:
+                return VARINT_PAST_END
+            byte = p[0]
+            p += 1
+            if shift == 63 and byte > 0x01:
+                return VARINT_TOO_LONG
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+    at[0] = p
+    out[0] = <int64_t>((value >> 1) ^ (0 - (value & 1)))
+    return 0
+
+
+# -- the walk
+
+
+cdef inline int read_field(
+    Walk *walk, const uint8_t **at, const uint8_t *end, const uint8_t **field, int32_t *size, int fault
+) noexcept nogil:
+    """A length, -1 for null, and that many bytes: 0, or the fault."""
+    cdef int failed = read_varint(at, end, size)
+    if failed:
+        return failed
+    field[0] = at[0]
+    if size[0] < 0:
+        if size[0] < -1:
+            walk.found = size[0]
+            return fault
+        return 0
+    if size[0] > end - at[0]:
+        walk.found = size[0]
+        walk.expected = end - at[0]
+        return FIELD_PAST_RECORD
+    at[0] += size[0]
+    return 0
+
+
+cdef int skip_headers(Walk *walk, const uint8_t **at, const uint8_t *end, int32_t count) noexcept nogil:
+    cdef const uint8_t *field
+    cdef int32_t size
+    cdef int failed
+    # A header takes two bytes at least, so the count is bounded by what is there before anything loops over it.
+    if count < 0 or count > (end - at[0]) // 2:
+        walk.found = count
+        walk.expected = end - at[0]
+        return HEADER_COUNT
+    for _ in range(count):
+        failed = read_field(walk, at, end, &field, &size, HEADER_KEY_LENGTH)
+        if failed:
+            return failed
+        if size < 0:
+            walk.found = size
+            return HEADER_KEY_LENGTH
+        failed = read_field(walk, at, end, &field, &size, HEADER_VALUE_LENGTH)
+        if failed:
+            return failed
+    return 0
+
+
+cdef inline int next_record(Walk *walk, Parsed *record) noexcept nogil:
+    """Take the next record and hold it against the rules: 0, or the fault."""
+    cdef const uint8_t *at = walk.at
+    cdef const uint8_t *end
+    cdef int32_t length
+    cdef int failed
+    if at == walk.end:
+        walk.found = walk.index
+        walk.expected = walk.count
+        return TOO_FEW_RECORDS
+    record.start = at
+    failed = read_varint(&at, walk.end, &length)
+    if failed:
+        return failed
+    if length < 0:
+        walk.found = length
+        return RECORD_LENGTH
+    if length > walk.end - at:
+        walk.found = length
+        walk.expected = walk.end - at
+        return RECORD_PAST_END
+    if length < 1:
+        walk.found = 1
+        walk.expected = 0
+        return FIELD_PAST_RECORD
+    end = at + length
+    at += 1  # the attributes, which mean nothing yet
+    failed = read_varlong(&at, end, &record.timestamp_delta)
+    if failed:
+        return failed
+    failed = read_varint(&at, end, &record.offset_delta)
+    if failed:
+        return failed
+    failed = read_field(walk, &at, end, &record.key, &record.key_size, KEY_LENGTH)
+    if failed:
+        return failed
+    failed = read_field(walk, &at, end, &record.value, &record.value_size, VALUE_LENGTH)
+    if failed:
+        return failed
+    failed = read_varint(&at, end, &record.header_count)
+    if failed:
+        return failed
+    record.headers = at
+    if record.header_count != 0:
+        failed = skip_headers(walk, &at, end, record.header_count)
+        if failed:
+            return failed
+    if at != end:
+        walk.found = end - at
+        return RECORD_TRAILING
+    failed = check_record(walk, record)
+    if failed:
+        return failed
+    walk.at = end
+    walk.previous_delta = record.offset_delta
+    walk.index += 1
+    return 0
+
+
+cdef inline int check_record(Walk *walk, Parsed *record) noexcept nogil:
+    """What a record may get wrong although it is well formed: 0, or the fault."""
+    if walk.allow_gaps:
+        if not walk.previous_delta < record.offset_delta <= walk.last_offset_delta:
+            walk.found = record.offset_delta
+            walk.expected = walk.last_offset_delta
+            return OFFSET_ORDER
+    elif record.offset_delta != walk.index:
+        walk.found = record.offset_delta
+        walk.expected = walk.index
+        return OFFSET_DELTA
+    if record.timestamp_delta < walk.lowest_delta or record.timestamp_delta > walk.highest_delta:
+        walk.found = record.timestamp_delta
+        walk.expected = walk.base_timestamp
+        return TIMESTAMP_RANGE
+    if walk.require_keys and record.key_size < 0:
+        return NO_KEY
+    return 0
+
+
+cdef inline int end_walk(Walk *walk) noexcept nogil:
+    if walk.at != walk.end:
+        walk.found = walk.end - walk.at
+        walk.expected = walk.count
+        return BATCH_TRAILING
+    return 0
+
+
+cdef void start_walk(
+    Walk *walk, Header *header, const uint8_t *data, Py_ssize_t size, bint require_keys, bint allow_gaps
+) noexcept nogil:
+    walk.at = data
+    walk.end = data + size
+    walk.index = 0
+    walk.count = header.count
+    walk.last_offset_delta = header.last_offset_delta
+    walk.previous_delta = -1
+    walk.base_timestamp = header.base_timestamp
+    # Deltas that would carry the timestamp past 64 bits
+    walk.lowest_delta = INT64_MIN - header.base_timestamp if header.base_timestamp < 0 else INT64_MIN
+    walk.highest_delta = INT64_MAX - header.base_timestamp if header.base_timestamp > 0 else INT64_MAX
+    walk.require_keys = require_keys
+    walk.allow_gaps = allow_gaps
+    walk.found = 0
+    walk.expected = 0
+
+
+cdef object fail(Walk *walk, int fault):
+    raise refusal(fault, walk.index, walk.found, walk.expected)
+
+
+# -- opening a batch
+
+
+cdef int open_batch(object buf, Py_buffer *view, Py_ssize_t pos, Header *header) except -1:
+    """Read the header of a batch that is all there, of the right format, with the right checksum."""
+    cdef Py_ssize_t left = view.len - pos if 0 <= pos <= view.len else 0
+    cdef const uint8_t *p = <const uint8_t *>view.buf + pos
+    cdef uint32_t stated, found
+    if left > 16 and p[16] != 2:
+        _batch.refuse_magic(p[16])
+    if left < HEADER_SIZE:
+        raise _batch.cut_off(left)
+    header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+    if header.size < HEADER_SIZE:
+        raise _batch.too_small(header.size)
+    if header.size > left:
+        raise _batch.cut_short(header.size, left)
+    stated = load_be32(p + 17)
+    if HARDWARE_CRC:
+        found = crc32c_of(p + CRC_FROM, header.size - CRC_FROM)
+    else:
+        found = _crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size])
+    if found != stated:
+        raise _batch.wrong_crc(found, stated)
+    header.base_offset = <int64_t>load_be64(p)
+    header.leader_epoch = <int32_t>load_be32(p + 12)
+    header.attributes = <int16_t>load_be16(p + 21)
+    header.last_offset_delta = <int32_t>load_be32(p + 23)
+    header.base_timestamp = <int64_t>load_be64(p + 27)
+    header.max_timestamp = <int64_t>load_be64(p + 35)
+    header.producer_id = <int64_t>load_be64(p + 43)
+    header.producer_epoch = <int16_t>load_be16(p + 51)
+    header.base_sequence = <int32_t>load_be32(p + 53)
+    header.count = <int32_t>load_be32(p + 57)
+    return 0
+
+
+cdef inline object codec_of(Header *header, bint allow_control, bint allow_gaps):
+    """None where the records are not compressed; else the codec."""
+    if (
+        header.attributes & (CODEC_MASK | CONTROL_BIT) == 0
+        and header.count > 0
+        and header.last_offset_delta == header.count - 1
+        and 0 <= header.base_offset <= INT64_MAX - header.last_offset_delta
+    ):
+        return None  # nearly always; the rest is for check_header to judge
+    codec = _batch.check_header(
+        header.base_offset,
+        header.attributes,
+        header.last_offset_delta,
+        header.count,
+        allow_control=allow_control,
+        allow_gaps=allow_gaps,
+    )
+    return None if header.attributes & CODEC_MASK == 0 else codec
+
+
+cdef object decompressed(object buf, Py_ssize_t pos, Header *header, object codec, Py_ssize_t limit):
+    return _codecs.decompress(codec, memoryview(buf)[pos + HEADER_SIZE : pos + header.size], limit)
+
+
+# -- what the broker calls
+
+
+def check_batch(
+    buf,
+    Py_ssize_t pos,
+    *,
+    bint require_keys=False,
+    bint allow_control=False,
+    bint allow_gaps=False,
+    Py_ssize_t max_decompressed=MAX_DECOMPRESSED,
+):
+    """See reference.check_batch."""
+    cdef Py_buffer view, inner
+    cdef Header header
+    cdef BatchTimes times
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        open_batch(buf, &view, pos, &header)
+        codec = codec_of(&header, allow_control, allow_gaps)
+        if codec is None:
+            check_records(
+                &header,
+                <const uint8_t *>view.buf + pos + HEADER_SIZE,
+                header.size - HEADER_SIZE,
+                require_keys,
+                allow_gaps,
+                &times,
+            )
+        else:
+            data = decompressed(buf, pos, &header, codec, max_decompressed)
+            PyObject_GetBuffer(data, &inner, PyBUF_SIMPLE)
+            try:
+                check_records(&header, <const uint8_t *>inner.buf, inner.len, require_keys, allow_gaps, &times)
+            finally:
+                PyBuffer_Release(&inner)
+    finally:
+        PyBuffer_Release(&view)
+    return batch_info(&header, &times)
+
+
+cdef struct BatchTimes:
+    int64_t first
+    int64_t earliest
+    int64_t latest
+    int32_t delta_of_latest
+
+
+cdef int check_records(
+    Header *header, const uint8_t *data, Py_ssize_t size, bint require_keys, bint allow_gaps, BatchTimes *times
+) except -1:
+    cdef Walk walk
+    cdef Parsed record
+    cdef int32_t i, delta_of_latest = -1
+    cdef int64_t first = 0, earliest = INT64_MAX, latest = INT64_MIN
+    cdef int fault = 0
+    start_walk(&walk, header, data, size, require_keys, allow_gaps)
+    for i in range(header.count):
+        fault = next_record(&walk, &record)
+        if fault:
+            break
+        if delta_of_latest < 0:
+            first = earliest = latest = record.timestamp_delta
+            delta_of_latest = record.offset_delta
+        elif record.timestamp_delta > latest:
+            latest = record.timestamp_delta
+            delta_of_latest = record.offset_delta
+        elif record.timestamp_delta < earliest:
+            earliest = record.timestamp_delta
+    if not fault:
+        fault = end_walk(&walk)
+    if fault:
+        fail(&walk, fault)
+    times.delta_of_latest = delta_of_latest
+    if header.count == 0:
+        times.first = times.earliest = times.latest = -1
+    elif header.attributes & LOG_APPEND_TIME_BIT:
+        times.first = times.earliest = times.latest = header.max_timestamp
+        times.delta_of_latest = 0
+    else:
+        times.first = header.base_timestamp + first
+        times.earliest = header.base_timestamp + earliest
+        times.latest = header.base_timestamp + latest
+    return 0
+
+
+cdef inline void put(object tuple_, Py_ssize_t i, object item):
+    Py_INCREF(item)  # which PyTuple_SET_ITEM takes over
+    PyTuple_SET_ITEM(tuple_, i, item)
+
+
+cdef object batch_info(Header *header, BatchTimes *times):
+    # Filled by hand: a tenth of what calling the named tuple costs.
+    info = PyType_GenericAlloc(BatchInfo, 15)
+    put(info, 0, header.base_offset)
+    put(info, 1, header.size)
+    put(info, 2, header.leader_epoch)
+    put(info, 3, header.attributes)
+    put(info, 4, header.last_offset_delta)
+    put(info, 5, header.base_timestamp)
+    put(info, 6, header.max_timestamp)
+    put(info, 7, header.producer_id)
+    put(info, 8, header.producer_epoch)
+    put(info, 9, header.base_sequence)
+    put(info, 10, header.count)
+    put(info, 11, times.first)
+    put(info, 12, times.earliest)
+    put(info, 13, times.latest)
+    put(info, 14, times.delta_of_latest)
+    return info
+
+
+# -- what readers call
+
+
+def walk(buf, Py_ssize_t pos=0, *, Py_ssize_t max_decompressed=MAX_DECOMPRESSED):
+    """See reference.walk."""
+    cdef Py_buffer view, inner
+    cdef Header header
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        open_batch(buf, &view, pos, &header)
+        codec = codec_of(&header, True, True)
+    finally:
+        PyBuffer_Release(&view)
+    if codec is None:
+        data = memoryview(buf)[pos + HEADER_SIZE : pos + header.size]
+    else:
+        data = decompressed(buf, pos, &header, codec, max_decompressed)
+    PyObject_GetBuffer(data, &inner, PyBUF_SIMPLE)
+    try:
+        return columns(data, &header, <const uint8_t *>inner.buf, inner.len)
+    finally:
+        PyBuffer_Release(&inner)
+
+
+cdef object columns(object data, Header *header, const uint8_t *base, Py_ssize_t size):
+    cdef Walk walk
+    cdef Parsed record
+    cdef int32_t i
+    cdef int fault
+    cdef bint append_time = header.attributes & LOG_APPEND_TIME_BIT
+    # A record takes seven bytes at least: a count that lies is found out before it is given room.
+    cdef Py_ssize_t room = min(<Py_ssize_t>header.count, size // 7 + 1)
+    cdef array offset = clone(INT64S, room, False)
+    cdef array timestamp = clone(INT64S, room, False)
+    cdef array record_at = clone(INT32S, room, False)
+    cdef array key_at = clone(INT32S, room, False)
+    cdef array key_size = clone(INT32S, room, False)
+    cdef array value_at = clone(INT32S, room, False)
+    cdef array value_size = clone(INT32S, room, False)
+    cdef array headers_at = clone(INT32S, room, False)
+    cdef array header_count = clone(INT32S, room, False)
+    start_walk(&walk, header, base, size, False, True)
+    for i in range(header.count):
+        fault = next_record(&walk, &record)
+        if fault:
+            fail(&walk, fault)
+        offset.data.as_longlongs[i] = header.base_offset + record.offset_delta
+        timestamp.data.as_longlongs[i] = (
+            header.max_timestamp if append_time else header.base_timestamp + record.timestamp_delta
+        )
+        record_at.data.as_ints[i] = <int32_t>(record.start - base)
+        key_at.data.as_ints[i] = <int32_t>(record.key - base)
+        key_size.data.as_ints[i] = record.key_size
+        value_at.data.as_ints[i] = <int32_t>(record.value - base)
+        value_size.data.as_ints[i] = record.value_size
+        headers_at.data.as_ints[i] = <int32_t>(record.headers - base)
+        header_count.data.as_ints[i] = record.header_count
+    fault = end_walk(&walk)
+    if fault:
+        fail(&walk, fault)
+    return RecordColumns(
+        data, offset, timestamp, record_at, key_at, key_size, value_at, value_size, headers_at, header_count
+    )
+
+
+def decode_batch(buf, Py_ssize_t pos=0, *, Py_ssize_t max_decompressed=MAX_DECOMPRESSED):
+    """See reference.decode_batch."""
+    cdef Py_buffer view, inner
+    cdef Header header
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        open_batch(buf, &view, pos, &header)
+        codec = codec_of(&header, True, True)
+        if codec is None:
+            return decode_records(&header, <const uint8_t *>view.buf + pos + HEADER_SIZE, header.size - HEADER_SIZE)
+        data = decompressed(buf, pos, &header, codec, max_decompressed)
+        PyObject_GetBuffer(data, &inner, PyBUF_SIMPLE)
+        try:
+            return decode_records(&header, <const uint8_t *>inner.buf, inner.len)
+        finally:
+            PyBuffer_Release(&inner)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef list decode_records(Header *header, const uint8_t *data, Py_ssize_t size):
+    cdef Walk walk
+    cdef Parsed record
+    cdef int32_t i
+    cdef int fault
+    cdef bint append_time = header.attributes & LOG_APPEND_TIME_BIT
+    cdef list records = []
+    start_walk(&walk, header, data, size, False, True)
+    for i in range(header.count):
+        fault = next_record(&walk, &record)
+        if fault:
+            fail(&walk, fault)
+        one = PyType_GenericAlloc(Record, 5)
+        put(one, 0, header.base_offset + record.offset_delta)
+        put(one, 1, header.max_timestamp if append_time else header.base_timestamp + record.timestamp_delta)
+        put(one, 2, bytes_or_none(record.key, record.key_size))
+        put(one, 3, bytes_or_none(record.value, record.value_size))
+        put(one, 4, headers_of(&record, walk.at) if record.header_count else ())
+        records.append(one)
+    fault = end_walk(&walk)
+    if fault:
+        fail(&walk, fault)
+    return records
+
+
+cdef inline object bytes_or_none(const uint8_t *data, int32_t size):
+    return None if size < 0 else PyBytes_FromStringAndSize(<const char *>data, size)
+
+
+cdef tuple headers_of(Parsed *record, const uint8_t *end):
+    # The walk has been over these bytes and found them sound; the results of reading them again need no check.
+    cdef const uint8_t *at = record.headers
+    cdef int32_t i, size = 0
+    cdef list headers = []
+    for i in range(record.header_count):
+        read_varint(&at, end, &size)
+        name = PyUnicode_DecodeUTF8(<const char *>at, size, "surrogateescape")
+        at += size
+        read_varint(&at, end, &size)
+        headers.append((name, bytes_or_none(at, size)))
+        if size > 0:
+            at += size
+    return tuple(headers)
+
+
+# -- writing
+
+
+cdef inline uint8_t *write_varint(uint8_t *p, int64_t number) noexcept nogil:
+    """At most five bytes for what fits 32 bits, ten for the rest."""
+    cdef uint64_t value = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+    while value > 0x7F:
+        p[0] = <uint8_t>(value | 0x80)
+        p += 1
+        value >>= 7
+    p[0] = <uint8_t>value
+    return p + 1
+
+
+cdef inline uint8_t *write_bytes(uint8_t *p, Py_buffer *content, bint null) noexcept nogil:
+    if null:
+        p[0] = 1  # -1
+        return p + 1
+    p = write_varint(p, content.len)
+    memcpy(p, content.buf, content.len)
+    return p + content.len
+
+
+cdef class RecordsBuilder:
+    """See reference.RecordsBuilder."""
+
+    cdef uint8_t *buffer
+    cdef Py_ssize_t used, room
+    cdef int64_t base, latest
+    cdef bint has_base
+    cdef readonly int32_t last_offset_delta
+    cdef readonly int32_t count
+
+    def __cinit__(self, base_timestamp=None):
+        self.buffer = NULL
+        self.used = self.room = 0
+        self.latest = -1
+        self.last_offset_delta = -1
+        self.count = 0
+        self.has_base = base_timestamp is not None
+        if self.has_base:
+            self.base = base_timestamp
+
+    def __dealloc__(self):
+        PyMem_Free(self.buffer)
+
+    @property
+    def base_timestamp(self):
+        return self.base if self.has_base else None
+
+    @property
+    def max_timestamp(self):
+        return self.latest
+
+    @property
+    def size(self):
+        """Bytes written so far."""
+        return self.used
+
+    def append(self, offset_delta, timestamp, key, value, headers=()):
+        """See reference.RecordsBuilder.append."""
+        cdef Py_buffer key_view, value_view
+        cdef bytes encoded = None
+        cdef int32_t header_count = 0
+        if not self.last_offset_delta < offset_delta <= INT32_MAX:
+            raise ValueError(f"offset delta {offset_delta} cannot follow {self.last_offset_delta}")
+        base = self.base if self.has_base else timestamp
+        if not (INT64_MIN <= timestamp <= INT64_MAX and INT64_MIN <= timestamp - base <= INT64_MAX):
+            raise ValueError(f"timestamp {timestamp} does not fit 64 bits, or its distance from {base} does not")
+        if headers:
+            encoded, header_count = encode_headers(headers)
+        if key is not None:
+            PyObject_GetBuffer(key, &key_view, PyBUF_SIMPLE)
+        else:
+            key_view.len = 0
+        try:
+            if value is not None:
+                PyObject_GetBuffer(value, &value_view, PyBUF_SIMPLE)
+            else:
+                value_view.len = 0
+            try:
+                # Nothing of Python's runs in here, so that nothing can come between.
+                self.write(
+                    offset_delta, timestamp, base, &key_view, key is None, &value_view, value is None, encoded, header_count
+                )
+            finally:
+                if value is not None:
+                    PyBuffer_Release(&value_view)
+        finally:
+            if key is not None:
+                PyBuffer_Release(&key_view)
+        return self.used
+
+    cdef int write(
+        self,
+        int32_t offset_delta,
+        int64_t timestamp,
+        int64_t base,
+        Py_buffer *key,
+        bint null_key,
+        Py_buffer *value,
+        bint null_value,
+        bytes headers,
+        int32_t header_count,
+    ) except -1:
+        cdef Py_ssize_t header_size = 0 if headers is None else PyBytes_GET_SIZE(headers)
+        cdef uint8_t *start
+        cdef uint8_t *body
+        cdef uint8_t *p
+        cdef Py_ssize_t length
+        # 64 covers all the varints of a record: 5 + 1 + 10 + 5 + 5 + 5 + 5.
+        if self.used + key.len + value.len + header_size > INT32_MAX - 128:
+            raise ValueError("a batch is limited to 2 GiB")
+        self.reserve(self.used + key.len + value.len + header_size + 64)
+        start = self.buffer + self.used
+        # The length comes first and is known last: write behind the room it may take, then close the gap.
+        body = start + 5
+        body[0] = 0
+        p = write_varint(body + 1, timestamp - base)
+        p = write_varint(p, offset_delta)
+        p = write_bytes(p, key, null_key)
+        p = write_bytes(p, value, null_value)
+        p = write_varint(p, header_count)
+        if header_size:
+            memcpy(p, PyBytes_AS_STRING(headers), header_size)
+            p += header_size
+        length = p - body
+        p = write_varint(start, length)
+        memmove(p, body, length)
+        self.used = p + length - self.buffer
+        if self.count == 0 or timestamp > self.latest:
+            self.latest = timestamp
+        self.base = base
+        self.has_base = True
+        self.last_offset_delta = offset_delta
+        self.count += 1
+        return 0
+
+    cdef int reserve(self, Py_ssize_t room) except -1:
+        cdef uint8_t *grown
+        if room <= self.room:
+            return 0
+        room = max(room + room // 2, 512)
+        grown = <uint8_t *>PyMem_Realloc(self.buffer, room)
+        if grown == NULL:
+            raise MemoryError
+        self.buffer = grown
+        self.room = room
+        return 0
+
+    def records(self):
+        """What was written."""
+        return PyBytes_FromStringAndSize(<const char *>self.buffer, self.used)
+
+
+cdef tuple encode_headers(headers):
+    cdef bytearray out = bytearray()
+    cdef int32_t count = 0
+    for name, content in headers:
+        put_header_bytes(out, name.encode("utf-8", "surrogateescape"))
+        put_header_bytes(out, content)
+        count += 1
+    return bytes(out), count
+
+
+cdef int put_header_bytes(bytearray out, content) except -1:
+    cdef uint8_t number[10]
+    cdef uint8_t *end
+    cdef Py_buffer view
+    if content is None:
+        out.append(1)
+        return 0
+    PyObject_GetBuffer(content, &view, PyBUF_SIMPLE)
+    try:
+        end = write_varint(number, view.len)
+        out += number[: end - number]
+        out += (<const char *>view.buf)[: view.len]
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+# -- for the tests
+
+
+def checksum(data):
+    """CRC32C as `check_batch` computes it."""
+    cdef Py_buffer view
+    if not HARDWARE_CRC:
+        return _crc32c(data)
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return crc32c_of(<const uint8_t *>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)

@@ -1,0 +1,79 @@
+"""What hypothesis builds batches from: honest ones, and ones that somebody has been at."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from moldau.records import HEADER_SIZE, Codec, Record, TimestampType, encode_batch, reseal
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+contents = st.none() | st.binary(max_size=40) | st.binary(min_size=120, max_size=300)
+header_names = st.text(max_size=12) | st.sampled_from(["\udc80\udcff", "trace\udcc3"])
+header_lists = st.lists(st.tuples(header_names, st.none() | st.binary(max_size=20)), max_size=4).map(tuple)
+timestamps = st.integers(-1, 2_000_000_000_000) | st.integers(-(2**62), 2**62)
+
+
+@st.composite
+def record_lists(draw: st.DrawFn, *, gaps: bool = False, min_size: int = 1, max_size: int = 12) -> list[Record]:
+    count = draw(st.integers(min_size, max_size))
+    offset = draw(st.integers(0, 100) | st.integers(2**31, 2**40))
+    records = []
+    for _ in range(count):
+        records.append(
+            Record(offset, draw(timestamps), draw(contents), draw(contents), draw(header_lists)),
+        )
+        offset += draw(st.integers(1, 300)) if gaps else 1
+    return records
+
+
+header_fields: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "codec": st.sampled_from(Codec),
+        "timestamp_type": st.sampled_from(TimestampType),
+        "producer_id": st.integers(-1, INT64_MAX),
+        "producer_epoch": st.integers(-1, 2**15 - 1),
+        "base_sequence": st.integers(-1, INT32_MAX),
+        "transactional": st.booleans(),
+        "control": st.booleans(),
+        "leader_epoch": st.integers(-1, INT32_MAX),
+    }
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytearray:
+    gaps = draw(st.booleans())
+    records = draw(record_lists(gaps=gaps, min_size=0 if gaps else 1))
+    last_offset = None if records else draw(st.integers(0, 1000))
+    return encode_batch(records, last_offset=last_offset, **draw(header_fields))
+
+
+# Bytes that mean something where a varint or a length stands, and any.
+telling_bytes = st.sampled_from([0x00, 0x01, 0x02, 0x03, 0x0F, 0x10, 0x7F, 0x80, 0x81, 0xFE, 0xFF]) | st.integers(
+    0, 255
+)
+
+
+@st.composite
+def mutated_batches(draw: st.DrawFn) -> bytearray:
+    """A batch with a few bytes changed, inserted or taken out; mostly with a checksum that vouches for the result."""
+    batch = draw(batches())
+    for _ in range(draw(st.integers(1, 4))):
+        # Anywhere, or among the records, where most of the rules are
+        low = draw(st.sampled_from([0, 21, HEADER_SIZE]))
+        at = draw(st.integers(low, max(low, len(batch) - 1)))
+        kind = draw(st.sampled_from(["change", "change", "change", "insert", "remove"]))
+        if kind == "insert":
+            batch[at:at] = bytes(draw(st.lists(telling_bytes, min_size=1, max_size=11)))
+        elif kind == "remove":
+            del batch[at : at + draw(st.integers(1, 8))]
+        elif at < len(batch):
+            batch[at] = draw(telling_bytes)
+    if len(batch) >= HEADER_SIZE and draw(st.integers(0, 9)):
+        if draw(st.integers(0, 9)):
+            batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+            batch[16] = 2
+        reseal(batch, 0, len(batch))
+    return batch
