@@ -1,0 +1,41 @@
+"""What is encoded is decoded again: every message, every version, anything in its fields."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from moldau.wire.message import Message
+from tests.unit.wire.schema import Case, all_messages, any_message, as_carried, forbidden_nulls
+
+# Each example is tried in all versions of its message, so a fifth of the usual number is plenty.
+EXAMPLES_SHARE = 5
+
+
+def check_round_trip(case: Case, message: Message, version: int) -> None:
+    top = case.definition.top
+    if any(forbidden_nulls(top, message, version)):
+        with pytest.raises(ValueError, match="may not be null"):
+            message.encode(version)
+        return
+    expected = as_carried(case, top, message, version)
+    encoded = message.encode(version)
+    assert expected.encode(version) == encoded, "a field that the version does not carry changed the bytes"
+    decoded = case.cls.decode(encoded, version)
+    assert decoded == expected
+    assert decoded.encode(version) == encoded
+
+
+@pytest.mark.parametrize("case", all_messages(), ids=str)
+def test_every_version_gives_back_what_it_carries_of_any_message(case: Case) -> None:
+    @settings(
+        max_examples=settings.default.max_examples // EXAMPLES_SHARE,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(any_message(case))
+    def check(message: Message) -> None:
+        for version in case.versions:
+            check_round_trip(case, message, version)
+
+    check()
