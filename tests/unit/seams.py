@@ -1,0 +1,155 @@
+"""Finds code that reaches the machine past its seams: files, clock, chance, threads, sockets, processes, databases.
+
+A broker under simulation gets its disk, time and network handed in. One `time.time()` in the wrong place and a failure
+no longer replays from its seed; so each seam has its rooms, and anywhere else its modules and calls are a finding.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+EVERYWHERE_ALLOWED = ("host/", "cli/", "testing/", "__main__.py")
+"""The seams themselves, and the shell around a broker: command line and test fixtures start real processes."""
+
+ROOMS = {
+    "network": ("net/",),
+    "database": ("cluster/sqlite_store.py",),
+    "files": (),
+    "clock": (),
+    "chance": (),
+    "threads": (),
+    "processes": (),
+}
+
+MODULES = {
+    "_thread": "threads",
+    "concurrent": "threads",
+    "multiprocessing": "processes",
+    "threading": "threads",
+    "queue": "threads",
+    "time": "clock",
+    "sched": "clock",
+    "random": "chance",
+    "secrets": "chance",
+    "uuid": "chance",
+    "socket": "network",
+    "socketserver": "network",
+    "ssl": "network",
+    "select": "network",
+    "selectors": "network",
+    "http": "network",
+    "urllib": "network",
+    "sqlite3": "database",
+    "subprocess": "processes",
+    "signal": "processes",
+    "fcntl": "files",
+    "glob": "files",
+    "io": "files",
+    "mmap": "files",
+    "pathlib": "files",
+    "shutil": "files",
+    "tempfile": "files",
+}
+
+PURE_PARTS_OF_OS = {"PathLike", "environ", "fspath", "path", "sep", "strerror"}
+PURE_PARTS_OF_OS_PATH = {"basename", "dirname", "join", "normpath", "sep", "splitext"}
+
+CALLS = {
+    "open": "files",
+    "asyncio.create_subprocess_exec": "processes",
+    "asyncio.create_subprocess_shell": "processes",
+    "asyncio.open_connection": "network",
+    "asyncio.start_server": "network",
+    "asyncio.to_thread": "threads",
+    "date.today": "clock",
+    "datetime.now": "clock",
+    "datetime.today": "clock",
+    "datetime.utcnow": "clock",
+}
+METHODS = {"create_connection": "network", "create_server": "network", "run_in_executor": "threads"}
+
+_CYTHON_IMPORT = re.compile(r"^\s*(?:from|import|cimport)\s+(?:libc\.|posix\.)?(\w+)")
+
+
+def findings(path: str, source: str) -> list[str]:
+    """What is wrong with one file, `path` being relative to the package: `file:line: what`, one for each."""
+    if path.startswith(EVERYWHERE_ALLOWED):
+        return []
+    uses = _cython_uses(source) if path.endswith((".pyx", ".pxd")) else _python_uses(ast.parse(source))
+    return [
+        f"{path}:{line}: {what} ({seam})"
+        for line, what, seam in sorted(uses)
+        if not path.startswith(ROOMS[seam] or "?")
+    ]
+
+
+def package_findings(package: Path) -> list[str]:
+    """What is wrong with all files of a package."""
+    found: list[str] = []
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".pyx", ".pxd"):
+            found += findings(path.relative_to(package).as_posix(), path.read_text(encoding="utf-8"))
+    return found
+
+
+def _cython_uses(source: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(source.splitlines(), 1):
+        match = _CYTHON_IMPORT.match(line)
+        if match and match[1] in MODULES:
+            yield number, line.strip(), MODULES[match[1]]
+
+
+def _python_uses(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    for node in _walk_what_runs(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _module_use(node.lineno, alias.name)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from _module_use(node.lineno, node.module)
+            if node.module in ("os", "os.path"):
+                for alias in node.names:
+                    yield from _attribute_use(node.lineno, f"{node.module}.{alias.name}")
+        elif isinstance(node, ast.Attribute):
+            yield from _attribute_use(node.lineno, ast.unparse(node))
+        elif isinstance(node, ast.Call):
+            yield from _call_use(node)
+
+
+def _walk_what_runs(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`, which no running process ever reaches."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            for other in child.orelse:
+                yield other
+                yield from _walk_what_runs(other)
+        else:
+            yield child
+            yield from _walk_what_runs(child)
+
+
+def _module_use(line: int, module: str) -> Iterator[tuple[int, str, str]]:
+    root = module.partition(".")[0]
+    if root in MODULES:
+        yield line, f"import {module}", MODULES[root]
+
+
+def _attribute_use(line: int, dotted: str) -> Iterator[tuple[int, str, str]]:
+    parts = dotted.split(".")
+    impure = parts[0] == "os" and (
+        (len(parts) == 2 and parts[1] not in PURE_PARTS_OF_OS)
+        or (len(parts) == 3 and parts[1] == "path" and parts[2] not in PURE_PARTS_OF_OS_PATH)
+    )
+    if impure:
+        yield line, dotted, "chance" if dotted == "os.urandom" else "files"
+
+
+def _call_use(node: ast.Call) -> Iterator[tuple[int, str, str]]:
+    name = ast.unparse(node.func)
+    for call, seam in CALLS.items():
+        if name == call or ("." in call and name.endswith("." + call)):
+            yield node.lineno, f"{name}()", seam
+    if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+        yield node.lineno, f"{name}()", METHODS[node.func.attr]
