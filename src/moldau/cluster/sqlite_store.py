@@ -269,7 +269,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         connection.executescript(_SCHEMA)
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
-        raise _DamagedError(found)
+        raise _DamagedError(" ".join(found.split()))
     with _transaction(connection):
         connection.execute("DELETE FROM nodes WHERE ephemeral")
 

@@ -120,7 +120,7 @@ class Store(ABC):
         """Does all operations in their order, or none of them: `Conflict` says whose expectation failed.
 
         When it returns, the change is on disk. After a StoreError other than Conflict it may or may not be: read
-        again. A commit whose caller is cancelled still runs to its end.
+        again. A commit whose caller is cancelled happens wholly or not at all.
         """
 
     @abstractmethod

@@ -1,0 +1,91 @@
+"""What the tests of the cluster's metadata share: brokers, rules, engines that can be opened again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from moldau.cluster.configs import ConfigRules
+from moldau.cluster.controller import Controller, ControllerRules
+from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint
+from moldau.cluster.memory_store import MemoryTree
+from moldau.cluster.sqlite_store import SqliteStore
+from moldau.cluster.store import Store
+from moldau.cluster.topics import TopicDefaults
+from moldau.host.clock import SeededRandomness
+from moldau.host.threads import Threads
+
+T = TypeVar("T")
+
+
+def run(scenario: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(scenario, timeout=60))
+
+
+class Engine(Protocol):
+    """A kind of store, to be tested against the rules of all stores."""
+
+    async def open(self) -> Store:
+        """A new session with the same tree."""
+        ...
+
+    async def dispose(self) -> None: ...
+
+
+class MemoryEngine:
+    def __init__(self, _directory: Path) -> None:
+        self.tree = MemoryTree()
+
+    async def open(self) -> Store:
+        return self.tree.session()
+
+    async def dispose(self) -> None:
+        pass
+
+
+class SqliteEngine:
+    def __init__(self, directory: Path) -> None:
+        self.path = str(directory / "metadata.db")
+        self.threads = Threads(threads=2)
+
+    async def open(self) -> SqliteStore:
+        return await SqliteStore.open(self.path, self.threads)
+
+    async def dispose(self) -> None:
+        await self.threads.close()
+
+
+ENGINES: Mapping[str, Callable[[Path], Engine]] = {"memory": MemoryEngine, "sqlite": SqliteEngine}
+
+
+def broker(broker_id: int, rack: str | None = None) -> BrokerImage:
+    endpoint = Endpoint("PLAINTEXT", f"host-{broker_id}", 9092, "PLAINTEXT")
+    return BrokerImage(broker_id, (endpoint,), rack)
+
+
+def cluster(brokers: int = 1) -> ClusterImage:
+    return ClusterImage("a-cluster", 0).with_brokers(broker(index) for index in range(brokers))
+
+
+LISTS = {"cleanup.policy": "delete", "leader.throttled": ""}
+NUMBERS = {"retention.ms": "604800000", "segment.bytes": "1073741824"}
+
+
+def _check(configs: Mapping[str, str]) -> str | None:
+    """Two lists and two numbers exist, and numbers are numbers."""
+    for name, value in configs.items():
+        if name not in LISTS and name not in NUMBERS:
+            return f"Unknown setting {name}."
+        if name in NUMBERS and not value.lstrip("-").isdigit():
+            return f"{name} must be a number, not {value}."
+    return None
+
+
+RULES = ConfigRules(check=_check, is_list=LISTS.__contains__, default=(LISTS | NUMBERS).get)
+
+
+def new_controller(store: Store, *, partitions: int = 3, factor: int = 1, seed: int = 1) -> Controller:
+    defaults = TopicDefaults(num_partitions=partitions, replication_factor=factor)
+    return Controller(store, SeededRandomness(seed), ControllerRules(defaults, RULES, RULES))
