@@ -1,0 +1,75 @@
+"""`python -m bench [--only NAME ...] [--quick]`: run the benchmarks, print the table, keep it in docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from bench import (
+    big_partition,
+    fetch,
+    idle_connections,
+    long_polls,
+    many_partitions,
+    produce,
+    report,
+    small_batches,
+    startup,
+)
+from bench.harness import Context, Row, raise_file_limit
+from bench.kcat import KcatMissingError
+
+BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
+    "startup": startup.run,
+    "produce": produce.run,
+    "small_batches": small_batches.run,
+    "fetch": fetch.run,
+    "many_partitions": many_partitions.run,
+    "idle_connections": idle_connections.run,
+    "long_polls": long_polls.run,
+    "big_partition": big_partition.run,
+}
+
+
+def main() -> int:
+    arguments = _parse()
+    console = Console(width=None if sys.stdout.isatty() else 220)
+    raise_file_limit()
+    rows: list[Row] = []
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="moldau-bench-", dir=arguments.directory) as directory:
+        context = Context(Path(directory), arguments.quick, lambda text: console.print(f"  {text}", style="dim"))
+        for name in arguments.only or BENCHMARKS:
+            began = time.perf_counter()
+            try:
+                rows.extend(BENCHMARKS[name](context))
+            except (KcatMissingError, AssertionError, OSError, RuntimeError) as error:
+                # One that fails must not cost us the others; the exit code tells.
+                failed.append(name)
+                console.print(f"[bold red]{name} failed:[/] {type(error).__name__}: {error}")
+            console.print(f"{name}: {time.perf_counter() - began:.0f} s")
+    report.print_table(console, rows)
+    if not (arguments.quick or arguments.only or failed):
+        report.write_document(rows)
+        console.print(f"written to docs/{report.DOCUMENT.name}")
+    return 1 if failed else 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the broker, print a table of ratios.")
+    parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="less of everything, once: under two minutes, rough")
+    parser.add_argument(
+        "--directory", type=Path, help="where to put the data, some 15 GB (default: the temporary files')"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Requests as bytes, for loads that no ordinary client makes: thousands of parked fetches, one record in flight.
+
+Only the few versions used here, only what has to be read back. The load must cost less than what it measures, so
+nothing is decoded that can be skipped, and requests are built once and sent many times.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Final
+
+from moldau.records import Record, encode_batch
+
+PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 7, 11, 1
+
+CLIENT_ID: Final = b"bench"
+NO_TOPIC_FILTER: Final = -1
+CONNECT_TIMEOUT_S: Final = 30
+
+_SIZE = struct.Struct(">i")
+
+
+def request(api: int, version: int, body: bytes, correlation: int = 0) -> bytes:
+    header = struct.pack(">hhih", api, version, correlation, len(CLIENT_ID)) + CLIENT_ID
+    return _SIZE.pack(len(header) + len(body)) + header + body
+
+
+def api_versions() -> bytes:
+    return request(API_VERSIONS, 0, b"")
+
+
+def metadata() -> bytes:
+    """All topics."""
+    return request(METADATA, METADATA_VERSION, struct.pack(">i", NO_TOPIC_FILTER))
+
+
+def batch(records: int, size: int = 100, timestamp: int = 0) -> bytes:
+    value = b"x" * size
+    return bytes(encode_batch(Record(offset, timestamp, None, value) for offset in range(records)))
+
+
+def produce(topic: str, partition: int, records: bytes, acks: int = 1) -> bytes:
+    body = struct.pack(">hhii", -1, acks, 30_000, 1) + _string(topic)
+    body += struct.pack(">iii", 1, partition, len(records)) + records
+    return request(PRODUCE, PRODUCE_VERSION, body)
+
+
+def fetch(
+    topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int = 0, min_bytes: int = 1
+) -> bytes:
+    """A fetch of one partition outside any session."""
+    body = struct.pack(">iiiibii", -1, max_wait_ms, min_bytes, max_bytes, 0, 0, -1)
+    body += struct.pack(">i", 1) + _string(topic)
+    body += struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
+    body += struct.pack(">i", 0) + _string("")
+    return request(FETCH, FETCH_VERSION, body)
+
+
+def produce_error(answer: bytes) -> int:
+    """The error code of a Produce answer for one partition."""
+    (name,) = struct.unpack_from(">h", answer, 8)
+    (code,) = struct.unpack_from(">h", answer, 10 + name + 8)
+    return int(code)
+
+
+def fetched(answer: bytes) -> tuple[int, int]:
+    """The error code of a Fetch answer for one partition, and how many bytes of records came with it."""
+    at = 4 + 4 + 2 + 4 + 4
+    (name,) = struct.unpack_from(">h", answer, at)
+    at += 2 + name + 4 + 4
+    (code,) = struct.unpack_from(">h", answer, at)
+    at += 2 + 8 + 8 + 8
+    (aborted,) = struct.unpack_from(">i", answer, at)
+    at += 4 + max(aborted, 0) * 16 + 4
+    (size,) = struct.unpack_from(">i", answer, at)
+    return int(code), int(size)
+
+
+def connect(host: str, port: int) -> socket.socket:
+    connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def call(connection: socket.socket, frame: bytes) -> bytes:
+    connection.sendall(frame)
+    return receive(connection)
+
+
+def receive(connection: socket.socket) -> bytes:
+    """One answer, without its length."""
+    (size,) = _SIZE.unpack(_exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray(size)
+    view = memoryview(parts)
+    while view:
+        count = connection.recv_into(view)
+        if not count:
+            raise ConnectionResetError("the broker closed the connection")
+        view = view[count:]
+    return bytes(parts)
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data

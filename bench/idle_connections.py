@@ -1,0 +1,61 @@
+"""What 5,000 connections that say nothing cost: memory, and the p99 of one client that works beside them."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import time
+from collections.abc import Iterator
+
+from bench import frames
+from bench.harness import HOST, Broker, Context, Row, median, percentile
+
+CONNECTIONS = 5_000
+MOST_MB = 40
+MOST_P99_RATIO = 1.5
+TOPIC = "working"
+
+
+def run(context: Context) -> Iterator[Row]:
+    windows = context.sized(9, 4)
+    calls = context.sized(3_000, 1_500)
+    with context.broker() as broker:
+        broker.create_topic(TOPIC, 1)
+        _p99_us(broker, calls)
+        alone = [_p99_us(broker, calls) for _ in range(windows)]
+        before = broker.memory_mb()
+        idle = [_connect(broker) for _ in range(CONNECTIONS)]
+        grown = broker.memory_mb() - before
+        beside = [_p99_us(broker, calls) for _ in range(windows)]
+        for connection in idle:
+            connection.close()
+        # Once more alone: the machine may have changed under us meanwhile.
+        alone += [_p99_us(broker, calls) for _ in range(windows)]
+    ratio = median(beside) / median(alone)
+    context.say(f"5,000 idle connections: {grown:.1f} MB, p99 {ratio:.2f} x")
+    yield Row("5,000 idle connections: memory", grown, "MB more", MOST_MB, note="each has asked for ApiVersions once")
+    note = (
+        f"p99 of one record in flight: {median(alone):.0f} µs alone, {median(beside):.0f} µs beside; {windows} windows"
+    )
+    yield Row("5,000 idle connections: a working client's p99", ratio, "x alone", MOST_P99_RATIO, note=note)
+
+
+def _connect(broker: Broker) -> socket.socket:
+    connection = frames.connect(HOST, broker.port)
+    frames.call(connection, frames.api_versions())
+    return connection
+
+
+def _p99_us(broker: Broker, calls: int) -> float:
+    frame = frames.produce(TOPIC, 0, frames.batch(1))
+    taken = []
+    gc.disable()
+    try:
+        with frames.connect(HOST, broker.port) as connection:
+            for _ in range(calls):
+                began = time.perf_counter_ns()
+                frames.call(connection, frame)
+                taken.append((time.perf_counter_ns() - began) / 1000)
+    finally:
+        gc.enable()
+    return percentile(taken, 0.99)

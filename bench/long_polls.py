@@ -1,0 +1,79 @@
+"""The processor share that 5,000 consumers cost who wait for records that do not come.
+
+Each waits 500 ms and asks again at once, as clients do: 10,000 fetches a second. The waiting is done by a process of
+its own, so that its work is on nobody's account; how many polls it really made stands in the note.
+"""
+
+from __future__ import annotations
+
+import selectors
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from bench import frames
+from bench.harness import HOST, Context, Row, median, spread
+
+CONNECTIONS = 5_000
+WAIT_MS = 500
+MOST_SHARE = 0.30
+TOPIC = "quiet"
+PARTITIONS = 6
+MAX_BYTES = 1_000_000
+
+
+def run(context: Context) -> Iterator[Row]:
+    windows = context.sized(3, 1)
+    window_s = context.sized(5, 3)
+    with context.broker() as broker:
+        broker.create_topic(TOPIC, PARTITIONS)
+        poller = subprocess.Popen(
+            [sys.executable, "-m", "bench.long_polls", str(broker.port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert poller.stdin is not None
+        assert poller.stdout is not None
+        with poller:
+            poller.stdout.readline()  # it says so when all of them wait
+            shares = []
+            for _ in range(windows):
+                before, began = broker.cpu_seconds(), time.perf_counter()
+                time.sleep(window_s)
+                shares.append((broker.cpu_seconds() - before) / (time.perf_counter() - began))
+                context.say(f"5,000 long polls: {shares[-1]:.0%} of a core")
+            polls = float(poller.communicate("stop\n")[0])
+    note = f"{polls:,.0f} fetches/s answered; {median(shares) / polls * 1e6:.1f} µs each; repeats {spread(shares)}"
+    yield Row("5,000 parked long polls", median(shares), "of a core", MOST_SHARE, note=note)
+
+
+def _poll(port: int) -> None:
+    """Keeps every connection waiting until a line comes on standard input; then prints the polls answered a second."""
+    selector = selectors.DefaultSelector()
+    for number in range(CONNECTIONS):
+        connection = frames.connect(HOST, port)
+        connection.setblocking(False)
+        frame = frames.fetch(TOPIC, number % PARTITIONS, 0, max_bytes=MAX_BYTES, max_wait_ms=WAIT_MS)
+        connection.send(frame)
+        selector.register(connection, selectors.EVENT_READ, (connection, frame))
+    selector.register(sys.stdin, selectors.EVENT_READ)
+    print("waiting", flush=True)
+    answered = 0
+    began = time.perf_counter()
+    while True:
+        for key, _ in selector.select():
+            if key.data is None:
+                print(answered / (time.perf_counter() - began))
+                return
+            connection, frame = key.data
+            answer = connection.recv(4096)
+            assert len(answer) == 4 + struct.unpack_from(">i", answer)[0], "an answer came in pieces, or the end of it"
+            connection.send(frame)
+            answered += 1
+
+
+if __name__ == "__main__":
+    _poll(int(sys.argv[1]))

@@ -1,0 +1,74 @@
+"""Broker processor time per GB produced, in large and in ordinary batches, beside a bare receive loop.
+
+A GB is 10^9 bytes of record batches, as they travel and as they lie in the segments; the bare loop moves as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench import bare, kcat
+from bench.harness import GB, Broker, Context, Row, median, spread
+
+PARTITIONS = 6
+PUBLISHED_ONE_PRODUCER = 821_557
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One way to cut records into batches, and what it may cost."""
+
+    name: str
+    limit: float
+    settings: tuple[str, ...]
+
+
+LARGE = Shape("1 MB batches", 2.5, ("batch.size=1000000", "batch.num.messages=1000000", "linger.ms=100"))
+ORDINARY = Shape("16 KB batches", 4.5, ("batch.size=16384", "batch.num.messages=10000", "linger.ms=5"))
+
+
+def run(context: Context) -> Iterator[Row]:
+    for shape in (LARGE, ORDINARY):
+        yield from _shape(context, shape)
+
+
+def _shape(context: Context, shape: Shape) -> Iterator[Row]:
+    lines = context.lines(context.sized(5_000_000, 1_000_000))
+    ratios, costs, rates, yardsticks = [], [], [], []
+    batch_bytes = 0.0
+    with context.broker() as broker:
+        _warm_up(context, broker, shape)
+        for turn in range(context.repeats):
+            topic = f"produce-{turn}"
+            broker.create_topic(topic, PARTITIONS)
+            before = broker.cpu_seconds()
+            seconds = kcat.produce(broker.address, topic, lines, shape.settings)
+            spent = broker.cpu_seconds() - before
+            found = kcat.stored(broker.data, topic)
+            with context.scratch("bare") as directory:
+                least = bare.receive_seconds(found.bytes, directory)
+            batch_bytes = found.batch_bytes
+            ratios.append(spent / least)
+            costs.append(spent / found.bytes * GB)
+            yardsticks.append(least / found.bytes * GB)
+            rates.append(found.records / seconds)
+            context.say(f"produce, {shape.name}: {costs[-1]:.2f} CPU s/GB, {ratios[-1]:.2f} x bare")
+    note = (
+        f"{median(costs):.2f} against {median(yardsticks):.2f} CPU s/GB; batches of {batch_bytes / 1000:.0f} KB "
+        f"reached; repeats {spread(ratios)}"
+    )
+    yield Row(f"Produce, {shape.name}: broker CPU", median(ratios), "x bare", shape.limit, note=note)
+    if shape is LARGE:
+        yield beside_published("One producer", median(rates), PUBLISHED_ONE_PRODUCER)
+
+
+def beside_published(name: str, rate: float, published: int) -> Row:
+    """Not a promise: that number was reached on another machine, years ago; it says where this one stands."""
+    note = f"kcat, one process, 100-byte records; published for Kafka: {published:,}, so {rate / published:.2f} x"
+    return Row(name, rate, "records/s", limit=None, note=note)
+
+
+def _warm_up(context: Context, broker: Broker, shape: Shape) -> None:
+    broker.create_topic("warm-up", PARTITIONS)
+    kcat.produce(broker.address, "warm-up", context.lines(100_000), shape.settings)
