@@ -1,20 +1,35 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Records inside a batch, in C: the twin of reference.py, with the same names, results and errors.
 
-No object a record, except where records are what was asked for. Memory safety rests on one habit: every read goes
-through `next_record` and its helpers, which compare with the end of what they may touch before they touch it.
+No object a record, except where records are what was asked for. The walk itself is in `_walk.pxd`.
 """
 
 from cpython.array cimport array, clone
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
+
+from moldau.records._walk cimport (
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_FROM,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    Header,
+    Parsed,
+    Walk,
+    end_walk,
+    next_record,
+    read_varint,
+    start_walk,
+    write_varint,
+)
 
 from moldau.records import batch as _batch
 from moldau.records import codecs as _codecs
@@ -44,289 +59,7 @@ cdef array INT64S = array("q")
 cdef Py_ssize_t MAX_DECOMPRESSED = _model.MAX_DECOMPRESSED
 
 cdef enum:
-    HEADER_SIZE = 61
-    CRC_FROM = 21
-
-    CODEC_MASK = 0x07
-    LOG_APPEND_TIME_BIT = 0x08
-    CONTROL_BIT = 0x20
-
-    # errors.py has these too, with the words for them
-    VARINT_PAST_END = 1
-    VARINT_TOO_LONG = 2
-    RECORD_LENGTH = 3
-    RECORD_PAST_END = 4
-    FIELD_PAST_RECORD = 5
-    RECORD_TRAILING = 6
-    KEY_LENGTH = 7
-    VALUE_LENGTH = 8
-    HEADER_COUNT = 9
-    HEADER_KEY_LENGTH = 10
-    HEADER_VALUE_LENGTH = 11
-    OFFSET_DELTA = 12
-    OFFSET_ORDER = 13
-    TIMESTAMP_RANGE = 14
-    NO_KEY = 15
-    TOO_FEW_RECORDS = 16
-    BATCH_TRAILING = 17
-
-
-cdef struct Header:
-    int64_t base_offset
-    int64_t size
-    int32_t leader_epoch
-    int16_t attributes
-    int32_t last_offset_delta
-    int64_t base_timestamp
-    int64_t max_timestamp
-    int64_t producer_id
-    int16_t producer_epoch
-    int32_t base_sequence
-    int32_t count
-
-
-cdef struct Parsed:
-    const uint8_t *start
-    int64_t timestamp_delta
-    int32_t offset_delta
-    const uint8_t *key
-    int32_t key_size
-    const uint8_t *value
-    int32_t value_size
-    const uint8_t *headers
-    int32_t header_count
-
-
-cdef struct Walk:
-    # Where the walk is, what it has to hold records against, and, after a fault, the details of it.
-    const uint8_t *at
-    const uint8_t *end
-    int32_t index
-    int32_t count
-    int32_t last_offset_delta
-    int32_t previous_delta
-    int64_t base_timestamp
-    int64_t lowest_delta
-    int64_t highest_delta
-    bint require_keys
-    bint allow_gaps
-    int64_t found
-    int64_t expected
-
-
-# -- varints
-
-
-cdef inline int read_varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
-    """0, or the fault."""
-    cdef const uint8_t *p = at[0]
-    cdef uint32_t value, byte
-    cdef int shift
-    if p >= end:
-        return VARINT_PAST_END
-    value = p[0]
-    p += 1
-    if value >= 0x80:
-        value &= 0x7F
-        shift = 7
-        while True:
-            if p >= end:
-                return VARINT_PAST_END
-            byte = p[0]
-            p += 1
-            if shift == 28 and byte > 0x0F:
-                return VARINT_TOO_LONG
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-    at[0] = p
-    out[0] = <int32_t>((value >> 1) ^ (0 - (value & 1)))
-    return 0
-
-
-cdef inline int read_varlong(const uint8_t **at, const uint8_t *end, int64_t *out) noexcept nogil:
-    """0, or the fault."""
-    cdef const uint8_t *p = at[0]
-    cdef uint64_t value, byte
-    cdef int shift
-    if p >= end:
-        return VARINT_PAST_END
-    value = p[0]
-    p += 1
-    if value >= 0x80:
-        value &= 0x7F
-        shift = 7
-        while True:
-            if p >= end:
-                return VARINT_PAST_END
-            byte = p[0]
-            p += 1
-            if shift == 63 and byte > 0x01:
-                return VARINT_TOO_LONG
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-    at[0] = p
-    out[0] = <int64_t>((value >> 1) ^ (0 - (value & 1)))
-    return 0
-
-
-# -- the walk
-
-
-cdef inline int read_field(
-    Walk *walk, const uint8_t **at, const uint8_t *end, const uint8_t **field, int32_t *size, int fault
-) noexcept nogil:
-    """A length, -1 for null, and that many bytes: 0, or the fault."""
-    cdef int failed = read_varint(at, end, size)
-    if failed:
-        return failed
-    field[0] = at[0]
-    if size[0] < 0:
-        if size[0] < -1:
-            walk.found = size[0]
-            return fault
-        return 0
-    if size[0] > end - at[0]:
-        walk.found = size[0]
-        walk.expected = end - at[0]
-        return FIELD_PAST_RECORD
-    at[0] += size[0]
-    return 0
-
-
-cdef int skip_headers(Walk *walk, const uint8_t **at, const uint8_t *end, int32_t count) noexcept nogil:
-    cdef const uint8_t *field
-    cdef int32_t size
-    cdef int failed
-    # A header takes two bytes at least, so the count is bounded by what is there before anything loops over it.
-    if count < 0 or count > (end - at[0]) // 2:
-        walk.found = count
-        walk.expected = end - at[0]
-        return HEADER_COUNT
-    for _ in range(count):
-        failed = read_field(walk, at, end, &field, &size, HEADER_KEY_LENGTH)
-        if failed:
-            return failed
-        if size < 0:
-            walk.found = size
-            return HEADER_KEY_LENGTH
-        failed = read_field(walk, at, end, &field, &size, HEADER_VALUE_LENGTH)
-        if failed:
-            return failed
-    return 0
-
-
-cdef inline int next_record(Walk *walk, Parsed *record) noexcept nogil:
-    """Take the next record and hold it against the rules: 0, or the fault."""
-    cdef const uint8_t *at = walk.at
-    cdef const uint8_t *end
-    cdef int32_t length
-    cdef int failed
-    if at == walk.end:
-        walk.found = walk.index
-        walk.expected = walk.count
-        return TOO_FEW_RECORDS
-    record.start = at
-    failed = read_varint(&at, walk.end, &length)
-    if failed:
-        return failed
-    if length < 0:
-        walk.found = length
-        return RECORD_LENGTH
-    if length > walk.end - at:
-        walk.found = length
-        walk.expected = walk.end - at
-        return RECORD_PAST_END
-    if length < 1:
-        walk.found = 1
-        walk.expected = 0
-        return FIELD_PAST_RECORD
-    end = at + length
-    at += 1  # the attributes, which mean nothing yet
-    failed = read_varlong(&at, end, &record.timestamp_delta)
-    if failed:
-        return failed
-    failed = read_varint(&at, end, &record.offset_delta)
-    if failed:
-        return failed
-    failed = read_field(walk, &at, end, &record.key, &record.key_size, KEY_LENGTH)
-    if failed:
-        return failed
-    failed = read_field(walk, &at, end, &record.value, &record.value_size, VALUE_LENGTH)
-    if failed:
-        return failed
-    failed = read_varint(&at, end, &record.header_count)
-    if failed:
-        return failed
-    record.headers = at
-    if record.header_count != 0:
-        failed = skip_headers(walk, &at, end, record.header_count)
-        if failed:
-            return failed
-    if at != end:
-        walk.found = end - at
-        return RECORD_TRAILING
-    failed = check_record(walk, record)
-    if failed:
-        return failed
-    walk.at = end
-    walk.previous_delta = record.offset_delta
-    walk.index += 1
-    return 0
-
-
-cdef inline int check_record(Walk *walk, Parsed *record) noexcept nogil:
-    """What a record may get wrong although it is well formed: 0, or the fault."""
-    if walk.allow_gaps:
-        if not walk.previous_delta < record.offset_delta <= walk.last_offset_delta:
-            walk.found = record.offset_delta
-            walk.expected = walk.last_offset_delta
-            return OFFSET_ORDER
-    elif record.offset_delta != walk.index:
-        walk.found = record.offset_delta
-        walk.expected = walk.index
-        return OFFSET_DELTA
-    if record.timestamp_delta < walk.lowest_delta or record.timestamp_delta > walk.highest_delta:
-        walk.found = record.timestamp_delta
-        walk.expected = walk.base_timestamp
-        return TIMESTAMP_RANGE
-    if walk.require_keys and record.key_size < 0:
-        return NO_KEY
-    return 0
-
-
-cdef inline int end_walk(Walk *walk) noexcept nogil:
-    if walk.at != walk.end:
-        walk.found = walk.end - walk.at
-        walk.expected = walk.count
-        return BATCH_TRAILING
-    return 0
-
-
-cdef void start_walk(
-    Walk *walk, Header *header, const uint8_t *data, Py_ssize_t size, bint require_keys, bint allow_gaps
-) noexcept nogil:
-    walk.at = data
-    walk.end = data + size
-    walk.index = 0
-    walk.count = header.count
-    walk.last_offset_delta = header.last_offset_delta
-    walk.previous_delta = -1
-    walk.base_timestamp = header.base_timestamp
-    # Deltas that would carry the timestamp past 64 bits
-    walk.lowest_delta = INT64_MIN - header.base_timestamp if header.base_timestamp < 0 else INT64_MIN
-    walk.highest_delta = INT64_MAX - header.base_timestamp if header.base_timestamp > 0 else INT64_MAX
-    walk.require_keys = require_keys
-    walk.allow_gaps = allow_gaps
-    walk.found = 0
-    walk.expected = 0
-
-
-cdef object fail(Walk *walk, int fault):
-    raise refusal(fault, walk.index, walk.found, walk.expected)
+    MOST_VARINTS = 64  # all of a record but its contents: 5 + 1 + 10 + 5 + 5 + 5 + 5 at most
 
 
 # -- opening a batch
@@ -388,6 +121,10 @@ cdef inline object codec_of(Header *header, bint allow_control, bint allow_gaps)
 
 cdef object decompressed(object buf, Py_ssize_t pos, Header *header, object codec, Py_ssize_t limit):
     return _codecs.decompress(codec, memoryview(buf)[pos + HEADER_SIZE : pos + header.size], limit)
+
+
+cdef object fail(Walk *walk, int fault):
+    raise refusal(fault, walk.index, walk.found, walk.expected)
 
 
 # -- what the broker calls
@@ -635,24 +372,40 @@ cdef tuple headers_of(Parsed *record, const uint8_t *end):
 # -- writing
 
 
-cdef inline uint8_t *write_varint(uint8_t *p, int64_t number) noexcept nogil:
-    """At most five bytes for what fits 32 bits, ten for the rest."""
-    cdef uint64_t value = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
-    while value > 0x7F:
-        p[0] = <uint8_t>(value | 0x80)
-        p += 1
-        value >>= 7
-    p[0] = <uint8_t>value
-    return p + 1
+cdef struct Content:
+    # A key or a value while it is being written; a size of -1 is a null. `view` is held only for what is not `bytes`.
+    const void *data
+    Py_ssize_t size
+    bint held
+    Py_buffer view
 
 
-cdef inline uint8_t *write_bytes(uint8_t *p, Py_buffer *content, bint null) noexcept nogil:
-    if null:
-        p[0] = 1  # -1
-        return p + 1
-    p = write_varint(p, content.len)
-    memcpy(p, content.buf, content.len)
-    return p + content.len
+cdef inline int hold(Content *content, object source) except -1:
+    content.held = False
+    if source is None:
+        content.size = -1
+    elif PyBytes_CheckExact(source):
+        content.data = PyBytes_AS_STRING(source)
+        content.size = PyBytes_GET_SIZE(source)
+    else:
+        PyObject_GetBuffer(source, &content.view, PyBUF_SIMPLE)
+        content.held = True
+        content.data = content.view.buf
+        content.size = content.view.len
+    return 0
+
+
+cdef inline void release(Content *content):
+    if content.held:
+        PyBuffer_Release(&content.view)
+
+
+cdef inline uint8_t *write_content(uint8_t *p, Content *content) noexcept nogil:
+    p = write_varint(p, content.size)
+    if content.size > 0:
+        memcpy(p, content.data, content.size)
+        p += content.size
+    return p
 
 
 cdef class RecordsBuilder:
@@ -660,17 +413,15 @@ cdef class RecordsBuilder:
 
     cdef uint8_t *buffer
     cdef Py_ssize_t used, room
-    cdef int64_t base, latest
+    cdef int64_t base
     cdef bint has_base
+    cdef readonly int64_t max_timestamp
     cdef readonly int32_t last_offset_delta
     cdef readonly int32_t count
 
     def __cinit__(self, base_timestamp=None):
-        self.buffer = NULL
-        self.used = self.room = 0
-        self.latest = -1
+        self.max_timestamp = -1
         self.last_offset_delta = -1
-        self.count = 0
         self.has_base = base_timestamp is not None
         if self.has_base:
             self.base = base_timestamp
@@ -683,46 +434,37 @@ cdef class RecordsBuilder:
         return self.base if self.has_base else None
 
     @property
-    def max_timestamp(self):
-        return self.latest
-
-    @property
     def size(self):
         """Bytes written so far."""
         return self.used
 
     def append(self, offset_delta, timestamp, key, value, headers=()):
         """See reference.RecordsBuilder.append."""
-        cdef Py_buffer key_view, value_view
+        cdef Content key_content, value_content
         cdef bytes encoded = None
         cdef int32_t header_count = 0
-        if not self.last_offset_delta < offset_delta <= INT32_MAX:
+        cdef int too_big = 0
+        cdef int64_t delta, when, base
+        delta = PyLong_AsLongLongAndOverflow(offset_delta, &too_big)
+        if too_big or not self.last_offset_delta < delta <= INT32_MAX:
             raise ValueError(f"offset delta {offset_delta} cannot follow {self.last_offset_delta}")
-        base = self.base if self.has_base else timestamp
-        if not (INT64_MIN <= timestamp <= INT64_MAX and INT64_MIN <= timestamp - base <= INT64_MAX):
-            raise ValueError(f"timestamp {timestamp} does not fit 64 bits, or its distance from {base} does not")
+        when = PyLong_AsLongLongAndOverflow(timestamp, &too_big)
+        base = self.base if self.has_base else when
+        if too_big or (when < INT64_MIN + base if base > 0 else when > INT64_MAX + base):
+            far = self.base if self.has_base else timestamp
+            raise ValueError(f"timestamp {timestamp} does not fit 64 bits, or its distance from {far} does not")
         if headers:
             encoded, header_count = encode_headers(headers)
-        if key is not None:
-            PyObject_GetBuffer(key, &key_view, PyBUF_SIMPLE)
-        else:
-            key_view.len = 0
+        hold(&key_content, key)
         try:
-            if value is not None:
-                PyObject_GetBuffer(value, &value_view, PyBUF_SIMPLE)
-            else:
-                value_view.len = 0
+            hold(&value_content, value)
             try:
-                # Nothing of Python's runs in here, so that nothing can come between.
-                self.write(
-                    offset_delta, timestamp, base, &key_view, key is None, &value_view, value is None, encoded, header_count
-                )
+                # Nothing of Python's runs in there, so that nothing can come between.
+                self.write(<int32_t>delta, when, base, &key_content, &value_content, encoded, header_count)
             finally:
-                if value is not None:
-                    PyBuffer_Release(&value_view)
+                release(&value_content)
         finally:
-            if key is not None:
-                PyBuffer_Release(&key_view)
+            release(&key_content)
         return self.used
 
     cdef int write(
@@ -730,30 +472,28 @@ cdef class RecordsBuilder:
         int32_t offset_delta,
         int64_t timestamp,
         int64_t base,
-        Py_buffer *key,
-        bint null_key,
-        Py_buffer *value,
-        bint null_value,
+        Content *key,
+        Content *value,
         bytes headers,
         int32_t header_count,
     ) except -1:
         cdef Py_ssize_t header_size = 0 if headers is None else PyBytes_GET_SIZE(headers)
+        cdef Py_ssize_t most = MOST_VARINTS + max(key.size, 0) + max(value.size, 0) + header_size
         cdef uint8_t *start
         cdef uint8_t *body
         cdef uint8_t *p
         cdef Py_ssize_t length
-        # 64 covers all the varints of a record: 5 + 1 + 10 + 5 + 5 + 5 + 5.
-        if self.used + key.len + value.len + header_size > INT32_MAX - 128:
+        if self.used + most > INT32_MAX:
             raise ValueError("a batch is limited to 2 GiB")
-        self.reserve(self.used + key.len + value.len + header_size + 64)
+        self.reserve(self.used + most)
         start = self.buffer + self.used
         # The length comes first and is known last: write behind the room it may take, then close the gap.
         body = start + 5
         body[0] = 0
         p = write_varint(body + 1, timestamp - base)
         p = write_varint(p, offset_delta)
-        p = write_bytes(p, key, null_key)
-        p = write_bytes(p, value, null_value)
+        p = write_content(p, key)
+        p = write_content(p, value)
         p = write_varint(p, header_count)
         if header_size:
             memcpy(p, PyBytes_AS_STRING(headers), header_size)
@@ -762,8 +502,8 @@ cdef class RecordsBuilder:
         p = write_varint(start, length)
         memmove(p, body, length)
         self.used = p + length - self.buffer
-        if self.count == 0 or timestamp > self.latest:
-            self.latest = timestamp
+        if self.count == 0 or timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
         self.base = base
         self.has_base = True
         self.last_offset_delta = offset_delta

@@ -52,6 +52,7 @@ _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
+_MOST_VARINTS: Final = 64
 
 
 class _Fault(Exception):
@@ -342,7 +343,7 @@ class RecordsBuilder:
         for name, content in encoded:
             _put_bytes(body, name)
             _put_bytes(body, content)
-        if len(self._buffer) + len(body) > _INT32_MAX - 128:
+        if len(self._buffer) + len(body) > _INT32_MAX - _MOST_VARINTS:
             raise ValueError("a batch is limited to 2 GiB")
         _put_zigzag(self._buffer, len(body))
         self._buffer += body
