@@ -258,9 +258,9 @@ class Controller:
         self._stale = False
 
     def _publish(self, image: ClusterImage) -> None:
+        if image == self._image:
+            return  # the one that listeners know stays
         old, self._image = self._image, image
-        if old == image:
-            return
         for listener in list(self._listeners):
             try:
                 listener(old, image)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import hypothesis
+
 from moldau.cluster.configs import ConfigRules
 from moldau.cluster.controller import Controller, ControllerRules
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint
@@ -18,6 +20,11 @@ from moldau.host.clock import SeededRandomness
 from moldau.host.threads import Threads
 
 T = TypeVar("T")
+
+
+def examples(percent: int) -> hypothesis.settings:
+    """For properties that are slow to check: a part of the examples that this run asks for."""
+    return hypothesis.settings(max_examples=hypothesis.settings().max_examples * percent // 100)
 
 
 def run(scenario: Coroutine[Any, Any, T]) -> T:

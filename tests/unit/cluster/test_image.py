@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cluster.changes import BrokerConfigsChanged, TopicConfigsChanged, TopicCreated, TopicDeleted, applied
+from moldau.cluster.changes import (
+    BrokerConfigsChanged,
+    Change,
+    TopicConfigsChanged,
+    TopicCreated,
+    TopicDeleted,
+    applied,
+)
 from moldau.cluster.image import (
     ALL_BROKERS,
     ClusterImage,
@@ -77,7 +84,7 @@ def test_equal_partition_states_become_one_object() -> None:
 def test_changes_apply_together() -> None:
     old = cluster().with_topics([topic("a", 1), topic("b", 2)])
     altered = topic("b", 2, retention="1")
-    changes = [
+    changes: list[Change] = [
         TopicCreated(topic("c", 3)),
         TopicDeleted(topic("a", 1)),
         TopicConfigsChanged(altered),

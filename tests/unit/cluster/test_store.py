@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from moldau.cluster.store import (
     MAX_OPERATIONS,
@@ -25,7 +25,7 @@ from moldau.cluster.store import (
     Store,
     StoreError,
 )
-from tests.unit.cluster.support import ENGINES, Engine, MemoryEngine, SqliteEngine, run
+from tests.unit.cluster.support import ENGINES, Engine, MemoryEngine, SqliteEngine, examples, run
 
 Scenario = Callable[[Store], Awaitable[None]]
 
@@ -298,7 +298,7 @@ async def outcome(engine: Engine, commits: list[list[Operation]]) -> list[object
     return seen
 
 
-@settings(max_examples=60)
+@examples(percent=40)
 @given(COMMITS)
 def test_both_engines_answer_any_commits_alike(commits: list[list[Operation]]) -> None:
     async def scenario(directory: Path) -> tuple[list[object], list[object]]:
