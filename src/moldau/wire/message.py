@@ -75,7 +75,7 @@ class Message(WireStruct):
         data = memoryview(buf) if cls.HAS_RECORDS else bytes(buf)
         try:
             return cls.read_from(data, pos, version)[0]
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except (WireError, struct.error, IndexError, UnicodeDecodeError) as error:
             raise WireError(f"{cls.__name__} version {version}: {error}") from error
 
     def encode(self, version: int) -> bytes:

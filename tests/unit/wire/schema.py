@@ -26,7 +26,7 @@ MOST_ELEMENTS = 3
 FIRST_UNKNOWN_TAG = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A message: what its definition says, and the class that was generated from it."""
 
