@@ -36,7 +36,7 @@ _unpack_int16 = struct.Struct(">h").unpack_from
 _unpack_int32 = struct.Struct(">i").unpack_from
 _pack_int16 = struct.Struct(">h").pack
 _pack_int32 = struct.Struct(">i").pack
-_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(256))
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(128))
 _NULL_INT16: Final = b"\xff\xff"
 _NULL_INT32: Final = b"\xff\xff\xff\xff"
 
@@ -97,8 +97,12 @@ def _read_length(data: Data, pos: int, flexible: bool) -> tuple[int, int]:
 def _read_count(data: Data, pos: int, flexible: bool, element_size: int) -> tuple[int, int]:
     """Read the count of an array, -1 for null. `element_size` is the least that an element takes in the frame."""
     if flexible:
-        count, pos = read_uvarint(data, pos)
-        count -= 1
+        count = data[pos] - 1
+        if count < 0x7F:
+            pos += 1
+        else:
+            count, pos = read_uvarint(data, pos)
+            count -= 1
     else:
         (count,) = _unpack_int32(data, pos)
         pos += 4
@@ -243,13 +247,9 @@ def write_nullable_bytes(write: Write, value: Buffer | None, flexible: bool) -> 
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def read_nullable_array(
-    data: Data, pos: int, version: int, flexible: bool, read: Callable[[Data, int, int], tuple[T, int]]
-) -> tuple[list[T] | None, int]:
-    """Read an array of structs that may be null; `read` is the `read_from` of the struct."""
-    count, pos = _read_count(data, pos, flexible, 1)
-    if count < 0:
-        return None, pos
+def _read_elements(
+    data: Data, pos: int, version: int, count: int, read: Callable[[Data, int, int], tuple[T, int]]
+) -> tuple[list[T], int]:
     elements = []
     for _ in range(count):
         element, pos = read(data, pos, version)
@@ -261,10 +261,18 @@ def read_array(
     data: Data, pos: int, version: int, flexible: bool, read: Callable[[Data, int, int], tuple[T, int]]
 ) -> tuple[list[T], int]:
     """Read an array of structs; `read` is the `read_from` of the struct."""
-    elements, pos = read_nullable_array(data, pos, version, flexible, read)
-    if elements is None:
+    count, pos = _read_count(data, pos, flexible, 1)
+    if count < 0:
         raise _not_null("an array", pos)
-    return elements, pos
+    return _read_elements(data, pos, version, count, read)
+
+
+def read_nullable_array(
+    data: Data, pos: int, version: int, flexible: bool, read: Callable[[Data, int, int], tuple[T, int]]
+) -> tuple[list[T] | None, int]:
+    """Read an array of structs that may be null; `read` is the `read_from` of the struct."""
+    count, pos = _read_count(data, pos, flexible, 1)
+    return (None, pos) if count < 0 else _read_elements(data, pos, version, count, read)
 
 
 class Writable(Protocol):
@@ -276,7 +284,8 @@ class Writable(Protocol):
 
 def write_array(write: Write, elements: Sequence[Writable], version: int, flexible: bool) -> None:
     """Write an array of structs."""
-    _write_count(write, len(elements), flexible)
+    count = len(elements)
+    write(uvarint(count + 1) if flexible else _pack_int32(count))
     for element in elements:
         element.write_to(write, version)
 
@@ -289,30 +298,42 @@ def write_nullable_array(write: Write, elements: Sequence[Writable] | None, vers
         write_array(write, elements, version, flexible)
 
 
+# The size of an integer by its format character in `struct`; and formats for short arrays, such as the replicas of a
+# partition, because looking one up by its text costs more than using it.
 _NUMBER_SIZES: Final = {"b": 1, "h": 2, "i": 4, "q": 8}
+_SHORT: Final = 8
+_SHORT_FORMATS: Final = {
+    code: tuple(struct.Struct(f">{count}{code}") for count in range(_SHORT)) for code in _NUMBER_SIZES
+}
 
 
-def read_nullable_numbers(data: Data, pos: int, flexible: bool, code: str) -> tuple[list[int] | None, int]:
-    """Read an array of integers that may be null; `code` is their format character in `struct`."""
-    size = _NUMBER_SIZES[code]
-    count, pos = _read_count(data, pos, flexible, size)
-    if count < 0:
-        return None, pos
-    return list(struct.unpack_from(f">{count}{code}", data, pos)), pos + count * size
+def _numbers_format(count: int, code: str) -> struct.Struct:
+    return _SHORT_FORMATS[code][count] if count < _SHORT else struct.Struct(f">{count}{code}")
 
 
 def read_numbers(data: Data, pos: int, flexible: bool, code: str) -> tuple[list[int], int]:
     """Read an array of integers; `code` is their format character in `struct`."""
-    numbers, pos = read_nullable_numbers(data, pos, flexible, code)
-    if numbers is None:
+    count, pos = _read_count(data, pos, flexible, _NUMBER_SIZES[code])
+    if count < 0:
         raise _not_null("an array", pos)
-    return numbers, pos
+    numbers = _numbers_format(count, code)
+    return list(numbers.unpack_from(data, pos)), pos + numbers.size
+
+
+def read_nullable_numbers(data: Data, pos: int, flexible: bool, code: str) -> tuple[list[int] | None, int]:
+    """Read an array of integers that may be null; `code` is their format character in `struct`."""
+    count, pos = _read_count(data, pos, flexible, _NUMBER_SIZES[code])
+    if count < 0:
+        return None, pos
+    numbers = _numbers_format(count, code)
+    return list(numbers.unpack_from(data, pos)), pos + numbers.size
 
 
 def write_numbers(write: Write, numbers: Sequence[int], flexible: bool, code: str) -> None:
     """Write an array of integers."""
-    _write_count(write, len(numbers), flexible)
-    write(struct.pack(f">{len(numbers)}{code}", *numbers))
+    count = len(numbers)
+    write(uvarint(count + 1) if flexible else _pack_int32(count))
+    write(_numbers_format(count, code).pack(*numbers))
 
 
 def write_nullable_numbers(write: Write, numbers: Sequence[int] | None, flexible: bool, code: str) -> None:
