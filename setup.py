@@ -16,8 +16,9 @@ else:
             ["src/moldau/records/_native.pyx"],
             depends=["src/moldau/records/_native.h"],
             extra_compile_args=["-O3"],
-            optional=True,
         )
     )
+    for extension in extensions:
+        extension.optional = True  # only here: cythonize makes new objects and forgets it
 
 setup(ext_modules=extensions)
