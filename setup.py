@@ -1,4 +1,4 @@
-"""Builds the native twin of the record codec where that is possible; all else about the package is in pyproject.toml.
+"""Builds the record codec's native twin where that is possible; all else about the package is in pyproject.toml.
 
 Without Cython or a C compiler the installation goes on without it, and the readable reference does the work.
 """
@@ -11,12 +11,15 @@ except ImportError:
     extensions = []
 else:
     extensions = cythonize(
-        Extension(
-            "moldau.records._native",
-            ["src/moldau/records/_native.pyx"],
-            depends=["src/moldau/records/_native.h"],
-            extra_compile_args=["-O3"],
-        )
+        [
+            Extension(
+                f"moldau.records.{name}",
+                [f"src/moldau/records/{name}.pyx"],
+                depends=["src/moldau/records/_crc32c.h"],
+                extra_compile_args=["-O3"],
+            )
+            for name in ("_crc", "_native")
+        ]
     )
     for extension in extensions:
         extension.optional = True  # only here: cythonize makes new objects and forgets it

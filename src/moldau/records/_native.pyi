@@ -1,9 +1,6 @@
-"""The native twin has the reference's types."""
+"""The native twin has the reference's names and types."""
 
-from moldau.records.model import Bytes
 from moldau.records.reference import RecordsBuilder as RecordsBuilder
 from moldau.records.reference import check_batch as check_batch
 from moldau.records.reference import decode_batch as decode_batch
 from moldau.records.reference import walk as walk
-
-def checksum(data: Bytes) -> int: ...

@@ -25,6 +25,9 @@ from moldau.records._walk cimport (
     Parsed,
     Walk,
     end_walk,
+    load_be16,
+    load_be32,
+    load_be64,
     next_record,
     read_varint,
     start_walk,
@@ -37,12 +40,9 @@ from moldau.records import model as _model
 from moldau.records.crc import crc32c as _crc32c
 from moldau.records.errors import refusal as _refusal
 
-cdef extern from "_native.h" nogil:
-    uint32_t load_be16(const uint8_t *p)
-    uint32_t load_be32(const uint8_t *p)
-    uint64_t load_be64(const uint8_t *p)
+cdef extern from "_crc32c.h" nogil:
     bint crc32c_available()
-    uint32_t crc32c_of(const uint8_t *p, size_t n)
+    uint32_t crc32c_extend(uint32_t value, const uint8_t *p, size_t n)
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(type cls, Py_ssize_t items)
@@ -81,7 +81,7 @@ cdef int open_batch(object buf, Py_buffer *view, Py_ssize_t pos, Header *header)
         raise _batch.cut_short(header.size, left)
     stated = load_be32(p + 17)
     if HARDWARE_CRC:
-        found = crc32c_of(p + CRC_FROM, header.size - CRC_FROM)
+        found = crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM)
     else:
         found = _crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size])
     if found != stated:
@@ -552,18 +552,3 @@ cdef int put_header_bytes(bytearray out, content) except -1:
     finally:
         PyBuffer_Release(&view)
     return 0
-
-
-# -- for the tests
-
-
-def checksum(data):
-    """CRC32C as `check_batch` computes it."""
-    cdef Py_buffer view
-    if not HARDWARE_CRC:
-        return _crc32c(data)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        return crc32c_of(<const uint8_t *>view.buf, view.len)
-    finally:
-        PyBuffer_Release(&view)

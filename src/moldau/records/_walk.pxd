@@ -78,7 +78,19 @@ cdef struct Walk:
     int64_t expected
 
 
-# -- varints
+# -- numbers
+
+
+cdef inline uint32_t load_be16(const uint8_t *p) noexcept nogil:
+    return <uint32_t>p[0] << 8 | p[1]
+
+
+cdef inline uint32_t load_be32(const uint8_t *p) noexcept nogil:
+    return load_be16(p) << 16 | load_be16(p + 2)
+
+
+cdef inline uint64_t load_be64(const uint8_t *p) noexcept nogil:
+    return <uint64_t>load_be32(p) << 32 | load_be32(p + 4)
 
 
 cdef inline int read_varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:

@@ -1,13 +1,14 @@
 """Which implementation runs: the native one where it was built, unless MOLDAU_PURE=1 asks for the reference."""
 
-import os
 from typing import TYPE_CHECKING, Final
+
+from moldau.records.crc import PURE
 
 if TYPE_CHECKING:
     from moldau.records.reference import RecordsBuilder, check_batch, decode_batch, walk
 
     NATIVE: Final[bool] = False
-elif os.environ.get("MOLDAU_PURE", "0") not in ("", "0"):
+elif PURE:
     from moldau.records.reference import RecordsBuilder, check_batch, decode_batch, walk
 
     NATIVE = False

@@ -18,7 +18,6 @@ from moldau.records import (
     Codec,
     Record,
     RecordColumns,
-    crc32c,
     encode_batch,
     errors,
     reference,
@@ -164,12 +163,6 @@ def test_the_twin_names_every_fault_that_the_reference_knows() -> None:
     for fault in errors._WORDS.values():
         phrase = max((part.strip(" ,;") for part in fault.replace("}", "{").split("{")[::2]), key=len)
         assert phrase in words
-
-
-@needs_native
-@given(data=st.binary(max_size=4000) | st.integers(0, 20_000).map(lambda n: bytes(i * 31 % 251 for i in range(n))))
-def test_the_processors_checksum_is_the_packages(data: bytes) -> None:
-    assert _native.checksum(memoryview(b"xyz" + data)[3:]) == crc32c(data)
 
 
 @needs_native

@@ -1,4 +1,4 @@
-/* What _native.pyx needs from the machine: big-endian loads, and CRC32C by the processor's own instruction.
+/* CRC32C by the processor's own instruction.
  *
  * The crc32 instruction takes three cycles but starts one a cycle, so three independent lanes are run side by side and
  * joined: lane a stands before lane b before lane c, and a remainder moves n bytes ahead by multiplication with x^(8n)
@@ -7,18 +7,12 @@
  *
  * Where the processor or the compiler has none of this, crc32c_available() is 0 and the caller asks a library.
  */
-#ifndef MOLDAU_RECORDS_NATIVE_H
-#define MOLDAU_RECORDS_NATIVE_H
+#ifndef MOLDAU_RECORDS_CRC32C_H
+#define MOLDAU_RECORDS_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-static inline uint32_t load_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
-
-static inline uint32_t load_be32(const uint8_t *p) { return load_be16(p) << 16 | load_be16(p + 2); }
-
-static inline uint64_t load_be64(const uint8_t *p) { return (uint64_t)load_be32(p) << 32 | load_be32(p + 4); }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
@@ -69,8 +63,8 @@ static inline uint64_t crc32c_three_lanes(uint64_t a, const uint8_t *p, size_t l
 }
 
 __attribute__((target("sse4.2,pclmul")))
-static uint32_t crc32c_of(const uint8_t *p, size_t n) {
-    uint64_t crc = 0xFFFFFFFFu;
+static uint32_t crc32c_extend(uint32_t value, const uint8_t *p, size_t n) {
+    uint64_t crc = ~value;
     for (; n >= 3 * CRC32C_LONG_LANE; p += 3 * CRC32C_LONG_LANE, n -= 3 * CRC32C_LONG_LANE)
         crc = crc32c_three_lanes(crc, p, CRC32C_LONG_LANE, crc32c_long_by_1, crc32c_long_by_2);
     for (; n >= 3 * CRC32C_SHORT_LANE; p += 3 * CRC32C_SHORT_LANE, n -= 3 * CRC32C_SHORT_LANE)
@@ -86,7 +80,11 @@ static uint32_t crc32c_of(const uint8_t *p, size_t n) {
 
 static int crc32c_available(void) { return 0; }
 
-static uint32_t crc32c_of(const uint8_t *p, size_t n) { (void)p; (void)n; return 0; }
+static uint32_t crc32c_extend(uint32_t value, const uint8_t *p, size_t n) {
+    (void)p;
+    (void)n;
+    return value;
+}
 
 #endif
 #endif

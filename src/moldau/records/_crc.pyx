@@ -1,0 +1,24 @@
+# cython: language_level=3
+"""CRC32C by the processor's instruction, for callers in Python; `_native.pyx` has it inside its own calls.
+
+A module apart, because nearly everything stands on it, `_native` included.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport uint8_t, uint32_t
+
+cdef extern from "_crc32c.h" nogil:
+    bint crc32c_available()
+    uint32_t crc32c_extend(uint32_t value, const uint8_t *p, size_t n)
+
+AVAILABLE = bool(crc32c_available())
+
+
+def crc32c(data, uint32_t value=0):
+    """The checksum of `data`, or of what gave `value` with `data` after it; means nothing unless AVAILABLE."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return crc32c_extend(value, <const uint8_t *>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
