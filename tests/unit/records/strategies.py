@@ -45,9 +45,14 @@ header_fields: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 @st.composite
 def batches(draw: st.DrawFn) -> bytearray:
     gaps = draw(st.booleans())
-    records = draw(record_lists(gaps=gaps, min_size=0 if gaps else 1))
-    last_offset = None if records else draw(st.integers(0, 1000))
-    return encode_batch(records, last_offset=last_offset, **draw(header_fields))
+    if not gaps:
+        return encode_batch(draw(record_lists()), **draw(header_fields))
+    # As compaction leaves them: holes before, between and after what is left, if anything is
+    records = draw(record_lists(gaps=True, min_size=0))
+    base_offset = draw(st.integers(0, records[0].offset if records else 1000))
+    base_offset = max(base_offset, records[0].offset - 1000) if records else base_offset
+    last_offset = (records[-1].offset if records else base_offset) + draw(st.integers(0, 1000))
+    return encode_batch(records, base_offset=base_offset, last_offset=last_offset, **draw(header_fields))
 
 
 # Bytes that mean something where a varint or a length stands, and any.
