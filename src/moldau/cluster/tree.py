@@ -148,12 +148,10 @@ class Tree:
     def operations(self, change: Change) -> list[Operation]:
         """What stores a change. `TooLarge` where it does not fit."""
         if isinstance(change, TopicCreated):
-            topic = change.topic
-            creations: list[Operation] = [Create(TopicNode.path(topic.name), _fitting(TopicNode.encode(topic)))]
-            if topic.configs:
-                configs = _fitting(ConfigNode.encode(topic.configs))
-                creations.append(Create(TopicConfigNode.path(topic.name), configs))
-            return creations
+            return [
+                Create(TopicNode.path(change.topic.name), _fitting(TopicNode.encode(change.topic))),
+                *self._store_configs(TopicConfigNode.path(change.topic.name), change.topic.configs),
+            ]
         if isinstance(change, PartitionsChanged):
             path = TopicNode.path(change.topic.name)
             return [Set(path, _fitting(TopicNode.encode(change.topic)), self._versions[path])]

@@ -19,7 +19,7 @@ from moldau.cluster.nodes import ControllerEpochNode, ControllerNode, TopicNode,
 from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import Create, Delete, Operation, Set, Store, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
-from moldau.cluster.tree import NotController
+from moldau.cluster.tree import NotController, Tree
 from moldau.host.threads import Threads, ThreadsClosed
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.support import ENGINES, Engine, SqliteEngine, broker, new_controller, run
@@ -326,6 +326,58 @@ def test_a_growing_topic_that_was_changed_meanwhile_keeps_that_change() -> None:
     run(scenario())
 
 
+def test_settings_of_a_topic_that_was_deleted_meanwhile_are_not_stored() -> None:
+    async def scenario() -> None:
+        tree, session = interposed()
+        controller = await started(session)
+        await controller.create_topics([NewTopic("t")])
+        other = tree.session()
+
+        def interfere(_operations: Sequence[Operation]) -> None:
+            session.before_commit = lambda _operations: None
+            tree.commit(other, [Delete("/topics/t")])
+
+        session.before_commit = interfere
+        (answer,) = await controller.alter_configs([retention("t", "1")])
+        assert code_of(answer) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert tree.children("/config/topics") == []
+
+    run(scenario())
+
+
+def test_settings_that_a_topic_left_behind_are_not_those_of_the_next_topic_of_that_name() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        first = tree.session()
+        await (await started(first)).create_topics([NewTopic(name, configs={"retention.ms": "1"}) for name in "ab"])
+        await first.commit([Delete("/topics/a"), Delete("/topics/b")])
+        await first.close()
+        second = await started(tree.session())
+        plain, other = await second.create_topics([NewTopic("a"), NewTopic("b", configs={"retention.ms": "2"})])
+        assert (topic_of(plain).configs, topic_of(other).configs) == ({}, {"retention.ms": "2"})
+        before = second.image
+        await second.refresh()
+        assert second.image is before
+
+    run(scenario())
+
+
+def test_topics_of_many_requests_take_turns_on_the_brokers() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        controller = await started(tree.session())
+        others = [Tree(tree.session()) for _ in range(2)]
+        for broker_id, other in enumerate(others, start=1):
+            await other.register(broker(broker_id))
+        await controller.refresh()
+        for number in range(9):
+            await controller.create_topics([NewTopic(f"t{number}", 1)])
+        leaders = [topic.partitions[0].leader for topic in controller.image.topics.values()]
+        assert sorted(leaders) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+    run(scenario())
+
+
 def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry() -> None:
     async def scenario() -> None:
         tree, session = interposed()
@@ -533,7 +585,7 @@ def test_a_large_request_is_committed_in_parts_that_a_store_can_carry() -> None:
         session.before_commit = lambda operations: sizes.append(
             sum(len(operation.path) + len(getattr(operation, "value", b"")) for operation in operations)
         )
-        configs = {"leader.throttled": "x" * 1_000}
+        configs = {"leader.throttled": "x" * 3_000}
         names = [f"{number:05}" + "n" * 240 for number in range(1_200)]
         for answer in await controller.create_topics([NewTopic(name, 1, configs=configs) for name in names]):
             topic_of(answer)

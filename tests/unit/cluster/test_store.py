@@ -204,7 +204,9 @@ def test_a_watch_tells_of_changes_at_and_below_its_path_in_the_order_of_commits(
         await store.ensure(["/topics", "/topicsish"])
         seen: list[Event] = []
         everything: list[Event] = []
+        second: list[Event] = []
         end = store.watch("/topics", seen.append)
+        store.watch("/topics", second.append)
         store.watch("/", everything.append)
         await store.commit([Create("/topics/a", b""), Check("/topics"), Set("/topicsish", b"not watched")])
         await store.commit([Set("/topics/a", b"1"), Set("/topics", b"1")])
@@ -217,6 +219,7 @@ def test_a_watch_tells_of_changes_at_and_below_its_path_in_the_order_of_commits(
         ]
         assert seen == expected
         assert [event for event in everything if event.path != "/topicsish"] == expected
+        assert second == expected
         end()
         end()
         await store.commit([Create("/topics/b", b"")])
