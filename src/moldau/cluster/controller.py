@@ -6,8 +6,8 @@ is on disk, and whatever the broker does about it (making and deleting logs) com
 
 - A topic is stored before any log of it exists. A crash between leaves partitions without a log; the broker makes
   what is missing when it starts.
-- A deletion is stored before any log goes. A crash between leaves logs whose topic id is unknown; `reconcile` finds
-  them.
+- A deletion is stored before any log goes. A crash between leaves logs whose topic id is unknown; the broker reports
+  them and leaves them alone.
 
 Requests run one at a time. One that found the store changed under it (`Conflict`) reads again and decides again.
 """

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import hypothesis
 
-from moldau.cluster.configs import ConfigRules
+from moldau.cluster.configs import Alteration, ConfigOperation, ConfigRules, ResourceType
 from moldau.cluster.controller import Controller, ControllerRules
-from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint
-from moldau.cluster.memory_store import MemoryTree
+from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage
+from moldau.cluster.memory_store import MemoryStore, MemoryTree
+from moldau.cluster.refusal import Refusal
 from moldau.cluster.sqlite_store import SqliteStore
-from moldau.cluster.store import Store
+from moldau.cluster.store import Operation, Store
 from moldau.cluster.topics import TopicDefaults
 from moldau.host.clock import SeededRandomness
 from moldau.host.threads import Threads
+from moldau.wire.errors import ErrorCode
 
 T = TypeVar("T")
 
@@ -96,3 +98,40 @@ RULES = ConfigRules(check=_check, is_list=LISTS.__contains__, default=(LISTS | N
 def new_controller(store: Store, *, partitions: int = 3, factor: int = 1, seed: int = 1) -> Controller:
     defaults = TopicDefaults(num_partitions=partitions, replication_factor=factor)
     return Controller(store, SeededRandomness(seed), ControllerRules(defaults, RULES, RULES))
+
+
+def topic_of(answer: TopicImage | Refusal) -> TopicImage:
+    assert isinstance(answer, TopicImage), answer
+    return answer
+
+
+def code_of(answer: object) -> ErrorCode:
+    assert isinstance(answer, Refusal), answer
+    return answer.code
+
+
+async def started(store: Store, broker_id: int = 0) -> Controller:
+    controller = new_controller(store)
+    await controller.start(broker(broker_id))
+    return controller
+
+
+def retention(topic: str, value: str) -> Alteration:
+    return Alteration(ResourceType.TOPIC, topic, (("retention.ms", ConfigOperation.SET, value),))
+
+
+class Interposed(MemoryStore):
+    """A session in which `before_commit` can do something, or fail, each time before a commit."""
+
+    before_commit: Callable[[Sequence[Operation]], None] = staticmethod(lambda _operations: None)
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        self.before_commit(operations)
+        await super().commit(operations)
+
+
+def interposed() -> tuple[MemoryTree, Interposed]:
+    tree = MemoryTree()
+    session = Interposed(tree)
+    tree._sessions.append(session)
+    return tree, session

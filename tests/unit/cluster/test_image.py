@@ -14,14 +14,12 @@ from moldau.cluster.changes import (
 )
 from moldau.cluster.image import (
     ALL_BROKERS,
-    ClusterImage,
     PartitionState,
     PartitionStates,
     TopicImage,
     TopicsDelta,
     topics_delta,
 )
-from moldau.cluster.reconcile import FoundLog, reconcile
 from tests.unit.cluster.support import broker, cluster
 
 STATE = PartitionState((0,), (0,), 0, 0, 0)
@@ -111,38 +109,3 @@ def test_a_broker_gives_the_endpoint_of_a_listener_by_its_name() -> None:
 )
 def test_internal_topics_are_known_by_name(name: str, internal: bool) -> None:
     assert topic(name).internal is internal
-
-
-class TestReconciliation:
-    ID = bytes([1]) * 16
-
-    @pytest.fixture
-    def image(self) -> ClusterImage:
-        elsewhere = PartitionState((9,), (9,), 9, 0, 0)
-        return cluster().with_topics([TopicImage("a", self.ID, (STATE, elsewhere, STATE))])
-
-    def test_a_partition_without_a_log_is_missing_only_on_its_replicas(self, image: ClusterImage) -> None:
-        done = reconcile(image, 0, [FoundLog("a", 0, self.ID)])
-        assert [(topic.name, index) for topic, index in done.missing] == [("a", 2)]
-        assert done.stray == ()
-
-    def test_a_log_without_an_id_is_taken_by_its_name(self, image: ClusterImage) -> None:
-        done = reconcile(image, 0, [FoundLog("a", 0, None), FoundLog("a", 2, None)])
-        assert (done.missing, done.stray) == ((), ())
-
-    @pytest.mark.parametrize(
-        ("log", "reason", "in_the_way"),
-        [
-            (FoundLog("b", 0, bytes([2]) * 16), "its topic does not exist", False),
-            (FoundLog("a", 0, bytes([2]) * 16), "older topic of that name", True),
-            (FoundLog("a", 3, bytes([1]) * 16), "3 partition", False),
-            (FoundLog("a", 1, bytes([1]) * 16), "not among its replicas", False),
-        ],
-    )
-    def test_a_log_that_belongs_to_nothing_is_stray(
-        self, image: ClusterImage, log: FoundLog, reason: str, in_the_way: bool
-    ) -> None:
-        (stray,) = reconcile(image, 0, [log]).stray
-        assert stray.log is log
-        assert reason in stray.reason
-        assert stray.in_the_way is in_the_way
