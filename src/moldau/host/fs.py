@@ -28,6 +28,7 @@ MAX_BUFFERS_PER_WRITE = 512
 """Below the kernel's IOV_MAX of 1024."""
 
 _OPEN_FLAGS = os.O_RDWR | os.O_CLOEXEC
+_MODE = 0o644
 _NOWAIT = os.RWF_NOWAIT
 _NOWAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
@@ -318,7 +319,7 @@ class FileSystem:
 
     def create(self, path: str) -> File:
         """A new, empty file; one that exists is an error."""
-        self._calls.close(self._calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL))
+        self._calls.close(self._calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, _MODE))
         return File(path, 0, self.pool, self._calls)
 
     def exists(self, path: str) -> bool:
@@ -391,17 +392,19 @@ class FileSystem:
             self._calls.close(fd)
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Replaces the file: after a crash it has the old content or the new one. Durable at return with `sync`.
+        """Replaces the file as a whole; with `sync` it is on disk at return, whatever happens next.
 
-        The content is synced before the rename in any case; without that a power loss could leave an empty file.
+        Without `sync` a power loss may leave the old content, the new, or none: only for what can be checked and
+        made again.
         """
         temporary = path + ".tmp"
-        fd = self._calls.open(temporary, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC)
+        fd = self._calls.open(temporary, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC, _MODE)
         try:
             position = 0
             while position < len(data):
                 position += self._calls.pwritev(fd, [memoryview(data)[position:]], position)
-            self._calls.fdatasync(fd)
+            if sync:
+                self._calls.fdatasync(fd)
         finally:
             self._calls.close(fd)
         self._calls.rename(temporary, path)
@@ -433,7 +436,7 @@ class FileSystem:
 
     def lock(self, path: str) -> DirectoryLock:
         """Takes the lock file for this process, or raises AlreadyLocked with the process id of the holder."""
-        fd = self._calls.open(path, _OPEN_FLAGS | os.O_CREAT)
+        fd = self._calls.open(path, _OPEN_FLAGS | os.O_CREAT, _MODE)
         try:
             self._calls.try_lock(fd)
             self._calls.ftruncate(fd, 0)

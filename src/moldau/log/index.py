@@ -1,0 +1,191 @@
+"""The two sparse indexes of a segment: offset → position in the file, timestamp → offset.
+
+In memory each is a pair of arrays, so that a search is one `bisect` in C; on disk they are Kafka's entries (8 bytes:
+relative offset, position; 12 bytes: timestamp, relative offset). The index of the active segment lives in memory only
+and is written when the segment is sealed: a crash rebuilds it from the log. Indexes of older segments are loaded when
+somebody looks something up, and kept in a cache with a bound.
+
+An index is a hint, never the truth: whoever follows an entry checks the batch that he finds there.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from operator import lt
+from sys import byteorder
+from typing import Protocol
+
+OFFSET_ENTRY = 8
+TIME_ENTRY = 12
+INDEX_CACHE_BYTES = 64 * 1024 * 1024
+"""What the indexes of older segments may take in memory, for all logs of a broker together."""
+
+NO_TIMESTAMP = -1
+
+_SWAP = byteorder == "little"
+
+
+class BadIndexError(ValueError):
+    """An index file that cannot be right."""
+
+
+class SegmentIndex:
+    """The entries of one segment, or of the part of it that was appended since it was opened.
+
+    `offsets[i]` is the last offset (relative to the segment) of the batch at `positions[i]`; `timestamps[i]` the
+    largest timestamp so far when the batch that ends at `time_offsets[i]` had been appended. All four rise strictly,
+    `time_offsets` too.
+    """
+
+    __slots__ = ("offsets", "positions", "time_offsets", "timestamps")
+
+    def __init__(self) -> None:
+        self.offsets: array[int] = array("I")
+        self.positions: array[int] = array("I")
+        self.timestamps: array[int] = array("q")
+        self.time_offsets: array[int] = array("I")
+
+    @property
+    def nbytes(self) -> int:
+        return OFFSET_ENTRY * len(self.offsets) + TIME_ENTRY * len(self.timestamps)
+
+    def add_time(self, timestamp: int, offset: int) -> None:
+        """Adds an entry where the timestamp is later than the last one's; else there is nothing new to say."""
+        if timestamp > (self.timestamps[-1] if self.timestamps else NO_TIMESTAMP):
+            self.timestamps.append(timestamp)
+            self.time_offsets.append(offset)
+
+    def position_at_or_before(self, offset: int) -> tuple[int, int] | None:
+        """The (last offset, position) of the latest batch known to end at or before `offset`."""
+        slot = bisect_right(self.offsets, offset) - 1
+        if slot < 0:
+            return None
+        return self.offsets[slot], self.positions[slot]
+
+    def offset_at_or_before(self, timestamp: int) -> int:
+        """An offset before which every timestamp is smaller than the given one."""
+        slot = bisect_right(self.timestamps, timestamp) - 1
+        return self.time_offsets[slot] if slot >= 0 else 0
+
+    def truncate(self, offset: int) -> None:
+        """Forgets the entries of batches that end at or after `offset`."""
+        keep = bisect_right(self.offsets, offset - 1)
+        del self.offsets[keep:], self.positions[keep:]
+        keep = bisect_right(self.time_offsets, offset - 1)
+        del self.timestamps[keep:], self.time_offsets[keep:]
+
+    def extend(self, later: SegmentIndex) -> None:
+        self.offsets.extend(later.offsets)
+        self.positions.extend(later.positions)
+        self.timestamps.extend(later.timestamps)
+        self.time_offsets.extend(later.time_offsets)
+
+    def encode_offsets(self) -> bytes:
+        return _interleave(((self.offsets, 4), (self.positions, 4)))
+
+    def encode_times(self) -> bytes:
+        return _interleave(((self.timestamps, 8), (self.time_offsets, 4)))
+
+    @classmethod
+    def decode(cls, offsets: bytes, times: bytes) -> SegmentIndex:
+        """From the content of the two files; BadIndexError where a size is not a multiple of an entry's."""
+        if len(offsets) % OFFSET_ENTRY or len(times) % TIME_ENTRY:
+            raise BadIndexError(f"{len(offsets)} and {len(times)} bytes are not whole entries")
+        index = cls()
+        index.offsets = _column("I", offsets, 0, 4, OFFSET_ENTRY)
+        index.positions = _column("I", offsets, 4, 4, OFFSET_ENTRY)
+        index.timestamps = _column("q", times, 0, 8, TIME_ENTRY)
+        index.time_offsets = _column("I", times, 8, 4, TIME_ENTRY)
+        return index
+
+    def check(self, segment_size: int, last_offset: int) -> None:
+        """BadIndexError where the entries are out of order or point outside of a segment that ends like this."""
+        for column in (self.offsets, self.positions, self.timestamps, self.time_offsets):
+            if not _rises(column):
+                raise BadIndexError("entries are out of order")
+        if self.offsets and (self.positions[-1] >= segment_size or self.offsets[-1] > last_offset):
+            raise BadIndexError(f"its last entry {self.offsets[-1]} → {self.positions[-1]} is outside of the segment")
+        if self.timestamps and (self.time_offsets[-1] > last_offset or self.timestamps[0] < 0):
+            raise BadIndexError(f"its last time entry {self.timestamps[-1]} → {self.time_offsets[-1]} is outside")
+
+
+def _rises(column: array[int]) -> bool:
+    return all(map(lt, column, memoryview(column)[1:]))
+
+
+def _interleave(columns: tuple[tuple[array[int], int], ...]) -> bytes:
+    """Columns of big-endian numbers, side by side in rows. Strided slices move the bytes at C speed."""
+    width = sum(size for _, size in columns)
+    rows = bytearray(width * len(columns[0][0]))
+    at = 0
+    for column, size in columns:
+        data = _big_endian(column).tobytes()
+        for i in range(size):
+            rows[at + i :: width] = data[i::size]
+        at += size
+    return bytes(rows)
+
+
+def _column(typecode: str, rows: bytes, at: int, size: int, width: int) -> array[int]:
+    data = bytearray(len(rows) // width * size)
+    for i in range(size):
+        data[i::size] = rows[at + i :: width]
+    column: array[int] = array(typecode, bytes(data))
+    return _big_endian(column)
+
+
+def _big_endian(column: array[int]) -> array[int]:
+    """A copy in the other byte order where the machine's is not the disk's."""
+    swapped: array[int] = array(column.typecode, column)
+    if _SWAP:
+        swapped.byteswap()
+    return swapped
+
+
+class IndexOwner(Protocol):
+    """Whose index it is: a segment, known by its identity."""
+
+    base_offset: int
+
+
+class IndexCache:
+    """Indexes of older segments, the least recently used dropped first. Used by the loop and by threads."""
+
+    __slots__ = ("_entries", "_limit", "_lock", "_used")
+
+    def __init__(self, limit: int = INDEX_CACHE_BYTES) -> None:
+        self._limit = limit
+        self._used = 0
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[IndexOwner, SegmentIndex] = OrderedDict()
+
+    @property
+    def used_bytes(self) -> int:
+        return self._used
+
+    def get(self, owner: IndexOwner) -> SegmentIndex | None:
+        with self._lock:
+            index = self._entries.get(owner)
+            if index is not None:
+                self._entries.move_to_end(owner)
+            return index
+
+    def put(self, owner: IndexOwner, index: SegmentIndex) -> None:
+        with self._lock:
+            self._drop(owner)
+            self._entries[owner] = index
+            self._used += index.nbytes
+            while self._used > self._limit and len(self._entries) > 1:
+                self._drop(next(iter(self._entries)))
+
+    def drop(self, owner: IndexOwner) -> None:
+        with self._lock:
+            self._drop(owner)
+
+    def _drop(self, owner: IndexOwner) -> None:
+        index = self._entries.pop(owner, None)
+        if index is not None:
+            self._used -= index.nbytes

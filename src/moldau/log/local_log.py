@@ -1,0 +1,375 @@
+"""The files of one partition: segments in order, rolling, reading, flushing, dropping.
+
+`log.Log` stands on it and adds what batches mean: their producers, epochs and transactions. The split is Kafka's
+(LocalLog under UnifiedLog); the two are one object here, so that an append pays for no hop between them.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from bisect import bisect_right
+from posixpath import join
+from typing import NoReturn
+
+from moldau.log import names
+from moldau.log.config import MAX_LONG, LogConfig
+from moldau.log.epochs import LeaderEpochs
+from moldau.log.errors import DamagedLog, OffsetOutOfRange, StorageError
+from moldau.log.flush import FlushJob
+from moldau.log.home import Home
+from moldau.log.producer_state import ProducerStates
+from moldau.log.read import EMPTY, TimestampOffset, WouldBlock, find_timestamp, read_segment
+from moldau.log.segment import MAX_RELATIVE_OFFSET, Segment
+
+logger = logging.getLogger(__name__)
+
+
+class Segments:
+    """All segments in order, and their base offsets for searching.
+
+    Never changed, only replaced as a whole, so that a thread that reads meanwhile keeps a consistent one.
+    """
+
+    __slots__ = ("bases", "segments")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.segments = segments
+        self.bases = [segment.base_offset for segment in segments]
+
+    def holding(self, offset: int) -> int:
+        """The number of the segment that holds the offset."""
+        return max(0, bisect_right(self.bases, offset) - 1)
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that holds the offset, and all after it."""
+        return self.segments[self.holding(offset) :]
+
+
+class LocalLog:
+    """Segments on disk. See `log.Log` for who may call what."""
+
+    __slots__ = (
+        "_active",
+        "_after_max",
+        "_append_time",
+        "_before_max",
+        "_config",
+        "_directory_dirty",
+        "_flush_messages",
+        "_held",
+        "_index_interval",
+        "_job",
+        "_last_flush_ms",
+        "_max_batch",
+        "_parent_dirty",
+        "_require_keys",
+        "_rewrites",
+        "_roll_above",
+        "_roll_after",
+        "_roll_clock",
+        "_segment_bytes",
+        "_segments",
+        "_snapshots",
+        "_unsealed",
+        "appended_bytes",
+        "closed",
+        "directory",
+        "end_offset",
+        "epochs",
+        "flush_barrier",
+        "flushed_offset",
+        "home",
+        "name",
+        "producers",
+        "size_bytes",
+        "start_offset",
+        "topic_id",
+        "truncations",
+    )
+
+    def __init__(
+        self, name: names.PartitionName, topic_id: bytes, directory: str, home: Home, config: LogConfig
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.directory = directory
+        self.home = home
+        self.start_offset = 0
+        self.end_offset = 0
+        self.flushed_offset = 0
+        """All below is on disk; where recovery begins after a crash."""
+        self.flush_barrier = 0
+        """All below may be shown and acknowledged: the end, save while `flush.messages` demands a flush first."""
+        self.size_bytes = 0
+        self.appended_bytes = 0
+        """Bytes appended since the log was opened; only grows."""
+        self.truncations = 0
+        """How often the log was cut; a reader that sees it change reads again."""
+        self.closed = False
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerStates()
+        self._segments = Segments([])
+        self._active: Segment | None = None
+        """The segment that is appended to; None while the log is cold, closed or offline."""
+        self._unsealed: list[Segment] = []
+        """Complete segments whose indexes are not on disk yet."""
+        self._snapshots: dict[int, bytes] = {}
+        """Producer states at the beginning of segments, not on disk yet."""
+        self._job: FlushJob | None = None
+        self._held = False
+        self._last_flush_ms = 0
+        self._directory_dirty = self._parent_dirty = False
+        self._roll_above = self._roll_after = self._roll_clock = MAX_LONG
+        self.config = config
+
+    def __repr__(self) -> str:
+        return f"Log({self.name}, {self.start_offset}..{self.end_offset})"
+
+    @property
+    def topic(self) -> str:
+        return self.name.topic
+
+    @property
+    def partition(self) -> int:
+        return self.name.partition
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        """Takes effect at once, for the active segment too."""
+        self._config = config
+        self._append_time = config.append_time
+        self._rewrites = config.append_time or config.codec is not None
+        self._require_keys = config.compacts
+        self._max_batch = min(config.max_message_bytes, config.segment_bytes)
+        self._after_max = config.message_timestamp_after_max_ms
+        self._before_max = config.message_timestamp_before_max_ms
+        self._index_interval = config.index_interval_bytes
+        self._segment_bytes = config.segment_bytes
+        self._flush_messages = config.flush_messages
+        if self._active is not None:
+            self._arm_roll(self._active)
+
+    @abstractmethod
+    def _open(self) -> Segment:
+        """The active segment of a log that has none at hand: opens what is cold, refuses what is closed."""
+
+    def refuse(self) -> None:
+        """The directory failed: from now on every operation ends in `_open`, which says so."""
+        self._active = None
+
+    # -- rolling ---------------------------------------------------------------------------------------------------
+
+    def roll(self, now_ms: int) -> None:
+        """Begins a new active segment, unless the present one is empty."""
+        active = self._active or self._open()
+        if active.file.size:
+            self._roll(active, self.end_offset, now_ms)
+
+    def _roll(self, active: Segment, base_offset: int, now_ms: int) -> Segment:
+        """A new active segment that begins at `base_offset`. One that is empty makes room for it."""
+        home = self.home
+        kept = self._segments.segments
+        try:
+            if not active.file.size:
+                kept = kept[:-1]
+                active.file.remove()
+            fresh = Segment.create(home.fs, self.directory, base_offset, home.index_cache, now_ms)
+        except OSError as error:
+            raise home.failed(error, f"could not begin a segment of {self.name} at {base_offset}") from error
+        if active.file.size:
+            self._unsealed.append(active)
+            self._snapshots[base_offset] = self.producers.encode()
+        self._segments = Segments([*kept, fresh])
+        self._active = fresh
+        self._directory_dirty = True
+        self._arm_roll(fresh)
+        return fresh
+
+    def _arm_roll(self, active: Segment) -> None:
+        """Sets the numbers that an append compares with: a batch beyond one of them rolls the segment.
+
+        Age counts in the records' own time, from the first batch; by the clock only where they have none.
+        """
+        config = self._config
+        active.limit_index(config.segment_index_bytes)
+        self._roll_above = active.base_offset + MAX_RELATIVE_OFFSET
+        self._roll_after = self._roll_clock = MAX_LONG
+        if not active.file.size:
+            return
+        jitter = int(self.home.randomness.random() * min(config.segment_jitter_ms, config.segment_ms))
+        age_from = active.age_from()
+        if age_from >= 0:
+            self._roll_after = age_from + config.segment_ms - jitter
+        else:
+            self._roll_clock = active.created_ms + config.segment_ms - jitter
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, end_offset: int, *, min_one: bool = True, cached_only: bool = False
+    ) -> memoryview | None:
+        """Whole batches from the one that holds `offset`, at most `max_bytes` of them, none at or past `end_offset`.
+
+        A first batch that is larger than `max_bytes` is returned all the same where `min_one` is set. With
+        `cached_only` None says that the disk would have to be asked: call again from a thread without it.
+        """
+        while True:
+            if not self.start_offset <= offset < end_offset or offset >= self.end_offset:
+                if not self.start_offset <= offset <= self.end_offset:
+                    raise OffsetOutOfRange(
+                        f"offset {offset} is outside of {self.name}, {self.start_offset} to {self.end_offset}"
+                    )
+                return EMPTY
+            if self._active is None:
+                self._open()
+            truncations = self.truncations
+            try:
+                data = self._read(offset, max_bytes, end_offset, min_one, cached_only)
+            except WouldBlock:
+                return None
+            except (DamagedLog, OSError) as error:
+                # A log that was cut under a reading thread looks damaged, and its files are gone: look again.
+                if truncations == self.truncations and offset >= self.start_offset:
+                    self._unreadable(error, offset)
+                continue
+            if truncations == self.truncations:
+                return data
+
+    def _read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool, cached_only: bool) -> memoryview:
+        for segment in self._segments.from_offset(offset):
+            data = read_segment(segment, offset, max_bytes, end_offset, min_one=min_one, cached_only=cached_only)
+            if data is not None:
+                return data
+            # Compaction may leave a segment that ends before its successor begins: the offset is in the gap.
+        return EMPTY
+
+    def _unreadable(self, error: DamagedLog | OSError, offset: int) -> NoReturn:
+        if isinstance(error, DamagedLog):
+            logger.error("%s", error)
+            raise error
+        doing = f"could not read {self.name} at offset {offset}"
+        if isinstance(error, FileNotFoundError):
+            # One file lost is no reason to take the whole directory offline.
+            logger.error("%s: %s is gone", doing, error.filename)
+            raise StorageError(f"{doing}: {error.filename} is gone", fatal=False) from error
+        raise self.home.failed(error, doing) from error
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record whose timestamp is at least the given one. Reads the disk: not for the loop."""
+        if self._active is None:
+            self._open()
+        for segment in self._segments.from_offset(self.start_offset):
+            if segment.largest_timestamp() >= timestamp:
+                found = find_timestamp(segment, timestamp, self.start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp of all. Reads the disk: not for the loop."""
+        if self._active is None:
+            self._open()
+        best: Segment | None = None
+        for segment in self._segments.from_offset(self.start_offset):
+            if segment.largest_timestamp() > (best.max_timestamp if best is not None else -1):
+                best = segment
+        return None if best is None else find_timestamp(best, best.max_timestamp, self.start_offset)
+
+    # -- flushing --------------------------------------------------------------------------------------------------
+
+    def needs_flush(self, now_ms: int) -> bool:
+        """Whether `flush.messages`, `flush.ms` or a segment that was completed asks for one."""
+        if self._held or self._unsealed:
+            return True
+        if self._config.flush_ms == MAX_LONG or self.flushed_offset >= self.end_offset:
+            return False
+        return now_ms - self._last_flush_ms >= self._config.flush_ms
+
+    def flush_job(self) -> FlushJob | None:
+        """Work for a thread that makes all that stands in the log now durable; None where there is none to do, or
+        where a job is under way (its `flush_done` will say that another is needed)."""
+        if self._active is None or self._job is not None or not self._anything_to_flush():
+            return None
+        job = FlushJob(self.home.fs, self.directory, self.end_offset, self.truncations)
+        job.files = [one.file for one in self._segments.from_offset(self.flushed_offset) if one.file.size]
+        job.sealing = list(self._unsealed)
+        job.snapshots = dict(self._snapshots)
+        if self.epochs.dirty:
+            job.epochs = self.epochs.encode()
+            self.epochs.dirty = False
+        if self._directory_dirty:
+            job.directories.append(self.directory)
+        if self._parent_dirty:
+            job.directories.append(self.home.path)
+        self._directory_dirty = self._parent_dirty = False
+        self._job = job
+        return job
+
+    def _anything_to_flush(self) -> bool:
+        return bool(
+            self.flushed_offset < self.end_offset
+            or self._unsealed
+            or self._snapshots
+            or self.epochs.dirty
+            or self._directory_dirty
+            or self._parent_dirty
+        )
+
+    def flush_done(self, job: FlushJob, now_ms: int) -> None:
+        """Takes a job back on the loop. StorageError where it failed; after a failed fsync the directory is offline."""
+        if self._job is job:
+            self._job = None
+        if self.closed:
+            return
+        if job.error is not None:
+            self.epochs.dirty = self.epochs.dirty or job.epochs is not None
+            self._directory_dirty = self._parent_dirty = True
+            doing = f"could not flush {self.name}"
+            raise self.home.failed(job.error, doing, fatal=True if job.sync_failed else None) from job.error
+        if job.truncations == self.truncations:
+            for segment, index in job.sealed:
+                segment.index_written(index)
+                self._unsealed.remove(segment)
+            for offset in job.snapshots:
+                self._snapshots.pop(offset, None)
+        self._last_flush_ms = now_ms
+        self.flushed_offset = max(self.flushed_offset, min(job.target, self.end_offset))
+        self._held = self.end_offset - self.flushed_offset >= self._flush_messages
+        self.flush_barrier = max(self.flush_barrier, self.flushed_offset) if self._held else self.end_offset
+
+    # -- dropping --------------------------------------------------------------------------------------------------
+
+    def _drop(self, segments: list[Segment]) -> None:
+        """Takes segments out of the log. Their files are renamed, and removed when readers have had their time."""
+        fs = self.home.fs
+        gone = set(map(id, segments))
+        self._segments = Segments([one for one in self._segments.segments if id(one) not in gone])
+        self._unsealed = [one for one in self._unsealed if id(one) not in gone]
+        doomed: list[str] = []
+        for segment in segments:
+            self.home.index_cache.drop(segment)
+            self.size_bytes -= segment.file.size
+            self._snapshots.pop(segment.base_offset, None)
+            for suffix in (*names.SEGMENT_SUFFIXES, names.SNAPSHOT):
+                path = segment.path(suffix)
+                try:
+                    if suffix == names.LOG:
+                        segment.file.rename(path + names.DELETED)
+                    else:
+                        fs.rename(path, path + names.DELETED)
+                except FileNotFoundError:
+                    continue
+                doomed.append(path + names.DELETED)
+            segment.file.close()
+        self._directory_dirty = True
+        self.home.doom(doomed, self._config.file_delete_delay_ms)
+
+    def _remove_snapshots(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            self._snapshots.pop(offset, None)
+            self.home.fs.remove(join(self.directory, names.segment_file(offset, names.SNAPSHOT)), missing_ok=True)

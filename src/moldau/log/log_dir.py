@@ -1,0 +1,223 @@
+"""One data directory of a broker: its lock, its checkpoint files, the mark of a clean stop, files to be removed.
+
+Methods that read or write are for threads unless they say otherwise; they touch only this directory's files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from posixpath import join
+from typing import TypeVar
+
+from moldau.host.fs import DirectoryLock
+from moldau.log import checkpoints, names
+from moldau.log.checkpoints import BadCheckpointError, LogState, MetaProperties
+from moldau.log.config import LogConfig
+from moldau.log.errors import LogError
+from moldau.log.home import Home
+from moldau.log.log import Log
+from moldau.log.names import PartitionName
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a directory holds: logs that the state file describes, and logs that must be looked at."""
+
+    clean: bool
+    states: list[LogState] = field(default_factory=list)
+    names: list[PartitionName] = field(default_factory=list)
+    recovery_points: dict[PartitionName, int] = field(default_factory=dict)
+    start_offsets: dict[PartitionName, int] = field(default_factory=dict)
+
+
+class LogDir(Home):
+    """A Home with files of its own."""
+
+    directory_id: bytes = names.NO_TOPIC_ID
+    _lock: DirectoryLock | None = None
+
+    def open(self) -> None:
+        """Makes the directory if need be, and locks it for this process."""
+        self.high_watermarks: dict[PartitionName, int] = {}
+        self._doomed: list[tuple[int, str]] = []
+        self.fs.mkdir(self.path)
+        self._lock = self.fs.lock(join(self.path, checkpoints.LOCK))
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def identify(self, cluster_id: str, node_id: int) -> None:
+        """Reads or writes `meta.properties`; BadCheckpointError where the directory is somebody else's."""
+        path = join(self.path, checkpoints.META_PROPERTIES)
+        try:
+            meta = checkpoints.decode_meta_properties(self.fs.read_bytes(path))
+        except FileNotFoundError:
+            meta = MetaProperties(None, None, None)
+        if meta.cluster_id not in (None, cluster_id):
+            raise BadCheckpointError(f"it belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+        if meta.node_id not in (None, node_id):
+            raise BadCheckpointError(f"it belongs to broker {meta.node_id}, not to {node_id}")
+        self.directory_id = meta.directory_id or self.randomness.uuid()
+        wanted = MetaProperties(cluster_id, node_id, self.directory_id)
+        if meta != wanted:
+            self.fs.write_atomically(path, checkpoints.encode_meta_properties(wanted))
+
+    def usable_bytes(self) -> int:
+        return self.fs.free_bytes(self.path)
+
+    def total_bytes(self) -> int:
+        return self.fs.total_bytes(self.path)
+
+    # -- loading ---------------------------------------------------------------------------------------------------
+
+    def survey(self) -> Survey:
+        """Lists what is there, without opening any log."""
+        survey = Survey(self.fs.exists(self._file(checkpoints.CLEAN_SHUTDOWN)))
+        survey.recovery_points = self._read(checkpoints.RECOVERY_POINTS, checkpoints.decode_offsets, {})
+        survey.start_offsets = self._read(checkpoints.START_OFFSETS, checkpoints.decode_offsets, {})
+        self.high_watermarks = self._read(checkpoints.HIGH_WATERMARKS, checkpoints.decode_offsets, {})
+        here: dict[PartitionName, None] = {}
+        for directory in self.fs.directories(self.path):
+            name = names.parse_directory(directory)
+            mark = names.marked_for(directory)
+            if name is not None:
+                here[name] = None
+            elif mark == "delete":
+                self._doomed.append((0, join(self.path, directory)))
+            elif mark is not None:
+                logger.warning("%s is left alone: it is marked as %s", join(self.path, directory), mark)
+        if survey.clean:
+            none: list[LogState] = []
+            states = self._read(checkpoints.CLEAN_STATE, checkpoints.decode_clean_state, none)
+            survey.states = [state for state in states if state.name in here]
+            for state in states:
+                if here.pop(state.name, 0) == 0:
+                    logger.error("%s was there at the last clean stop and is gone", join(self.path, str(state.name)))
+        survey.names = list(here)
+        return survey
+
+    def _read(self, file: str, decode: Callable[[bytes], T], default: T) -> T:
+        try:
+            return decode(self.fs.read_bytes(self._file(file)))
+        except FileNotFoundError:
+            return default
+        except BadCheckpointError as error:
+            logger.error("%s cannot be used: %s", self._file(file), error)
+            return default
+
+    def _file(self, name: str) -> str:
+        return join(self.path, name)
+
+    def load(self, name: PartitionName, config: LogConfig, now_ms: int, survey: Survey) -> Log | None:
+        """One log that no state file describes; None where the directory is offline."""
+        if self.failure is not None:
+            return None
+        try:
+            return Log.load(
+                name,
+                self,
+                config,
+                now_ms,
+                clean=survey.clean,
+                recovery_point=survey.recovery_points.get(name, 0),
+                start_offset=survey.start_offsets.get(name, 0),
+            )
+        except OSError as error:
+            self.failed(error, f"could not load {join(self.path, str(name))}", fatal=True)
+            return None
+
+    def forget_clean_stop(self) -> None:
+        """From now on a stop is not clean until it is marked so again."""
+        if self.fs.exists(self._file(checkpoints.CLEAN_SHUTDOWN)):
+            self.fs.remove(self._file(checkpoints.CLEAN_SHUTDOWN))
+            self.fs.sync_dir(self.path)
+        self.fs.remove(self._file(checkpoints.CLEAN_STATE), missing_ok=True)
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    def checkpoint_contents(self, high_watermarks: dict[PartitionName, int] | None) -> dict[str, bytes]:
+        """On the loop: what the checkpoint files must say now."""
+        logs = {name: log for name, log in self.residents.items() if isinstance(log, Log)}
+        contents = {
+            checkpoints.RECOVERY_POINTS: checkpoints.encode_offsets(
+                {name: log.flushed_offset for name, log in logs.items()}
+            ),
+            checkpoints.START_OFFSETS: checkpoints.encode_offsets(
+                {name: log.start_offset for name, log in logs.items() if log.start_offset > log.first_base_offset}
+            ),
+        }
+        if high_watermarks is not None:
+            contents[checkpoints.HIGH_WATERMARKS] = checkpoints.encode_offsets(
+                {name: high_watermarks[name] for name in logs if name in high_watermarks}
+            )
+        return contents
+
+    def write_checkpoints(self, contents: dict[str, bytes]) -> None:
+        for file, content in contents.items():
+            self.fs.write_atomically(self._file(file), content)
+
+    def save_recovery_points(self) -> None:
+        content = self.checkpoint_contents(None)[checkpoints.RECOVERY_POINTS]
+        try:
+            self.fs.write_atomically(self._file(checkpoints.RECOVERY_POINTS), content)
+        except OSError as error:
+            raise self.failed(error, f"could not write the recovery points of {self.path}") from error
+
+    # -- stopping --------------------------------------------------------------------------------------------------
+
+    def close_logs(self, logs: list[Log], now_ms: int) -> list[LogState] | None:
+        """Closes all; None where one could not be, so that the stop is not clean."""
+        states: list[LogState] | None = []
+        for log in logs:
+            try:
+                state = log.close(now_ms)
+                if states is not None:
+                    states.append(state)
+            except (LogError, OSError) as error:
+                logger.error("%s could not be closed cleanly: %s", log.directory, error)
+                states = None
+        return states
+
+    def mark_clean_stop(self, states: list[LogState], contents: dict[str, bytes]) -> None:
+        """The mark comes last: it says that all the rest can be believed."""
+        self.write_checkpoints(contents)
+        self.fs.write_atomically(self._file(checkpoints.CLEAN_STATE), checkpoints.encode_clean_state(states))
+        self.fs.write_atomically(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.encode_clean_shutdown())
+
+    # -- removing --------------------------------------------------------------------------------------------------
+
+    def doom(self, paths: list[str], delay_ms: int) -> None:
+        """On the loop: these are to go when the delay is over."""
+        # The time is set when somebody asks what is due: a log has no clock.
+        self._doomed.extend((-delay_ms, path) for path in paths)
+
+    def take_due(self, now_ms: int) -> list[str]:
+        """On the loop: what may be removed now."""
+        due: list[str] = []
+        left: list[tuple[int, str]] = []
+        for when, path in self._doomed:
+            at = when if when > 0 else now_ms - when
+            if at <= now_ms:
+                due.append(path)
+            else:
+                left.append((at, path))
+        self._doomed = left
+        return due
+
+    def remove_all(self, paths: list[str]) -> None:
+        for path in paths:
+            try:
+                if self.fs.is_directory(path):
+                    self.fs.remove_tree(path)
+                else:
+                    self.fs.remove(path, missing_ok=True)
+            except OSError as error:
+                logger.warning("%s could not be removed: %s", path, error)

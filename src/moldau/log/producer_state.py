@@ -1,0 +1,295 @@
+"""What a log knows of its producers: sequences, open transactions, and the `.snapshot` files that keep them.
+
+The rules of idempotence live here. `admit` decides whether a batch may be appended and changes nothing; `applied`
+notes that it was. Replay (recovery, replication) only applies: what stands in the log was admitted once.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from moldau.log.aborted import AbortedTxn
+from moldau.log.errors import LogError
+from moldau.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, ControlType, Marker, crc32c
+from moldau.wire.errors import ErrorCode
+
+MAX_SEQUENCE = 2**31 - 1
+BATCHES_REMEMBERED = 5
+"""As many as a producer may have in flight; one that was retried is among them."""
+
+NO_OFFSET = -1
+
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEAD = Struct(">hIi")  # version, crc of what follows it, count
+_CRC_FROM = 6
+# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, open transaction's start
+_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+
+
+class BadSnapshotError(ValueError):
+    """A snapshot file that cannot be trusted."""
+
+
+class ProducerBatch(NamedTuple):
+    """A batch that a producer wrote."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Producer:
+    """One producer id in one log."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "next_sequence", "transaction_start")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.next_sequence = 0
+        self.transaction_start = NO_OFFSET
+        """The first offset of its open transaction."""
+        self.batches: list[ProducerBatch] = []
+
+    def enter_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches = []
+            self.next_sequence = 0
+
+    def find(self, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
+        """The remembered batch with exactly these sequences: the one that a retry repeats."""
+        for batch in self.batches:
+            if batch[0] == first_sequence and batch[1] == last_sequence:
+                return batch
+        return None
+
+
+def last_sequence_of(first_sequence: int, last_offset_delta: int) -> int:
+    """Sequences wrap around to 0 after 2^31 - 1."""
+    return (first_sequence + last_offset_delta) % (MAX_SEQUENCE + 1)
+
+
+class ProducerStates:
+    """All producers of one log, up to the offset `end_offset`."""
+
+    __slots__ = ("_completed", "_open", "end_offset", "producers")
+
+    def __init__(self, end_offset: int = 0) -> None:
+        self.end_offset = end_offset
+        self.producers: dict[int, Producer] = {}
+        # First offset → producer id. Transactions begin at the end of the log, so the order of insertion is theirs.
+        self._open: dict[int, int] = {}
+        self._completed: list[tuple[int, int]] = []  # (first offset, offset of the marker), not yet below the watermark
+
+    # -- may it be appended? ---------------------------------------------------------------------------------------
+
+    def admit(
+        self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int, transactional: bool
+    ) -> ProducerBatch | None:
+        """None where a client's batch is the next one; the earlier batch where it repeats that; else a LogError."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            # Nothing is known of it, perhaps since retention took its records: any sequence may begin.
+            return None
+        if epoch == producer.epoch:
+            if first_sequence != producer.next_sequence:
+                duplicate = producer.find(first_sequence, last_sequence)
+                if duplicate is not None:
+                    return duplicate
+                raise LogError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {producer_id} sent sequence {first_sequence} where {producer.next_sequence} is next",
+                )
+        elif epoch < producer.epoch:
+            raise LogError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {producer.epoch}; {epoch} is of the past",
+            )
+        elif first_sequence != 0 and producer.epoch != NO_PRODUCER_EPOCH:
+            raise LogError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} begins epoch {epoch} with sequence {first_sequence}, not with 0",
+            )
+        if producer.transaction_start >= 0 and not transactional:
+            raise LogError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {producer_id} has a transaction open and sent a batch outside of it",
+            )
+        return None
+
+    def admit_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """LogError where a coordinator must not end this producer's transaction any more."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise LogError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {producer.epoch}; a marker of {epoch} is of the past",
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise LogError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} of producer {producer_id} is older than "
+                f"{producer.coordinator_epoch}",
+            )
+
+    # -- it was appended -------------------------------------------------------------------------------------------
+
+    def applied(
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        first_offset: int,
+        last_offset: int,
+        timestamp: int,
+        transactional: bool,
+    ) -> None:
+        """A batch of data stands in the log."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(epoch)
+        elif producer.epoch != epoch:
+            producer.enter_epoch(epoch)
+        batches = producer.batches
+        if len(batches) == BATCHES_REMEMBERED:
+            del batches[0]
+        batches.append(ProducerBatch(first_sequence, last_sequence, first_offset, last_offset, timestamp))
+        producer.next_sequence = 0 if last_sequence == MAX_SEQUENCE else last_sequence + 1
+        producer.last_timestamp = timestamp
+        if transactional and producer.transaction_start < 0:
+            producer.transaction_start = first_offset
+            self._open[first_offset] = producer_id
+
+    def applied_marker(self, producer_id: int, epoch: int, marker: Marker) -> AbortedTxn | None:
+        """The end of a transaction stands in the log; returns what the segment must list of an aborted one."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(epoch)
+        producer.enter_epoch(epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = marker.timestamp
+        start, producer.transaction_start = producer.transaction_start, NO_OFFSET
+        if start < 0:
+            return None  # a transaction without records here: nobody waits for it
+        self._open.pop(start, None)
+        self._completed.append((start, marker.offset))
+        if marker.type is not ControlType.ABORT:
+            return None
+        return AbortedTxn(producer_id, start, marker.offset, next(iter(self._open), marker.offset + 1))
+
+    def replay(self, header: BatchHeader, marker: Marker | None) -> AbortedTxn | None:
+        """A batch found in the log: nothing is judged, all is noted."""
+        aborted: AbortedTxn | None = None
+        if header.producer_id >= 0:
+            if header.is_control:
+                if marker is not None and marker.type in (ControlType.ABORT, ControlType.COMMIT):
+                    aborted = self.applied_marker(header.producer_id, header.producer_epoch, marker)
+            else:
+                self.applied(
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    last_sequence_of(header.base_sequence, header.last_offset_delta),
+                    header.base_offset,
+                    header.last_offset,
+                    header.max_timestamp,
+                    header.is_transactional,
+                )
+        self.end_offset = header.last_offset + 1
+        return aborted
+
+    # -- transactions ----------------------------------------------------------------------------------------------
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The oldest offset whose transaction is undecided, or decided by a marker above the high watermark."""
+        if self._completed:
+            self._completed = [txn for txn in self._completed if txn[1] >= high_watermark]
+        oldest = [next(iter(self._open))] if self._open else []
+        oldest += [start for start, _ in self._completed]
+        return min(oldest, default=None)
+
+    def open_transactions(self) -> list[tuple[int, int]]:
+        """The (producer id, first offset) of each open transaction, the oldest first."""
+        return [(producer_id, start) for start, producer_id in self._open.items()]
+
+    # -- time and truncation ---------------------------------------------------------------------------------------
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets the producers that have been silent for long and have no open transaction; how many."""
+        silent = [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if producer.transaction_start < 0 and now_ms - producer.last_timestamp >= expiration_ms
+        ]
+        for producer_id in silent:
+            del self.producers[producer_id]
+        return len(silent)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        entries = b"".join(
+            _SNAPSHOT_ENTRY.pack(
+                producer_id,
+                producer.epoch,
+                producer.batches[-1].last_sequence if producer.batches else NO_SEQUENCE,
+                producer.batches[-1].last_offset if producer.batches else NO_OFFSET,
+                producer.batches[-1].last_offset - producer.batches[-1].first_offset if producer.batches else 0,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                producer.transaction_start,
+            )
+            for producer_id, producer in self.producers.items()
+        )
+        body = len(self.producers).to_bytes(4, "big") + entries
+        return _SNAPSHOT_VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
+
+    @classmethod
+    def decode(cls, data: bytes, end_offset: int) -> ProducerStates:
+        """From a snapshot taken at `end_offset`; BadSnapshotError where version, checksum or size is wrong."""
+        if len(data) < _SNAPSHOT_HEAD.size:
+            raise BadSnapshotError(f"{len(data)} bytes are too few")
+        version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
+        if version != _SNAPSHOT_VERSION:
+            raise BadSnapshotError(f"version {version} is not known")
+        if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
+            raise BadSnapshotError("its checksum is wrong")
+        if len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
+            raise BadSnapshotError(f"{len(data)} bytes do not hold {count} producers")
+        states = cls(end_offset)
+        for fields in _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEAD.size :]):
+            states._restore(*fields)
+        states._open = dict(sorted(states._open.items()))
+        return states
+
+    def _restore(
+        self,
+        producer_id: int,
+        epoch: int,
+        last_sequence: int,
+        last_offset: int,
+        offset_delta: int,
+        timestamp: int,
+        coordinator_epoch: int,
+        transaction_start: int,
+    ) -> None:
+        producer = self.producers[producer_id] = Producer(epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = timestamp
+        producer.transaction_start = transaction_start
+        if last_offset >= 0:
+            first_sequence = (last_sequence - offset_delta) % (MAX_SEQUENCE + 1)
+            producer.batches.append(
+                ProducerBatch(first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp)
+            )
+            producer.next_sequence = 0 if last_sequence == MAX_SEQUENCE else last_sequence + 1
+        if transaction_start >= 0:
+            self._open[transaction_start] = producer_id

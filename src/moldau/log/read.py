@@ -1,0 +1,157 @@
+"""Reading batches from a segment: whole ones only, by offset or by time.
+
+The bytes that leave are those of the file. Headers are walked, so that a batch is never cut and nothing beyond the
+allowed end or out of order is served; checksums are not computed, clients do that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moldau.log.errors import DamagedLog
+from moldau.log.scan import BATCH_STEP, LENGTH_END, MAGIC, headers
+from moldau.log.segment import Segment
+from moldau.records import HEADER_SIZE, CorruptBatch, InvalidBatch, walk
+
+LOOKAHEAD = 8 * 1024
+"""Read on top of what was asked for, since the index points at most a few batches before the wanted one."""
+
+EMPTY = memoryview(b"")
+
+_MIN_LENGTH = HEADER_SIZE - LENGTH_END
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class WouldBlock(Exception):
+    """The disk would have to be asked, and the caller cannot wait."""
+
+
+def read_segment(
+    segment: Segment, offset: int, max_bytes: int, end_offset: int, *, min_one: bool, cached_only: bool
+) -> memoryview | None:
+    """Whole batches from the one that holds `offset` on, all of them before `end_offset`.
+
+    None where the segment ends before `offset`. WouldBlock only with `cached_only`.
+    """
+    found = segment.find(offset, cached_only=cached_only)
+    if found is None:
+        raise WouldBlock
+    entry_offset, position = found
+    size = segment.file.size
+    chunk = _read(segment, position, max_bytes + LOOKAHEAD, cached_only)
+    if entry_offset >= 0 and _last_offset(chunk) != entry_offset:
+        # The index does not lead to the batch that it names.
+        if cached_only:
+            raise WouldBlock
+        segment.drop_index()
+        _, position = segment.find(offset) or (-1, 0)
+        chunk = _read(segment, position, max_bytes + LOOKAHEAD, cached_only)
+
+    # First to the batch that holds the offset ...
+    at = 0
+    while True:
+        if at + HEADER_SIZE > len(chunk):
+            position += at
+            if position >= size:
+                return None
+            at, chunk = 0, _read(segment, position, max_bytes + LOOKAHEAD, cached_only)
+        base, length, magic, delta = _step(segment, chunk, at, position)
+        if magic != MAGIC or length < _MIN_LENGTH or delta < 0 or length + LENGTH_END > size - position - at:
+            raise DamagedLog(segment.file.path, position + at, "no batch begins here")
+        if base + delta >= offset:
+            break
+        at += LENGTH_END + length
+    whole = LENGTH_END + length
+    if base + delta >= end_offset:
+        return EMPTY
+    if segment.damaged:
+        size = _before_damage(segment, position + at, size)
+    if whole > max_bytes:
+        if not min_one:
+            return EMPTY
+        max_bytes = whole
+    if at + max_bytes > len(chunk) and position + len(chunk) < size:
+        position, at, chunk = position + at, 0, _read(segment, position + at, max_bytes, cached_only)
+    # ... then over all that fit.
+    limit = min(len(chunk), at + max_bytes, size - position)
+    return memoryview(chunk)[at : _walk(chunk, at, limit, end_offset)]
+
+
+def _walk(chunk: bytearray, at: int, limit: int, end_offset: int) -> int:
+    """Where the last whole batch before `limit` and `end_offset` ends. What is out of order ends it too: a read that
+    begins there will say what is wrong."""
+    step = BATCH_STEP.unpack_from
+    previous = -1
+    last_start = limit - HEADER_SIZE
+    while at <= last_start:
+        base, length, magic, delta = step(chunk, at)
+        after = at + LENGTH_END + length
+        last = base + delta
+        if (
+            after > limit
+            or base <= previous
+            or last >= end_offset
+            or magic != MAGIC
+            or delta < 0
+            or length < _MIN_LENGTH
+        ):
+            break
+        previous = last
+        at = after
+    return at
+
+
+def _step(segment: Segment, chunk: bytearray, at: int, position: int) -> tuple[int, int, int, int]:
+    if at + HEADER_SIZE > len(chunk):
+        raise DamagedLog(segment.file.path, position + at, f"{len(chunk) - at} bytes are no whole header")
+    base, length, magic, delta = BATCH_STEP.unpack_from(chunk, at)
+    return base, length, magic, delta
+
+
+def _read(segment: Segment, position: int, length: int, cached_only: bool) -> bytearray:
+    if not cached_only:
+        return segment.file.read(position, length)
+    chunk = segment.file.read_cached(position, length)
+    if chunk is None:
+        raise WouldBlock
+    return chunk
+
+
+def _last_offset(chunk: bytearray) -> int:
+    if len(chunk) < HEADER_SIZE:
+        return -1
+    base, _, _, delta = BATCH_STEP.unpack_from(chunk, 0)
+    return int(base + delta)
+
+
+def _before_damage(segment: Segment, position: int, size: int) -> int:
+    """Where serving must end: before the next range that recovery found broken."""
+    for first, last in segment.damaged:
+        if first <= position < last:
+            raise DamagedLog(segment.file.path, first, "recovery found this batch broken")
+        if position < first:
+            return min(size, first)
+    return size
+
+
+def find_timestamp(segment: Segment, timestamp: int, from_offset: int) -> TimestampOffset | None:
+    """The first record, not before `from_offset`, whose timestamp is at least the given one."""
+    file = segment.file
+    for position, header in headers(file, segment.find_time(timestamp), file.size):
+        if header.max_timestamp < timestamp or header.last_offset < from_offset:
+            continue
+        try:
+            columns = walk(file.read(position, header.size), 0)
+        except (CorruptBatch, InvalidBatch) as error:
+            raise DamagedLog(file.path, position, str(error)) from None
+        for offset, found in zip(columns.offset, columns.timestamp, strict=True):
+            if found >= timestamp and offset >= from_offset:
+                return TimestampOffset(found, offset, header.leader_epoch)
+    return None

@@ -1,0 +1,77 @@
+"""Walking over the batches of a segment file, one after another.
+
+Two ways: by headers, for finding things, and batch by batch with their checksums, for recovery and for `verify`. Both
+stop with DamagedLog at the first thing that cannot be a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from moldau.host.fs import File
+from moldau.log.errors import DamagedLog
+from moldau.records import HEADER_SIZE, BatchHeader, CorruptBatch, crc_ok, peek_header
+
+CHUNK = 256 * 1024
+"""How much is read at a time; a batch that is larger is read on its own."""
+
+MAGIC = 2
+
+# base offset, length | leader epoch | magic | crc, attributes | last offset delta
+BATCH_STEP = Struct(">qi4xb6xi")
+LENGTH_END = 12
+
+
+class Batch(NamedTuple):
+    """One batch of a scan: where it is, its header, and its bytes."""
+
+    position: int
+    header: BatchHeader
+    data: memoryview
+
+
+def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The (position, header) of each batch from `position` to `end`; checksums are not looked at."""
+    chunk = bytearray()
+    chunk_at = position
+    while position < end:
+        if position + HEADER_SIZE > chunk_at + len(chunk):
+            chunk_at = position
+            chunk = file.read(position, min(CHUNK, end - position))
+        header = header_at(file.path, chunk, position - chunk_at, position, end)
+        yield position, header
+        position += header.size
+
+
+def batches(file: File, position: int, end: int) -> Iterator[Batch]:
+    """Each batch from `position` to `end`, its checksum verified."""
+    chunk = bytearray()
+    chunk_at = position
+    while position < end:
+        if position + HEADER_SIZE > chunk_at + len(chunk):
+            chunk_at, chunk = position, file.read(position, min(CHUNK, end - position))
+        header = header_at(file.path, chunk, position - chunk_at, position, end)
+        if position + header.size > chunk_at + len(chunk):
+            chunk_at, chunk = position, file.read(position, max(header.size, min(CHUNK, end - position)))
+        at = position - chunk_at
+        if not crc_ok(chunk, at, header.size):
+            raise DamagedLog(file.path, position, f"the checksum of the batch at offset {header.base_offset} is wrong")
+        yield Batch(position, header, memoryview(chunk)[at : at + header.size])
+        position += header.size
+
+
+def header_at(path: str, chunk: bytearray, at: int, position: int, end: int) -> BatchHeader:
+    """The header at `chunk[at:]`, which is byte `position` of the file, if it can be one of a batch before `end`."""
+    try:
+        header = peek_header(chunk, at)
+    except CorruptBatch as error:
+        raise DamagedLog(path, position, str(error)) from None
+    if header.magic != MAGIC:
+        raise DamagedLog(path, position, f"message format {header.magic}")
+    if header.size > end - position:
+        raise DamagedLog(path, position, f"a batch of {header.size} bytes where {end - position} are left")
+    if header.base_offset < 0 or header.last_offset_delta < 0:
+        raise DamagedLog(path, position, f"offsets {header.base_offset} to {header.last_offset}")
+    return header

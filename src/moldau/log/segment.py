@@ -1,0 +1,387 @@
+"""One segment: a `.log` file of batches and the ways into it.
+
+A segment knows its file, its indexes (in memory for what was appended since it was opened, on disk before that) and
+the largest timestamp in it. It does not know about producers, epochs or the segments beside it: that is the Log's.
+"""
+
+from __future__ import annotations
+
+import logging
+from posixpath import dirname, join
+
+from moldau.host.fs import File, FileSystem
+from moldau.log import names
+from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
+from moldau.log.errors import DamagedLog
+from moldau.log.index import OFFSET_ENTRY, TIME_ENTRY, BadIndexError, IndexCache, SegmentIndex
+from moldau.log.scan import headers
+from moldau.records import BatchHeader
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_TIMESTAMP = -2
+"""Nobody has looked yet; -1 would be a segment without timestamps."""
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+INDEX_ON_LOOP_BYTES = 64 * 1024
+"""A larger index is loaded in a thread: decoding and checking it would hold up the loop."""
+
+
+class Segment:
+    """The batches from `base_offset` up to the next segment's."""
+
+    __slots__ = (
+        "_aborted",
+        "_cache",
+        "_fs",
+        "aborted_dirty",
+        "base_offset",
+        "created_ms",
+        "damaged",
+        "file",
+        "first_timestamp",
+        "full",
+        "last_time_entry",
+        "max_entries",
+        "max_time_entries",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "on_disk_entries",
+        "on_disk_times",
+        "since_entry",
+        "tail",
+    )
+
+    def __init__(self, base_offset: int, file: File, fs: FileSystem, cache: IndexCache) -> None:
+        self.base_offset = base_offset
+        self.file = file
+        self._fs = fs
+        self._cache = cache
+        self.tail = SegmentIndex()
+        self.on_disk_entries = 0
+        """How many entries the index files hold, before those of `tail`."""
+        self.on_disk_times = 0
+        self.since_entry = 0
+        self.max_entries = self.max_time_entries = MAX_RELATIVE_OFFSET
+        self.full = False
+        """The indexes have no room for another entry."""
+        self.max_timestamp = UNKNOWN_TIMESTAMP
+        self.offset_of_max_timestamp = -1
+        self.last_time_entry = -1
+        """The timestamp of the latest entry of the time index, on disk or in `tail`."""
+        self.first_timestamp = UNKNOWN_TIMESTAMP
+        """The largest timestamp of the first batch: the age of the segment counts from it."""
+        self.created_ms = 0
+        self._aborted: list[AbortedTxn] | None = None
+        self.aborted_dirty = False
+        self.damaged: tuple[tuple[int, int], ...] = ()
+        """Ranges of the file that recovery found broken and that must not be served."""
+
+    def __repr__(self) -> str:
+        return f"Segment({self.file.path!r}, size={self.file.size})"
+
+    # -- making and finding ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, fs: FileSystem, directory: str, base_offset: int, cache: IndexCache, now_ms: int) -> Segment:
+        """A new, empty one. Left-overs of an earlier try (a disk that was full) are taken over."""
+        for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
+            fs.remove(join(directory, names.segment_file(base_offset, suffix)), missing_ok=True)
+        for suffix in (names.INDEX, names.TIME_INDEX):
+            fs.create(join(directory, names.segment_file(base_offset, suffix)))
+        # The log file comes last: it is what makes a segment.
+        segment = cls(base_offset, fs.create(join(directory, names.segment_file(base_offset, names.LOG))), fs, cache)
+        segment.max_timestamp = -1
+        segment.created_ms = now_ms
+        segment._aborted = []
+        return segment
+
+    @classmethod
+    def open(cls, fs: FileSystem, directory: str, base_offset: int, size: int | None, cache: IndexCache) -> Segment:
+        """One that exists. With its `size` given the disk is not asked."""
+        return cls(base_offset, fs.open(join(directory, names.segment_file(base_offset, names.LOG)), size), fs, cache)
+
+    def path(self, suffix: str) -> str:
+        return join(dirname(self.file.path), names.segment_file(self.base_offset, suffix))
+
+    def count_entries_on_disk(self) -> None:
+        """Learns from the sizes of the index files how many entries they hold."""
+        self.on_disk_entries = self._size_of(names.INDEX) // OFFSET_ENTRY
+        self.on_disk_times = self._size_of(names.TIME_INDEX) // TIME_ENTRY
+
+    def _size_of(self, suffix: str) -> int:
+        try:
+            return self._fs.size(self.path(suffix))
+        except FileNotFoundError:
+            return 0
+
+    # -- appending -------------------------------------------------------------------------------------------------
+
+    def append(self, data: memoryview, last_offset: int, max_timestamp: int, index_interval: int) -> None:
+        """Writes one batch, or raises OSError and has written nothing."""
+        file = self.file
+        position = file.size
+        file.append((data,))
+        self.account(position, len(data), last_offset, max_timestamp, index_interval)
+
+    def account(self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
+        """Notes a batch that stands at `position`, in the indexes where one is due."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if self.since_entry > index_interval:
+            tail = self.tail
+            tail.offsets.append(last_offset - self.base_offset)
+            tail.positions.append(position)
+            if self.max_timestamp > self.last_time_entry:
+                self.last_time_entry = self.max_timestamp
+                tail.timestamps.append(self.max_timestamp)
+                tail.time_offsets.append(self.offset_of_max_timestamp - self.base_offset)
+            self.since_entry = size
+            self.full = self._index_full()
+        else:
+            self.since_entry += size
+
+    def limit_index(self, index_bytes: int) -> None:
+        """Sets how large the index files may become (`segment.index.bytes`); one time entry is kept in reserve."""
+        self.max_entries = index_bytes // OFFSET_ENTRY
+        self.max_time_entries = index_bytes // TIME_ENTRY - 1
+        self.full = self._index_full()
+
+    def _index_full(self) -> bool:
+        return (
+            self.on_disk_entries + len(self.tail.offsets) >= self.max_entries
+            or self.on_disk_times + len(self.tail.timestamps) >= self.max_time_entries
+        )
+
+    # -- the indexes -----------------------------------------------------------------------------------------------
+
+    def find(self, offset: int, *, cached_only: bool = False) -> tuple[int, int] | None:
+        """The (last offset, position) of a batch at or before the one that holds `offset`, by the index.
+
+        The last offset is -1 where the position is the beginning of the file and says nothing. None where the index
+        must be loaded, and the caller cannot wait for the disk.
+        """
+        relative = offset - self.base_offset
+        found = self.tail.position_at_or_before(relative)
+        if found is None and self.on_disk_entries:
+            index = self._load(cached_only=cached_only)
+            if index is None:
+                return None
+            found = index.position_at_or_before(relative)
+        if found is None:
+            return -1, 0
+        return found[0] + self.base_offset, found[1]
+
+    def find_time(self, timestamp: int) -> int:
+        """A position before which every timestamp is smaller. May read the disk."""
+        tail = self.tail
+        if tail.timestamps and timestamp >= tail.timestamps[0]:
+            relative = tail.offset_at_or_before(timestamp)
+        elif self.on_disk_times and (index := self._load(cached_only=False)) is not None:
+            relative = index.offset_at_or_before(timestamp)
+        else:
+            return 0
+        found = self.find(self.base_offset + relative)
+        return 0 if found is None else found[1]
+
+    def drop_index(self) -> None:
+        """The index turned out wrong: forget it, it is made again from the log when next needed."""
+        logger.warning("the index of %s does not fit its log; it is rebuilt", self.file.path)
+        self._cache.put(self, self._rebuild())
+
+    def whole_index(self) -> SegmentIndex:
+        """All entries, those on disk and those since; with the last time entry that a sealed segment has."""
+        whole = SegmentIndex()
+        if self.on_disk_entries or self.on_disk_times:
+            on_disk = self._load(cached_only=False)
+            if on_disk is not None:
+                whole.extend(on_disk)
+        whole.extend(self.tail)
+        if self.largest_timestamp() >= 0:
+            whole.add_time(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
+        return whole
+
+    def index_written(self, whole: SegmentIndex) -> None:
+        """What `whole_index` gave is in the files now."""
+        self.on_disk_entries = len(whole.offsets)
+        self.on_disk_times = len(whole.timestamps)
+        self.last_time_entry = whole.timestamps[-1] if whole.timestamps else -1
+        self.tail = SegmentIndex()
+        self._cache.put(self, whole)
+
+    def _load(self, *, cached_only: bool) -> SegmentIndex | None:
+        index = self._cache.get(self)
+        if index is not None:
+            return index
+        if cached_only:
+            raw = self._read_cached()
+        else:
+            raw = self._read_file(names.INDEX), self._read_file(names.TIME_INDEX)
+        if raw is None:
+            return None
+        try:
+            index = SegmentIndex.decode(*raw)
+            index.check(self.file.size, MAX_RELATIVE_OFFSET)
+            if len(index.offsets) < self.on_disk_entries or len(index.timestamps) < self.on_disk_times:
+                raise BadIndexError("entries are missing")
+        except BadIndexError as error:
+            if cached_only:
+                return None
+            logger.warning("the index of %s is damaged (%s); it is rebuilt", self.file.path, error)
+            index = self._rebuild()
+        self._cache.put(self, index)
+        return index
+
+    def _read_cached(self) -> tuple[bytes, bytes] | None:
+        if self.on_disk_entries * OFFSET_ENTRY > INDEX_ON_LOOP_BYTES:
+            return None
+        parts: list[bytes] = []
+        for suffix in (names.INDEX, names.TIME_INDEX):
+            try:
+                file = self._fs.open(self.path(suffix))
+                part = file.read_cached(0, file.size)
+            except FileNotFoundError:
+                return None
+            file.close()
+            if part is None:
+                return None
+            parts.append(bytes(part))
+        return parts[0], parts[1]
+
+    def _read_file(self, suffix: str) -> bytes:
+        try:
+            return self._fs.read_bytes(self.path(suffix))
+        except FileNotFoundError:
+            return b""
+
+    def _rebuild(self) -> SegmentIndex:
+        """The index of all that stands in the log now, as it would have grown, save what `tail` has."""
+        index = SegmentIndex()
+        end = self.tail.positions[0] if self.tail.positions else self.file.size
+        since, largest, largest_offset = 0, -1, 0
+        try:
+            for position, header in headers(self.file, 0, end):
+                last = header.last_offset - self.base_offset
+                if header.max_timestamp > largest:
+                    largest, largest_offset = header.max_timestamp, last
+                if since > REBUILD_INTERVAL:
+                    index.offsets.append(last)
+                    index.positions.append(position)
+                    index.add_time(largest, largest_offset)
+                    since = 0
+                since += header.size
+        except DamagedLog as damage:
+            logger.error("%s; offsets behind it are found by walking", damage)
+        if not self.tail.positions and largest >= 0:
+            index.add_time(largest, largest_offset)
+        self.on_disk_entries, self.on_disk_times = len(index.offsets), len(index.timestamps)
+        return index
+
+    # -- timestamps ------------------------------------------------------------------------------------------------
+
+    def largest_timestamp(self) -> int:
+        """The largest timestamp in the segment, -1 where there is none. May read the time index."""
+        if self.max_timestamp == UNKNOWN_TIMESTAMP:
+            index = self._load(cached_only=False) if self.on_disk_times else None
+            if index is not None and index.timestamps:
+                self.max_timestamp = index.timestamps[-1]
+                self.offset_of_max_timestamp = index.time_offsets[-1] + self.base_offset
+            else:
+                self._scan_timestamps()
+        return self.max_timestamp
+
+    def _scan_timestamps(self) -> None:
+        self.max_timestamp = -1
+        try:
+            for _, header in headers(self.file, 0, self.file.size):
+                if header.max_timestamp > self.max_timestamp:
+                    self.max_timestamp = header.max_timestamp
+                    self.offset_of_max_timestamp = header.last_offset
+        except DamagedLog as damage:
+            logger.error("%s", damage)
+
+    def age_from(self) -> int:
+        """The timestamp from which the segment's age counts, -1 where its first batch has none."""
+        if self.first_timestamp == UNKNOWN_TIMESTAMP:
+            self.first_timestamp = -1
+            for _, header in headers(self.file, 0, self.file.size):
+                self.first_timestamp = header.max_timestamp
+                break
+        return self.first_timestamp
+
+    def modified_ms(self) -> int:
+        """When its file was last written to."""
+        return self._fs.modified_ms(self.file.path)
+
+    # -- aborted transactions --------------------------------------------------------------------------------------
+
+    def aborted(self) -> list[AbortedTxn]:
+        """The transactions whose abort marker stands in this segment. May read the disk."""
+        if self._aborted is None:
+            self._aborted = decode_aborted(self._read_file(names.TXN_INDEX), self.path(names.TXN_INDEX))
+        return self._aborted
+
+    def add_aborted(self, aborted: AbortedTxn) -> None:
+        self.aborted().append(aborted)
+        self.aborted_dirty = True
+
+    def forget_aborted(self) -> None:
+        """Recovery replays the segment and finds them anew."""
+        self._aborted = []
+        self.aborted_dirty = True
+
+    def encode_aborted(self) -> bytes:
+        return encode_aborted(self.aborted())
+
+    # -- cutting ---------------------------------------------------------------------------------------------------
+
+    def truncate(self, offset: int) -> int:
+        """Cuts off every batch that holds `offset` or a later one; returns where the log goes on. Reads the disk."""
+        whole = self.whole_index()
+        position, end = self.file.size, offset
+        found = self.find(offset)
+        start = 0 if found is None else found[1]
+        for at, header in headers(self.file, start, self.file.size):
+            if header.last_offset >= offset:
+                position, end = at, min(offset, header.base_offset)
+                break
+        self.file.truncate(position)
+        whole.truncate(offset - self.base_offset)
+        self._cache.drop(self)
+        self.tail = whole
+        self.on_disk_entries = self.on_disk_times = self.since_entry = 0
+        self.damaged = tuple(part for part in self.damaged if part[1] <= position)
+        kept = [one for one in self.aborted() if one.last_offset < offset]
+        self.aborted_dirty = self.aborted_dirty or len(kept) < len(self.aborted())
+        self._aborted = kept
+        self._after_cut(position)
+        return end
+
+    def _after_cut(self, position: int) -> None:
+        """Finds the largest timestamp anew: from the last entry that is left, and what stands behind it."""
+        tail = self.tail
+        self.max_timestamp = self.last_time_entry = tail.timestamps[-1] if tail.timestamps else -1
+        self.offset_of_max_timestamp = self.base_offset + tail.time_offsets[-1] if tail.timestamps else -1
+        if position == 0:
+            self.first_timestamp = -1
+        start = self.find(self.offset_of_max_timestamp) if tail.timestamps else None
+        for _, header in headers(self.file, 0 if start is None else start[1], position):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+
+    def last_header(self) -> BatchHeader | None:
+        """The header of the last batch, found from the last index entry; None in an empty segment."""
+        found = self.find(self.base_offset + MAX_RELATIVE_OFFSET)
+        last: BatchHeader | None = None
+        for _, header in headers(self.file, 0 if found is None else found[1], self.file.size):
+            last = header
+        return last
+
+
+REBUILD_INTERVAL = 4096
+"""Bytes between entries of an index that is made again; any value gives a right index."""
