@@ -63,8 +63,9 @@ COMMIT;
 
 _COLUMNS = "value, checksum, version, created, ephemeral"
 
-# What an operator is told, by SQLite's primary result code.
+# What an operator is told, by SQLite's result code: the extended one if it is here, else its primary one.
 _EXPLAINED = {
+    sqlite3.SQLITE_IOERR_LOCK: "it cannot be locked for writing (a read-only file or disk, or one without file locks)",
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it cannot be written (a read-only file, directory or disk)",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened or made (a missing directory, or no permission)",
@@ -297,9 +298,10 @@ async def _run(threads: Threads, path: str, call: Callable[P, T], *args: P.args,
     try:
         return await threads.run(LANE, call, *args, **kwargs)
     except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         # Extended codes carry the primary one in their low byte.
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        raise StoreError(f"the metadata store {path}: {_EXPLAINED.get(code, 'it cannot be used')} ({error})") from error
+        explained = _EXPLAINED.get(code) or _EXPLAINED.get(code & 0xFF, "it cannot be used")
+        raise StoreError(f"the metadata store {path}: {explained} ({error})") from error
     except _DamagedError as error:
         raise StoreError(f"the metadata store {path}: {_EXPLAINED[sqlite3.SQLITE_CORRUPT]} ({error})") from error
     except (ThreadsBusy, ThreadsClosed) as error:

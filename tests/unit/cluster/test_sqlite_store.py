@@ -234,6 +234,31 @@ def test_a_store_that_cannot_be_written_says_so_and_can_still_be_read(tmp_path: 
     with_threads(scenario)
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (sqlite3.SQLITE_IOERR_LOCK, "a read-only file or disk"),
+        (sqlite3.SQLITE_IOERR_FSYNC, "the disk failed"),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, "it cannot be written"),
+        (sqlite3.SQLITE_MISMATCH, "it cannot be used"),
+    ],
+)
+def test_what_sqlite_reports_is_explained(code: int, says: str, tmp_path: Path) -> None:
+    def failing(_operations: object) -> None:
+        error = sqlite3.OperationalError("in its own words")
+        error.sqlite_errorcode = code
+        raise error
+
+    async def scenario(threads: Threads) -> None:
+        store = await SqliteStore.open(str(tmp_path / "metadata.db"), threads)
+        store._commit = failing  # type: ignore[method-assign]
+        with pytest.raises(StoreError, match=rf"{says}.*\(in its own words\)"):
+            await store.commit([Create("/n", b"")])
+        await store.close()
+
+    with_threads(scenario)
+
+
 def test_a_commit_whose_caller_is_cancelled_happens_and_is_told_to_watchers(tmp_path: Path) -> None:
     async def scenario(threads: Threads) -> None:
         store = await SqliteStore.open(str(tmp_path / "metadata.db"), threads)
