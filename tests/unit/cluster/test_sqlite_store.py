@@ -243,7 +243,9 @@ def test_a_store_that_cannot_be_written_says_so_and_can_still_be_read(tmp_path: 
         (sqlite3.SQLITE_MISMATCH, "it cannot be used"),
     ],
 )
-def test_what_sqlite_reports_is_explained(code: int, says: str, tmp_path: Path) -> None:
+def test_what_sqlite_reports_is_explained(
+    code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(_operations: object) -> None:
         error = sqlite3.OperationalError("in its own words")
         error.sqlite_errorcode = code
@@ -251,7 +253,7 @@ def test_what_sqlite_reports_is_explained(code: int, says: str, tmp_path: Path) 
 
     async def scenario(threads: Threads) -> None:
         store = await SqliteStore.open(str(tmp_path / "metadata.db"), threads)
-        store._commit = failing  # type: ignore[method-assign]
+        monkeypatch.setattr(store, "_commit", failing)
         with pytest.raises(StoreError, match=rf"{says}.*\(in its own words\)"):
             await store.commit([Create("/n", b"")])
         await store.close()
