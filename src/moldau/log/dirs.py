@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from posixpath import join
+from typing import NamedTuple, TypeVar
 
 from moldau.host.clock import Clock, Randomness
 from moldau.host.fs import AlreadyLocked, FileSystem
@@ -22,10 +23,12 @@ from moldau.log.home import Home
 from moldau.log.index import IndexCache
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir, Survey
-from moldau.log.names import PartitionName, marked_directory
+from moldau.log.names import NO_TOPIC_ID, PartitionName, marked_directory
 from moldau.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T", int, str)
 
 RECOVERY_WORKERS = 2
 """Logs of one directory that are loaded at a time (Kafka's num.recovery.threads.per.data.dir)."""
@@ -37,79 +40,132 @@ GC_FRIENDLY_CHUNK = 1000
 """Logs made of a state file between two turns of the loop."""
 
 
-class LogDirsError(Exception):
+DEFAULT_NODE_ID = 1
+"""Of a broker that was told none and whose directories are new."""
+
+
+class LogDirsError(LogError):
     """The directories cannot be used: in use elsewhere, somebody else's, or all broken. Says which and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class Stray(NamedTuple):
+    """A log of a topic that nobody knows."""
+
+    path: str
+    topic: str
+    partition: int
+    topic_id: bytes
 
 
 class LogDirs:
     """The data directories (`log.dirs`). Everything is called on the loop; what blocks goes to `threads`."""
 
-    def __init__(
-        self,
-        paths: list[str],
-        fs: FileSystem,
-        clock: Clock,
-        randomness: Randomness,
-        on_failure: Callable[[LogDir], None] | None = None,
-    ) -> None:
-        """`on_failure` hears of a directory that went offline; it may be called from any thread."""
+    def __init__(self, paths: list[str], fs: FileSystem, clock: Clock, randomness: Randomness) -> None:
         if not paths or len(set(paths)) != len(paths):
-            raise LogDirsError(f"the data directories must be distinct, and at least one: {paths}")
+            raise LogDirsError(f"the data directories must be distinct, and at least one: {', '.join(paths)}")
         self.fs = fs
         self.clock = clock
         self.randomness = randomness
         self.index_cache = IndexCache()
         self.logs: dict[PartitionName, Log] = {}
-        self._on_failure = on_failure
-        self.dirs = [
+        self.cluster_id: str | None = None
+        """As the directories have it; None where they are new."""
+        self.node_id = DEFAULT_NODE_ID
+        self._failure_listeners: list[Callable[[LogDir], None]] = []
+        self.all = [
             LogDir(path, fs, index_cache=self.index_cache, randomness=randomness, on_failure=self._failed)
             for path in paths
         ]
 
+    def on_failure(self, listener: Callable[[LogDir], None]) -> None:
+        """`listener` hears of each directory that goes offline, in the thread that met the error."""
+        self._failure_listeners.append(listener)
+
     def _failed(self, home: Home) -> None:
-        if self._on_failure is not None and isinstance(home, LogDir):
-            self._on_failure(home)
+        assert isinstance(home, LogDir)
+        for listener in self._failure_listeners:
+            listener(home)
 
     @property
     def online(self) -> list[LogDir]:
-        return [one for one in self.dirs if one.failure is None]
+        return [one for one in self.all if one.online]
+
+    @property
+    def any_offline(self) -> bool:
+        return any(not one.online for one in self.all)
 
     # -- starting --------------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Makes and locks the directories. LogDirsError where another process has one, or none can be used."""
-        for one in self.dirs:
-            try:
-                one.open()
-            except AlreadyLocked as error:
-                self.release()
-                owner = f"process {error.pid}" if error.pid is not None else "another process"
-                raise LogDirsError(
-                    f"the data directory {one.path} is in use by {owner}; one broker at a time can have it"
-                ) from None
-            except OSError as error:
-                one.failed(error, f"could not open {one.path}", fatal=True)
-        self._require_one_online()
+    def open(self, node_id: int | None = None) -> int:
+        """Makes and locks the directories, and says whose they are: the broker's id, checked against `node_id`.
 
-    def identify(self, cluster_id: str, node_id: int) -> None:
-        """Checks that the directories are this broker's, and marks new ones as such."""
+        LogDirsError where another process or another broker has one, or none can be used.
+        """
+        try:
+            for one in self.all:
+                self._open_one(one)
+            self._require_one_online()
+            self.cluster_id = self._agreed("cluster", {one.path: one.meta.cluster_id for one in self.online})
+            known = self._agreed("broker", {one.path: one.meta.node_id for one in self.online})
+            if node_id is not None and known is not None and node_id != known:
+                raise LogDirsError(f"the data directory {self.online[0].path} belongs to broker {known}, not {node_id}")
+        except BaseException:
+            self.release()
+            raise
+        if node_id is None:
+            node_id = known
+        self.node_id = DEFAULT_NODE_ID if node_id is None else node_id
+        return self.node_id
+
+    def _open_one(self, one: LogDir) -> None:
+        try:
+            one.open()
+        except AlreadyLocked as error:
+            owner = f"process {error.pid}" if error.pid is not None else "another process"
+            raise LogDirsError(
+                f"the data directory {one.path} is in use by {owner}; one broker at a time can have it"
+            ) from None
+        except checkpoints.BadCheckpointError as error:
+            raise LogDirsError(f"{join(one.path, checkpoints.META_PROPERTIES)}: {error}") from None
+        except OSError as error:
+            one.failed(error, f"could not open {one.path}", fatal=True)
+
+    def _agreed(self, what: str, by_path: dict[str, T | None]) -> T | None:
+        """The one value that all directories have; those that are new have none."""
+        values = {path: value for path, value in by_path.items() if value is not None}
+        if len(set(values.values())) > 1:
+            raise LogDirsError(
+                f"the data directories belong to different {what}s: "
+                + ", ".join(f"{path} to {value}" for path, value in values.items())
+            )
+        return next(iter(values.values()), None)
+
+    def remember_cluster(self, cluster_id: str) -> None:
+        """Marks the directories as this broker's in this cluster. LogDirsError where they are of another."""
+        if self.cluster_id is not None and self.cluster_id != cluster_id:
+            raise LogDirsError(f"the data directories belong to cluster {self.cluster_id}, not to {cluster_id}")
+        self.cluster_id = cluster_id
         for one in self.online:
             try:
-                one.identify(cluster_id, node_id)
-            except checkpoints.BadCheckpointError as error:
-                raise LogDirsError(f"{join(one.path, checkpoints.META_PROPERTIES)}: {error}") from None
+                one.identify(cluster_id, self.node_id)
             except OSError as error:
                 one.failed(error, f"could not mark {one.path}", fatal=True)
         self._require_one_online()
 
     def _require_one_online(self) -> None:
         if not self.online:
-            self.release()
-            reasons = "; ".join(str(one.failure) for one in self.dirs)
-            raise LogDirsError(f"no data directory can be used: {reasons}")
+            raise LogDirsError("no data directory can be used: " + "; ".join(str(one.failure) for one in self.all))
 
-    async def load(self, threads: Threads, config_of: Callable[[str], LogConfig]) -> None:
-        """Finds all logs, recovering those that a crash left; `config_of` gives a topic's settings."""
+    async def load(self, threads: Threads, config_of: Callable[[str], LogConfig] | None = None) -> None:
+        """Finds all logs, recovering those that a crash left.
+
+        `config_of` gives a topic's settings, where they are known by now; they may also be set later.
+        """
+        default = LogConfig()
+        config_of = config_of if config_of is not None else lambda _: default
         await asyncio.gather(*(self._load_dir(one, threads, config_of) for one in self.online))
         self._require_one_online()
 
@@ -161,7 +217,29 @@ class LogDirs:
             raise LogDirsError(f"{log.name} is in two data directories: {other.directory} and {log.directory}")
         self.logs[log.name] = log
 
-    # -- creating and deleting -------------------------------------------------------------------------------------
+    # -- finding, creating, deleting -------------------------------------------------------------------------------
+
+    def find(self, topic: str, partition: int, topic_id: bytes) -> Log | None:
+        """The log of this partition of this very topic. One that an earlier topic of the name left is moved away."""
+        log = self.logs.get(PartitionName(topic, partition))
+        if log is None or log.topic_id == topic_id:
+            return log
+        try:
+            if log.topic_id == NO_TOPIC_ID:
+                log.adopt_topic_id(topic_id)
+                return log
+            self._move_away(log, "stray")
+        except StorageError as error:
+            logger.error("%s: %s", log.directory, error.message)
+        return None
+
+    def logs_not_in(self, topic_ids: Container[bytes]) -> list[Stray]:
+        """The logs whose topic is not among these."""
+        return [
+            Stray(log.directory, log.topic, log.partition, log.topic_id)
+            for log in self.logs.values()
+            if log.topic_id not in topic_ids
+        ]
 
     def create(self, topic: str, topic_id: bytes, partition: int, config: LogConfig) -> Log:
         """A new log where fewest partitions are, then where most room is. LogError where that is not possible."""
@@ -181,42 +259,47 @@ class LogDirs:
         return log
 
     def delete(self, log: Log) -> None:
-        """Takes a log away. Its directory is renamed now and removed later, by `remove_doomed`."""
-        self.logs.pop(log.name, None)
-        home = log.home
-        home.residents.pop(log.name, None)
-        log.discard()
-        doomed = join(home.path, marked_directory(log.name, self.randomness.uuid().hex(), "delete"))
-        try:
-            self.fs.rename(log.directory, doomed)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise home.failed(error, f"could not delete {log.directory}") from error
-        home.doom([doomed], log.config.file_delete_delay_ms)
+        """Takes a log away. Its directory is renamed now, and removed when `file.delete.delay.ms` have passed."""
+        doomed = self._move_away(log, "delete")
+        log.home.doom([doomed], log.config.file_delete_delay_ms)
 
-    async def remove_doomed(self, threads: Threads) -> None:
-        """Removes the files whose delay is over."""
-        now_ms = self.clock.now_ms()
-        for one in self.online:
-            due = one.take_due(now_ms)
-            if due:
-                await threads.run(one.path, one.remove_all, due)
+    def _move_away(self, log: Log, mark: str) -> str:
+        """Takes the log out and gives its directory a name that says what is to become of it."""
+        self.logs.pop(log.name, None)
+        log.home.residents.pop(log.name, None)
+        log.discard()
+        path = join(log.home.path, marked_directory(log.name, self.randomness.uuid().hex(), mark))
+        try:
+            self.fs.rename(log.directory, path)
+        except FileNotFoundError:
+            pass  # somebody removed it: all the better
+        except OSError as error:
+            raise log.home.failed(error, f"could not move {log.directory} away") from error
+        else:
+            logger.info("%s is now %s", log.directory, path)
+        return path
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    async def checkpoint(self, threads: Threads, high_watermarks: dict[PartitionName, int] | None = None) -> None:
-        """Writes recovery points and start offsets of all logs, and the high watermarks where given."""
+    async def write_checkpoints(
+        self, threads: Threads, high_watermarks: dict[PartitionName, int] | None = None
+    ) -> None:
+        """Writes recovery points and start offsets of all logs, and the high watermarks where given; then removes
+        the files whose delay is over."""
+        now_ms = self.clock.now_ms()
         for one in self.online:
             contents = one.checkpoint_contents(high_watermarks)
             try:
                 await threads.run(one.path, one.write_checkpoints, contents)
             except OSError as error:
                 one.failed(error, f"could not write the checkpoints of {one.path}")
+            due = one.take_due(now_ms)
+            if due:
+                await threads.run(one.path, one.remove_all, due)
 
     def high_watermarks(self) -> dict[PartitionName, int]:
         """Those of the last checkpoint, as read at the start."""
-        return {name: offset for one in self.dirs for name, offset in one.high_watermarks.items()}
+        return {name: offset for one in self.all for name, offset in one.high_watermarks.items()}
 
     def truncate(self, cuts: list[tuple[Log, int]]) -> None:
         """Cuts many logs, with one write of the recovery points a directory instead of one a log."""
@@ -251,5 +334,5 @@ class LogDirs:
 
     def release(self) -> None:
         """Gives the locks back, as the end of the process would."""
-        for one in self.dirs:
+        for one in self.all:
             one.release()

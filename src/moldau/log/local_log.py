@@ -282,6 +282,11 @@ class LocalLog:
 
     # -- flushing --------------------------------------------------------------------------------------------------
 
+    @property
+    def flushes_by_time(self) -> bool:
+        """Whether time alone may make a flush due: `flush.ms` is set, and something is not on disk yet."""
+        return self._config.flush_ms != MAX_LONG and self.flushed_offset < self.end_offset
+
     def needs_flush(self, now_ms: int) -> bool:
         """Whether `flush.messages`, `flush.ms` or a segment that was completed asks for one."""
         if self._held or self._unsealed:

@@ -118,6 +118,16 @@ class Log(LocalLog):
         log.latest_epoch = log.epochs.latest
         return log
 
+    def adopt_topic_id(self, topic_id: bytes) -> None:
+        """Gives the id to a log whose directory names none."""
+        path = join(self.directory, names.PARTITION_METADATA)
+        try:
+            self.home.fs.write_atomically(path, names.encode_partition_metadata(topic_id))
+        except OSError as error:
+            raise self.home.failed(error, f"could not write {path}") from error
+        self.topic_id = topic_id
+        self._origin = None
+
     def _load(self, now_ms: int, *, clean: bool, recovery_point: int, start_offset: int) -> None:
         loaded = loader.load(
             self.directory,
@@ -130,8 +140,8 @@ class Log(LocalLog):
         )
         self.topic_id = loaded.topic_id
         self.start_offset = loaded.start_offset
-        self.end_offset = self.flush_barrier = loaded.end_offset
         self.flushed_offset = loaded.recovery_point
+        self._ended_at(loaded.end_offset)
         self.epochs = loaded.epochs
         self.latest_epoch = loaded.epochs.latest
         self.producers = loaded.producers
@@ -405,11 +415,9 @@ class Log(LocalLog):
 
     def _ended_at(self, end: int) -> None:
         self.end_offset = end
-        self.flush_barrier = min(self.flush_barrier, end)
         self.flushed_offset = min(self.flushed_offset, end)
         self._held = end - self.flushed_offset >= self._flush_messages
-        if not self._held:
-            self.flush_barrier = end
+        self.flush_barrier = max(min(self.flush_barrier, end), self.flushed_offset) if self._held else end
         if self._job is not None:
             # What the job syncs below the cut is good; what will be written above it, it has not seen.
             self._job.target = min(self._job.target, end)
@@ -503,7 +511,7 @@ class Log(LocalLog):
         the disk. StorageError where that fails."""
         if self._cold is not None:
             self.closed = True
-            return self._cold
+            return self._cold._replace(topic_id=self.topic_id)
         active = self._active or self._open()
         if self._job is not None:
             raise RuntimeError(f"{self.name} is closed while a flush is under way")

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from posixpath import join
 from typing import TypeVar
 
-from moldau.host.fs import DirectoryLock
+from moldau.host.clock import Randomness
+from moldau.host.fs import DirectoryLock, FileSystem
 from moldau.log import checkpoints, names
 from moldau.log.checkpoints import BadCheckpointError, LogState, MetaProperties
 from moldau.log.config import LogConfig
 from moldau.log.errors import LogError
 from moldau.log.home import Home
+from moldau.log.index import IndexCache
 from moldau.log.log import Log
 from moldau.log.names import PartitionName
 
@@ -39,15 +41,38 @@ class Survey:
 class LogDir(Home):
     """A Home with files of its own."""
 
-    directory_id: bytes = names.NO_TOPIC_ID
-    _lock: DirectoryLock | None = None
+    def __init__(
+        self,
+        path: str,
+        fs: FileSystem,
+        *,
+        index_cache: IndexCache,
+        randomness: Randomness,
+        on_failure: Callable[[Home], None],
+    ) -> None:
+        super().__init__(path, fs, index_cache=index_cache, randomness=randomness, on_failure=on_failure)
+        self.meta = MetaProperties(None, None, None)
+        self.high_watermarks: dict[PartitionName, int] = {}
+        """As the last checkpoint has them."""
+        self._doomed: list[tuple[int, str]] = []
+        self._lock: DirectoryLock | None = None
+
+    @property
+    def online(self) -> bool:
+        return self.failure is None
+
+    @property
+    def logs(self) -> dict[PartitionName, Log]:
+        return {name: log for name, log in self.residents.items() if isinstance(log, Log)}
 
     def open(self) -> None:
-        """Makes the directory if need be, and locks it for this process."""
-        self.high_watermarks: dict[PartitionName, int] = {}
-        self._doomed: list[tuple[int, str]] = []
+        """Makes the directory if need be, locks it for this process, reads whose it is."""
         self.fs.mkdir(self.path)
-        self._lock = self.fs.lock(join(self.path, checkpoints.LOCK))
+        self._lock = self.fs.lock(self._file(checkpoints.LOCK))
+        try:
+            self.meta = checkpoints.decode_meta_properties(self.fs.read_bytes(self._file(checkpoints.META_PROPERTIES)))
+        except FileNotFoundError:
+            pass
 
     def release(self) -> None:
         if self._lock is not None:
@@ -55,26 +80,20 @@ class LogDir(Home):
             self._lock = None
 
     def identify(self, cluster_id: str, node_id: int) -> None:
-        """Reads or writes `meta.properties`; BadCheckpointError where the directory is somebody else's."""
-        path = join(self.path, checkpoints.META_PROPERTIES)
-        try:
-            meta = checkpoints.decode_meta_properties(self.fs.read_bytes(path))
-        except FileNotFoundError:
-            meta = MetaProperties(None, None, None)
-        if meta.cluster_id not in (None, cluster_id):
-            raise BadCheckpointError(f"it belongs to cluster {meta.cluster_id}, not to {cluster_id}")
-        if meta.node_id not in (None, node_id):
-            raise BadCheckpointError(f"it belongs to broker {meta.node_id}, not to {node_id}")
-        self.directory_id = meta.directory_id or self.randomness.uuid()
-        wanted = MetaProperties(cluster_id, node_id, self.directory_id)
-        if meta != wanted:
-            self.fs.write_atomically(path, checkpoints.encode_meta_properties(wanted))
+        """Writes `meta.properties` where it does not say this yet."""
+        wanted = MetaProperties(cluster_id, node_id, self.meta.directory_id or self.randomness.uuid())
+        if self.meta != wanted:
+            self.fs.write_atomically(
+                self._file(checkpoints.META_PROPERTIES), checkpoints.encode_meta_properties(wanted)
+            )
+            self.meta = wanted
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the volume in all, and bytes that may still be written."""
+        return self.fs.total_bytes(self.path), self.fs.free_bytes(self.path)
 
     def usable_bytes(self) -> int:
         return self.fs.free_bytes(self.path)
-
-    def total_bytes(self) -> int:
-        return self.fs.total_bytes(self.path)
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -145,7 +164,7 @@ class LogDir(Home):
 
     def checkpoint_contents(self, high_watermarks: dict[PartitionName, int] | None) -> dict[str, bytes]:
         """On the loop: what the checkpoint files must say now."""
-        logs = {name: log for name, log in self.residents.items() if isinstance(log, Log)}
+        logs = self.logs
         contents = {
             checkpoints.RECOVERY_POINTS: checkpoints.encode_offsets(
                 {name: log.flushed_offset for name, log in logs.items()}

@@ -210,6 +210,8 @@ class ProducerStates:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The oldest offset whose transaction is undecided, or decided by a marker above the high watermark."""
+        if not self._open and not self._completed:
+            return None
         if self._completed:
             self._completed = [txn for txn in self._completed if txn[1] >= high_watermark]
         oldest = [next(iter(self._open))] if self._open else []
