@@ -52,7 +52,7 @@ def peek_header(buf: Bytes, pos: int = 0) -> BatchHeader:
     The size it gives is at least a header's, so a scan always moves on; whether that many bytes are there is for the
     caller to see.
     """
-    left = len(buf) - pos if pos >= 0 else 0
+    left = max(len(buf) - pos, 0) if pos >= 0 else 0
     if left < HEADER_SIZE:
         raise cut_off(left)
     fields = HEADER.unpack_from(buf, pos)

@@ -12,7 +12,7 @@ INT64_MAX = 2**63 - 1
 contents = st.none() | st.binary(max_size=40) | st.binary(min_size=120, max_size=300)
 header_names = st.text(max_size=12) | st.sampled_from(["\udc80\udcff", "trace\udcc3"])
 header_lists = st.lists(st.tuples(header_names, st.none() | st.binary(max_size=20)), max_size=4).map(tuple)
-timestamps = st.integers(-1, 2_000_000_000_000) | st.integers(-(2**62), 2**62)
+timestamps = st.integers(-1, 2_000_000_000_000) | st.integers(-(2**61), 2**61)
 
 
 @st.composite
