@@ -7,7 +7,10 @@ transactions that were committed and aborted.
 from __future__ import annotations
 
 import hashlib
+import socket
+import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,16 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from moldau.records import Codec, Record, encode_batch
+from moldau.wire.api import ApiKey
+from moldau.wire.header import decode_response_header, encode_request_header
+from moldau.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+)
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 2
 SMALLEST_SEGMENT_BYTES = 1024 * 1024
@@ -23,7 +36,9 @@ RECORDS_PER_CODEC = 20_000
 KCAT_TIMEOUT_S = 60
 DELIVERY_TIMEOUT_S = 30
 
-# Every thing about a record that a consumer can see; lengths tell null from empty.
+_PRODUCE_VERSION = 9
+
+# Everything about a record that a consumer can see; lengths tell null from empty.
 _EVERYTHING = r"%p\t%o\t%T\t%K\t%k\t%h\t%S\t%s\n"
 
 
@@ -78,6 +93,35 @@ def write_every_codec(bootstrap: str, topic: str) -> None:
         kcat(bootstrap, "-P", "-t", topic, "-K:", *options, stdin=batch)
     # -Z turns empty into null: a tombstone, and a record that has neither key nor value.
     kcat(bootstrap, "-P", "-t", topic, "-K:", "-Z", stdin="gone:\n:\n:value without a key\n")
+
+
+def write_idempotently(bootstrap: str, topic: str, batches: int = 7) -> None:
+    """Batches with a producer id, made by hand: a snapshot must tell of them although nobody has handed out the id.
+
+    The codecs take turns, so that each one is there whatever a client library makes of the APIs that a broker has.
+    """
+    host, _, port = bootstrap.partition(":")
+    now = int(time.time() * 1000)
+    with socket.create_connection((host, int(port)), DELIVERY_TIMEOUT_S) as connection:
+        for number in range(batches):
+            records = [Record(offset, now, b"key", b"value %d" % offset) for offset in range(3)]
+            codec = Codec(number % len(Codec))
+            batch = encode_batch(records, codec=codec, producer_id=4_711, producer_epoch=2, base_sequence=3 * number)
+            partition = ProduceRequestPartition(index=0, records=batch)
+            body = ProduceRequest(
+                acks=-1, timeout_ms=10_000, topic_data=[ProduceRequestTopic(name=topic, partition_data=[partition])]
+            )
+            answer = ProduceResponse.decode(_call(connection, body.encode(_PRODUCE_VERSION)), _PRODUCE_VERSION)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def _call(connection: socket.socket, body: bytes) -> bytes:
+    frame = encode_request_header(ApiKey.PRODUCE, _PRODUCE_VERSION, 1, "corpus") + body
+    connection.sendall(struct.pack(">i", len(frame)) + frame)
+    with connection.makefile("rb") as answers:
+        (size,) = struct.unpack(">i", answers.read(4))
+        answer = answers.read(size)
+    return bytes(answer[decode_response_header(answer, ApiKey.PRODUCE, _PRODUCE_VERSION)[1] :])
 
 
 def write_transactions(bootstrap: str, topic: str) -> None:

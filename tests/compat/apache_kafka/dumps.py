@@ -38,11 +38,16 @@ class Dump:
     """What the tool said: complaints, and how much of each kind it found."""
 
     complaints: list[str]
-    batches: int
+    batches: list[dict[str, str]]
+    offset_entries: list[tuple[int, int]]
+    time_entries: list[tuple[int, int]]
+    producers: list[dict[str, str]]
+    aborted: list[dict[str, str]]
     records: int
-    index_entries: int
-    producers: int
-    codecs: set[str]
+
+    @property
+    def codecs(self) -> set[str]:
+        return {batch["compresscodec"] for batch in self.batches}
 
 
 def dump(jars: KafkaJars, files: Sequence[Path], *flags: str) -> Dump:
@@ -55,9 +60,15 @@ def dump(jars: KafkaJars, files: Sequence[Path], *flags: str) -> Dump:
         complaints.append(f"exit code {done.returncode}")
     return Dump(
         complaints=complaints,
-        batches=sum(line.startswith("baseOffset:") for line in lines),
+        batches=_fields(lines, "baseOffset:"),
+        offset_entries=[(int(entry["offset"]), int(entry["position"])) for entry in _fields(lines, "offset:")],
+        time_entries=[(int(entry["timestamp"]), int(entry["offset"])) for entry in _fields(lines, "timestamp:")],
+        producers=_fields(lines, "producerId:"),
+        aborted=_fields(lines, "version: 0 producerId:"),
         records=sum(line.startswith("| offset:") for line in lines),
-        index_entries=sum(line.startswith(("offset:", "timestamp:")) for line in lines),
-        producers=sum(line.startswith("producerId:") for line in lines),
-        codecs=set(re.findall(r" compresscodec: (\w+) ", done.stdout)),
     )
+
+
+def _fields(lines: Sequence[str], start: str) -> list[dict[str, str]]:
+    """The fields of lines that begin so, by name."""
+    return [dict(re.findall(r"(\w+): (\S+)", line)) for line in lines if line.startswith(start)]
