@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.support.process import BrokerProcess
 
 SOAK_TEST_TIMEOUT_S = 6 * 3600
 
@@ -30,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("MOLDAU_SOAK", "") not in ("", "0"),
         help="run every test with its full counts (also: MOLDAU_SOAK=1)",
     )
+    parser.addoption("--fuzz-seed", type=int, default=None, help="send the frames of this seed (default: a new one)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,3 +73,10 @@ def soak(pytestconfig: pytest.Config) -> bool:
 def count(soak: bool) -> Callable[[int, int], int]:
     """`count(short, full)`: how many times this run should do a thing."""
     return lambda short, full: full if soak else short
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker process of the test's own."""
+    with BrokerProcess(tmp_path / "data") as process:
+        yield process

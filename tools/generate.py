@@ -360,22 +360,8 @@ def module_text(definition: Definition) -> str:
     text = "\n".join(body)
     title = f"{definition.api}: {definition.doc[0].lower()}{definition.doc[1:]}" if definition.api else definition.doc
     source = definition.path.relative_to(DEFINITIONS).as_posix()
-    head = [f'"""{title}', "", f"Generated from definitions/{source}; change that, not this.", '"""', *exemptions(text)]
+    head = [f'"""{title}', "", f"Generated from definitions/{source}; change that, not this.", '"""']
     return "\n".join([*head, "", *imports(text), "", *packers(text), text, ""])
-
-
-def exemptions(text: str) -> Iterator[str]:
-    """What the linter must know: not every struct depends on the version; slots are in the order of the wire."""
-    methods = re.findall(r"(?s)    (def \w+\(.*?)(?=\n\n|\Z)", text)
-    methods = [method for method in methods if len(re.findall(r"(?<![.\w])version\b", method)) == 1]
-    slots = [re.findall(r'"(\w+)"', line) for line in re.findall(r"__slots__ = (.*)", text)]
-    reasons = {
-        "ARG002": any(method.startswith("def write_to") for method in methods),
-        "ARG003": any(method.startswith("def read_from") for method in methods),
-        "RUF023": any(names != sorted(names) for names in slots),
-    }
-    if any(reasons.values()):
-        yield f"# ruff: noqa: {', '.join(code for code, applies in reasons.items() if applies)}"
 
 
 def used(names: Iterable[str], text: str) -> str:

@@ -122,7 +122,7 @@ _CONNECTIONS = (
     Setting(
         "queued.max.request.bytes",
         LONG,
-        -1,
+        512 << 20,
         "How many bytes of requests may be in memory at once; beyond that the broker reads no further until some are "
         "answered. A negative number sets no limit.",
     ),
@@ -210,6 +210,7 @@ _STORAGE = (
         2,
         "How many threads a data directory's logs are loaded with at start, and recovered with after a crash.",
         low=1,
+        no_effect="two logs of a directory are loaded at a time",
     ),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",
@@ -224,6 +225,7 @@ _STORAGE = (
         MINUTE_MS,
         "How often the first offsets of logs are written down, so that deleted records stay deleted.",
         low=0,
+        no_effect="they are written together with the recovery points",
     ),
     Setting(
         "log.retention.check.interval.ms",

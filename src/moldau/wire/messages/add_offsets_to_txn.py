@@ -2,7 +2,6 @@
 
 Generated from definitions/25_add_offsets_to_txn.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

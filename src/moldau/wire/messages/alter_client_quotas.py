@@ -2,7 +2,6 @@
 
 Generated from definitions/49_alter_client_quotas.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

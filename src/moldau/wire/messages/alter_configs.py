@@ -2,7 +2,6 @@
 
 Generated from definitions/33_alter_configs.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Generated from definitions/45_alter_partition_reassignments.def; change that, not this.
 """
-# ruff: noqa: ARG002, ARG003, RUF023
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Generated from definitions/19_create_topics.def; change that, not this.
 """
-# ruff: noqa: ARG002, ARG003, RUF023
 
 from __future__ import annotations
 

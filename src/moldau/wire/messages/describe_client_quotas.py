@@ -2,7 +2,6 @@
 
 Generated from definitions/48_describe_client_quotas.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

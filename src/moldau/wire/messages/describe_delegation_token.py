@@ -2,7 +2,6 @@
 
 Generated from definitions/41_describe_delegation_token.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

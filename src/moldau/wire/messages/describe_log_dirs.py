@@ -2,7 +2,6 @@
 
 Generated from definitions/35_describe_log_dirs.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

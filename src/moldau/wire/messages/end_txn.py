@@ -2,7 +2,6 @@
 
 Generated from definitions/26_end_txn.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

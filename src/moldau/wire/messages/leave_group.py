@@ -2,7 +2,6 @@
 
 Generated from definitions/13_leave_group.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Generated from definitions/74_list_config_resources.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

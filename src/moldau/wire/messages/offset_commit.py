@@ -2,7 +2,6 @@
 
 Generated from definitions/08_offset_commit.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Generated from definitions/23_offset_for_leader_epoch.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

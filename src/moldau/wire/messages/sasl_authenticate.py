@@ -2,7 +2,6 @@
 
 Generated from definitions/36_sasl_authenticate.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Generated from definitions/17_sasl_handshake.def; change that, not this.
 """
-# ruff: noqa: ARG002, ARG003
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Generated from definitions/28_txn_offset_commit.def; change that, not this.
 """
-# ruff: noqa: RUF023
 
 from __future__ import annotations
 

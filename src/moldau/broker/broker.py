@@ -1,0 +1,259 @@
+"""The broker: what it is made of, how it starts, what it does by the clock, how it stops.
+
+One loop owns everything here. What may block runs in `threads` and comes back as an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from moldau.broker import handlers  # noqa: F401  (registers them)
+from moldau.broker.configs import controller_rules, log_config
+from moldau.broker.connections import IDLE_SWEEPS, Connections
+from moldau.broker.delayed import DelayedFetches
+from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.handlers.api_versions import unsupported_version
+from moldau.broker.listener import Listener
+from moldau.broker.metrics import BrokerMetrics, serve_metrics
+from moldau.broker.registry import Handler
+from moldau.broker.session import Route, build_routes
+from moldau.cluster.configs import Alteration
+from moldau.cluster.controller import Controller
+from moldau.cluster.image import ALL_BROKERS, BrokerImage, ClusterImage, TopicImage
+from moldau.cluster.refusal import Refusal
+from moldau.cluster.store import Store
+from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
+from moldau.host.clock import Clock, Randomness
+from moldau.host.threads import Threads
+from moldau.log.config import LogConfig
+from moldau.log.dirs import LogDirs
+from moldau.net.framing import FrameMemory
+from moldau.replication.manager import ReplicaManager
+from moldau.security import AllowAll, Authorizer
+from moldau.settings import BrokerSettings
+from moldau.wire.api import ApiKey
+
+log = logging.getLogger(__name__)
+
+UNLIMITED = 1 << 62
+DRAIN_S = 5.0
+"""How long a stopping broker waits for connections to take their last answers."""
+
+
+class Host(NamedTuple):
+    """What the machine, or a simulation of one, provides."""
+
+    clock: Clock
+    randomness: Randomness
+    threads: Threads
+
+
+class Broker:
+    def __init__(self, settings: BrokerSettings, host: Host, dirs: LogDirs, store: Store) -> None:
+        self.settings = settings
+        """Those in force now; replaced as a whole when one is changed at run time."""
+        self.threads = host.threads
+        self.clock = host.clock
+        self.now_ms = host.clock.now_ms
+        self.log_dirs = dirs
+        self.store = store
+        self.node_id: int = settings["node.id"]
+        self.loop = asyncio.get_running_loop()
+        self.stopping = False
+        self.metrics = BrokerMetrics()
+        self.authorizer: Authorizer = AllowAll()
+
+        self.max_request_bytes: int = settings["socket.request.max.bytes"]
+        self.max_inflight: int = settings["moldau.max.inflight.requests.per.connection"]
+        self.fetch_max_bytes: int = settings["fetch.max.bytes"]
+        queued: int = settings["queued.max.request.bytes"]
+        self.frame_memory = FrameMemory(queued if queued > 0 else UNLIMITED)
+        self.connections = Connections(self)
+        self.delayed_fetches = DelayedFetches()
+        self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], host.randomness)
+        self.routes = build_routes(self.metrics.apis)
+        fallback = Handler(ApiKey.API_VERSIONS, unsupported_version, 0, 0, raw=True)
+        self.api_versions_fallback = Route(fallback, 0, self.metrics.apis[ApiKey.API_VERSIONS])
+
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._default_log_config: LogConfig | None = None
+        self.controller = Controller(store, host.randomness, controller_rules(lambda: self.settings))
+        self.controller.listen(self._image_changed)
+        self.replicas = ReplicaManager(self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn)
+        plan = settings.listener_plan()
+        advertised = {address.name: address for address in plan.advertised}
+        self.listeners = [Listener(self, bound, advertised.get(bound.name, bound)) for bound in plan.bound]
+        self._metrics_server: asyncio.Server | None = None
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.controller.image
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Bind first, so that a taken port is an error before any data is touched; accept last."""
+        for listener in self.listeners:
+            await listener.bind()
+        metrics_port: int = self.settings["moldau.metrics.port"]
+        if metrics_port >= 0:
+            self._metrics_server = await serve_metrics(self, self.settings["moldau.metrics.host"], metrics_port)
+            log.info("metrics", extra={"address": "{}:{}".format(*self._metrics_server.sockets[0].getsockname()[:2])})
+        endpoints = tuple(listener.endpoint() for listener in self.listeners)
+        await self.log_dirs.load(self.threads)
+        image = await self.controller.start(
+            BrokerImage(self.node_id, endpoints, self.settings["broker.rack"]), self.log_dirs.cluster_id
+        )
+        self.log_dirs.remember_cluster(image.cluster_id)
+        self._take_dynamic_settings()
+        await self.replicas.start(image)
+        # What exists now lives as long as the process: spare the collector walking ten thousand partitions again and
+        # again.
+        gc.collect()
+        gc.freeze()
+        for listener in self.listeners:
+            await listener.serve()
+        for setting in self.settings.without_effect():
+            log.warning("setting has no effect", extra={"setting": setting.name, "reason": setting.no_effect})
+        if self.settings["connections.max.idle.ms"] >= 0:
+            self._every(self.settings["connections.max.idle.ms"] / IDLE_SWEEPS, self._close_idle)
+        self._every(self.settings["log.retention.check.interval.ms"], self._apply_retention)
+        self._every(self.settings["log.flush.offset.checkpoint.interval.ms"], self._write_checkpoints)
+        log.info(
+            "ready",
+            extra={
+                "node": self.node_id,
+                "cluster": image.cluster_id,
+                "listeners": ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints),
+                "topics": len(image.topics),
+                "partitions": len(self.replicas),
+            },
+        )
+
+    async def stop(self) -> None:
+        """Answer what can be answered, close, flush, and leave the directories clean."""
+        self.stopping = True
+        for listener in self.listeners:
+            listener.stop()
+        if self._metrics_server is not None:
+            self._metrics_server.close()
+        self.delayed_fetches.complete_all()
+        self.connections.close_all()
+        await self._connections_closed()
+        await self.controller.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.log_dirs.close(self.threads)
+        await self.store.close()
+        await self.threads.close()
+        log.info("stopped", extra={"node": self.node_id})
+
+    async def abandon(self) -> None:
+        """Give everything back after a start that failed."""
+        for listener in self.listeners:
+            listener.stop()
+        if self._metrics_server is not None:
+            self._metrics_server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        self.log_dirs.release()
+        await self.store.close()
+        await self.threads.close()
+
+    async def _connections_closed(self) -> None:
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self.connections.none_left()
+        except TimeoutError:
+            log.warning("connections did not take their last answers", extra={"connections": len(self.connections)})
+            self.connections.abort_all()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run beside the loop's other work; a failure is a bug and is logged."""
+        task = self.loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._task_done)
+        return task
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.metrics.handler_failures += 1
+            log.error("background task failed", exc_info=error)
+
+    # -- by the clock ----------------------------------------------------------------------------------------------
+
+    def _every(self, milliseconds: float, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(milliseconds / 1000)
+                await action()
+
+        self.spawn(repeat())
+
+    async def _close_idle(self) -> None:
+        self.connections.close_idle(self.loop.time())
+
+    async def _write_checkpoints(self) -> None:
+        await self.log_dirs.write_checkpoints(self.threads)
+
+    async def _apply_retention(self) -> None:
+        await self.replicas.apply_retention(self.now_ms())
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+
+    def log_config(self, topic: TopicImage) -> LogConfig:
+        if topic.configs:
+            return log_config(self.settings, topic.configs)
+        if self._default_log_config is None:
+            self._default_log_config = log_config(self.settings, {})
+        return self._default_log_config
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        """The store has a change: carry it out, whatever becomes of the request that asked for it."""
+        if not self.replicas.started:
+            return
+        if old.broker_configs != new.broker_configs:
+            self._take_dynamic_settings()
+            self.replicas.reconfigure_all()
+        self.spawn(self.replicas.follow(new))
+
+    def _take_dynamic_settings(self) -> None:
+        """Settings that were changed at run time, now or before a restart."""
+        image = self.image
+        self.settings = self.settings.with_dynamic(
+            image.broker_config(str(self.node_id)), image.broker_config(ALL_BROKERS)
+        )
+        self._default_log_config = None
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicImage | Refusal]:
+        """Each topic, ready to take records, or why not."""
+        answers = await self.controller.create_topics(topics, validate_only=validate_only)
+        await self.replicas.settled()
+        return answers
+
+    async def delete_topics(self, refs: Sequence[TopicRef]) -> list[TopicImage | Refusal]:
+        answers = await self.controller.delete_topics(refs)
+        await self.replicas.settled()
+        return answers
+
+    async def create_partitions(
+        self, requests: Sequence[MorePartitions], *, validate_only: bool = False
+    ) -> list[TopicImage | Refusal]:
+        answers = await self.controller.create_partitions(requests, validate_only=validate_only)
+        await self.replicas.settled()
+        return answers
+
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        answers = await self.controller.alter_configs(alterations, validate_only=validate_only)
+        await self.replicas.settled()
+        return answers

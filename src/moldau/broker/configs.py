@@ -1,0 +1,42 @@
+"""Settings as the other parts of the broker want them: a log's as a LogConfig, the controller's as rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+
+from moldau.cluster.configs import ConfigRules
+from moldau.cluster.controller import ControllerRules
+from moldau.cluster.topics import TopicDefaults
+from moldau.log.config import LogConfig
+from moldau.settings import BROKER, TOPIC, BrokerSettings, SettingTable, SettingType
+
+_LOG_SETTINGS = tuple((field.name, field.name.replace("_", ".")) for field in fields(LogConfig))
+
+
+def log_config(settings: BrokerSettings, overrides: Mapping[str, str]) -> LogConfig:
+    """What a topic's logs obey. Overrides were checked when they were stored."""
+    values = settings.topic_values(overrides)
+    return LogConfig(**{field: values[name] for field, name in _LOG_SETTINGS})  # type: ignore[arg-type]
+
+
+def controller_rules(current: Callable[[], BrokerSettings]) -> ControllerRules:
+    """What the controller must know of settings; asked anew each time, since some change while the broker runs."""
+    settings = current()
+    return ControllerRules(
+        defaults=TopicDefaults(settings["num.partitions"], settings["default.replication.factor"]),
+        topic_configs=ConfigRules(
+            check=lambda overrides: current().topic_error(overrides),
+            is_list=lambda name: _is_list(TOPIC, name),
+            default=lambda name: next((one.value for one in current().describe_topic({}, [name])), None),
+        ),
+        broker_configs=ConfigRules(
+            check=lambda texts: current().dynamic_error(texts),
+            is_list=lambda name: _is_list(BROKER, name),
+            default=lambda name: next((one.value for one in current().describe([name])), None),
+        ),
+    )
+
+
+def _is_list(table: SettingTable, name: str) -> bool:
+    return name in table and table[name].type is SettingType.LIST

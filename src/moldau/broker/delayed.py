@@ -1,0 +1,144 @@
+"""Requests that wait:
+
+a fetch for bytes, a produce for its records to be safe. Woken by events and by one timer each, never by polling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from moldau.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.replication.partition import Partition
+
+
+class DelayedFetches:
+    """How many fetches wait, for the metrics and for a shutdown that must not keep them waiting."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self) -> None:
+        self._all: dict[DelayedFetch, None] = {}
+
+    @property
+    def waiting(self) -> int:
+        return len(self._all)
+
+    def add(self, fetch: DelayedFetch) -> None:
+        self._all[fetch] = None
+
+    def discard(self, fetch: DelayedFetch) -> None:
+        self._all.pop(fetch, None)
+
+    def complete_all(self) -> None:
+        for fetch in list(self._all):
+            fetch.wake()
+
+
+class DelayedFetch:
+    """A fetch that found too little.
+
+    Completes when enough bytes have come, when its time is up, or when a partition of it changes.
+    """
+
+    __slots__ = ("_complete", "_missing", "_partitions", "_registry", "_timer", "_woken")
+
+    def __init__(
+        self,
+        registry: DelayedFetches,
+        partitions: Sequence[Partition],
+        missing_bytes: int,
+        complete: Callable[[], None],
+    ) -> None:
+        self._registry = registry
+        self._partitions = partitions
+        self._missing = missing_bytes
+        self._complete = complete
+        self._timer: asyncio.TimerHandle | None = None
+        self._woken = False
+
+    def start(self, loop: asyncio.AbstractEventLoop, wait_s: float) -> None:
+        self._timer = loop.call_later(wait_s, self.wake)
+        self._registry.add(self)
+        for partition in self._partitions:
+            partition.await_bytes(self)
+
+    def bytes_arrived(self, count: int) -> None:
+        self._missing -= count
+        if self._missing <= 0 and not self._woken:
+            # Not at once: the producer's other batches of this read should be in the log before the reader looks.
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self.wake)
+
+    def partition_changed(self) -> None:
+        if not self._woken:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self.wake)
+
+    def wake(self) -> None:
+        if self._stop():
+            self._complete()
+
+    def abandon(self) -> None:
+        self._stop()
+
+    def _stop(self) -> bool:
+        if self._timer is None:
+            return False
+        self._timer.cancel()
+        self._timer = None
+        self._registry.discard(self)
+        for partition in self._partitions:
+            partition.forget_reader(self)
+        return True
+
+
+class DelayedProduce:
+    """The second phase of a produce:
+
+    some of its partitions are not safe yet. `complete` is told the code for each that was waited for.
+    """
+
+    __slots__ = ("_complete", "_left", "_timer", "errors")
+
+    def __init__(self, complete: Callable[[], None]) -> None:
+        self._complete = complete
+        self._left = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.errors: dict[tuple[int, int], ErrorCode] = {}
+        """By (topic's place, partition's place) in the request; REQUEST_TIMED_OUT until the answer is there."""
+
+    def await_partition(self, place: tuple[int, int], partition: Partition, next_offset: int) -> None:
+        self._left += 1
+        self.errors[place] = ErrorCode.REQUEST_TIMED_OUT
+        partition.await_ack(next_offset, _Ack(self, place))
+
+    def start(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        self._timer = loop.call_later(timeout_s, self._finish)
+
+    def settled(self, place: tuple[int, int], error: ErrorCode) -> None:
+        if self._left:
+            self.errors[place] = error
+            self._left -= 1
+            if not self._left:
+                self._finish()
+
+    def _finish(self) -> None:
+        self._left = 0
+        if self._timer is not None:
+            self._timer.cancel()
+        self._complete()
+
+
+class _Ack:
+    __slots__ = ("_place", "_produce")
+
+    def __init__(self, produce: DelayedProduce, place: tuple[int, int]) -> None:
+        self._produce = produce
+        self._place = place
+
+    def acknowledged(self, error: ErrorCode) -> None:
+        self._produce.settled(self._place, error)

@@ -1,0 +1,162 @@
+"""Incremental fetch sessions: a client names its partitions once and then only what changed.
+
+Pure bookkeeping, bounded: `max.incremental.fetch.session.cache.slots` sessions. A new one takes the place of one that
+has not been used for `EVICTABLE_AFTER_S`, or of one with fewer partitions (it saves less); where there is neither, the
+client is served without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from moldau.wire.errors import ErrorCode
+from moldau.wire.tuned.fetch import FetchCall, FetchTarget
+
+if TYPE_CHECKING:
+    from moldau.host.clock import Randomness
+    from moldau.replication.partition import Partition
+
+NO_SESSION = 0
+FULL_FETCH_NEW = 0
+FULL_FETCH_FINAL = -1
+MAX_EPOCH = 2**31 - 1
+EVICTABLE_AFTER_S = 120.0
+
+TopicKey = str | bytes
+"""A topic as the request names it: by name, or by id from version 13 on."""
+
+
+class WatchedPartition:
+    """What a fetch wants of one partition, and in a session what was last told about it."""
+
+    __slots__ = ("partition", "target", "told_error", "told_high_watermark", "told_start_offset", "topic")
+
+    def __init__(self, topic: TopicKey, target: FetchTarget) -> None:
+        self.topic = topic
+        self.target = target
+        self.partition: Partition | None = None  # looked up when first read, again when it is gone
+        self.told_high_watermark = -1
+        self.told_start_offset = -1
+        self.told_error = 0
+
+    def news(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
+        """Whether an incremental response must mention this partition; remembers what it is told."""
+        changed = (
+            has_records
+            or error != 0
+            or error != self.told_error
+            or high_watermark != self.told_high_watermark
+            or start_offset != self.told_start_offset
+        )
+        self.told_error, self.told_high_watermark, self.told_start_offset = error, high_watermark, start_offset
+        return changed
+
+
+class FetchSession:
+    __slots__ = ("epoch", "id", "last_used", "partitions", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.last_used = now
+        self.partitions: dict[tuple[TopicKey, int], WatchedPartition] = {}
+
+    def update(self, call: FetchCall) -> None:
+        for topic, indexes in call.forgotten:
+            for index in indexes:
+                self.partitions.pop((topic, index), None)
+        for watched in watched_partitions(call):
+            key = (watched.topic, watched.target.partition)
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = watched
+            else:
+                known.target = watched.target
+
+    def served(self, watched: WatchedPartition) -> None:
+        """It got data: the others come first next time, so that a busy partition starves nobody."""
+        key = (watched.topic, watched.target.partition)
+        if self.partitions.pop(key, None) is not None:
+            self.partitions[key] = watched
+
+    def next_epoch(self) -> None:
+        self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
+
+
+class Refused(Exception):
+    """The session of a request cannot be used; the code says why."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+class FetchSessions:
+    __slots__ = ("_by_id", "_random", "evicted", "slots")
+
+    def __init__(self, slots: int, randomness: Randomness) -> None:
+        self.slots = slots
+        self.evicted = 0
+        self._by_id: dict[int, FetchSession] = {}
+        self._random = randomness
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def open(
+        self, call: FetchCall, uses_topic_ids: bool, now: float
+    ) -> tuple[FetchSession | None, list[WatchedPartition], bool]:
+        """The session of this request, the partitions to read, and whether the answer is incremental.
+
+        Raises Refused.
+        """
+        if call.session_epoch in (FULL_FETCH_FINAL, FULL_FETCH_NEW):
+            if call.session_id != NO_SESSION:
+                self._by_id.pop(call.session_id, None)
+            watched = list(watched_partitions(call))
+            session = None
+            if call.session_epoch == FULL_FETCH_NEW and watched:
+                session = self._create(watched, uses_topic_ids, now)
+            return session, watched, False
+        session = self._by_id.get(call.session_id)
+        if session is None:
+            raise Refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != call.session_epoch:
+            raise Refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.last_used = now
+        session.update(call)
+        session.next_epoch()
+        return session, list(session.partitions.values()), True
+
+    def _create(self, watched: list[WatchedPartition], uses_topic_ids: bool, now: float) -> FetchSession | None:
+        if len(self._by_id) >= self.slots and not self._evict(len(watched), now):
+            return None
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._by_id:
+            session_id = int(self._random.random() * (2**31 - 1)) + 1
+        session = FetchSession(session_id, uses_topic_ids, now)
+        session.partitions = {(entry.topic, entry.target.partition): entry for entry in watched}
+        self._by_id[session_id] = session
+        return session
+
+    def _evict(self, newcomer_size: int, now: float) -> bool:
+        if not self._by_id:
+            return False
+        victim = min(self._by_id.values(), key=lambda session: session.last_used)
+        if now - victim.last_used < EVICTABLE_AFTER_S:
+            victim = min(self._by_id.values(), key=lambda session: len(session.partitions))
+            if len(victim.partitions) >= newcomer_size:
+                return False
+        del self._by_id[victim.id]
+        self.evicted += 1
+        return True
+
+
+def watched_partitions(call: FetchCall) -> Iterable[WatchedPartition]:
+    for topic, targets in call.topics:
+        for target in targets:
+            yield WatchedPartition(topic, target)

@@ -1,0 +1,44 @@
+"""ApiVersions (18): which requests this broker understands.
+
+Versions 0-4. The answer is the handler registry, nothing else. A version that we do not know is answered in version 0
+with UNSUPPORTED_VERSION and the range of this one API, so that the client can ask again. Software name and version,
+where given, must look like names; they are kept for the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from moldau.broker.registry import HANDLERS, Handler, handles
+from moldau.broker.session import Request
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, ApiVersionsResponseApiKey
+
+CLIENT_SOFTWARE_FROM = 3
+_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@handles(ApiKey.API_VERSIONS)
+def api_versions(request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+    if request.version >= CLIENT_SOFTWARE_FROM:
+        name, version = message.client_software_name, message.client_software_version
+        if not (_NAME.fullmatch(name) and _NAME.fullmatch(version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        request.session.client_software = f"{name}/{version}"
+    return ApiVersionsResponse(api_keys=_ranges(HANDLERS.values()))
+
+
+def unsupported_version(request: Request, body: memoryview) -> ApiVersionsResponse:
+    """What a client of the future hears; always encoded as version 0."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_ranges([HANDLERS[ApiKey.API_VERSIONS]])
+    )
+
+
+def _ranges(handlers: Iterable[Handler]) -> list[ApiVersionsResponseApiKey]:
+    return [
+        ApiVersionsResponseApiKey(api_key=handler.api, min_version=handler.min_version, max_version=handler.max_version)
+        for handler in sorted(handlers, key=lambda handler: handler.api)
+    ]

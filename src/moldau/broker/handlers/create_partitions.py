@@ -1,0 +1,41 @@
+"""CreatePartitions (37): give topics more partitions.
+
+Versions 0-3. Every topic of the request is answered; `validate_only` is honoured. Counts only grow. The answer waits
+until the new partitions take records.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.cluster.refusal import Refusal
+from moldau.cluster.topics import MorePartitions
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResponseTopic,
+)
+
+
+@handles(ApiKey.CREATE_PARTITIONS)
+async def create_partitions(request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    results: dict[str, CreatePartitionsResponseTopic] = {}
+    wanted = []
+    for topic in message.topics:
+        results[topic.name] = CreatePartitionsResponseTopic(name=topic.name)
+        if not request.authorized(Operation.ALTER, ResourceType.TOPIC, topic.name):
+            results[topic.name].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            continue
+        assignments = None
+        if topic.assignments is not None:
+            assignments = tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
+        wanted.append(MorePartitions(topic.name, topic.count, assignments))
+    answers = await request.broker.create_partitions(wanted, validate_only=message.validate_only)
+    for more, answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, Refusal):
+            results[more.name].error_code = answer.code
+            results[more.name].error_message = answer.message
+    return CreatePartitionsResponse(results=list(results.values()))

@@ -1,0 +1,74 @@
+"""CreateTopics (19): make topics, with placement by the broker or by the client, and with settings.
+
+Versions 2-7. -1 partitions or replicas take the broker's defaults. `validate_only` answers as if. A topic is answered
+when it can take records. From version 5 the answer has every setting of the new topic, from version 7 its id.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.cluster.image import TopicImage
+from moldau.cluster.refusal import Refusal
+from moldau.cluster.topics import NewTopic
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestTopic,
+    CreateTopicsResponse,
+    CreateTopicsResponseConfig,
+    CreateTopicsResponseTopic,
+)
+
+
+@handles(ApiKey.CREATE_TOPICS)
+async def create_topics(request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
+    results: dict[str, CreateTopicsResponseTopic] = {}  # one answer for a topic that is named twice
+    wanted = []
+    for topic in message.topics:
+        results[topic.name] = CreateTopicsResponseTopic(name=topic.name, configs=[])
+        if request.authorized(Operation.CREATE, ResourceType.CLUSTER) or request.authorized(
+            Operation.CREATE, ResourceType.TOPIC, topic.name
+        ):
+            wanted.append(_new_topic(topic))
+        else:
+            results[topic.name].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    answers = await request.broker.create_topics(wanted, validate_only=message.validate_only)
+    for new, answer in zip(wanted, answers, strict=True):
+        result = results[new.name]
+        if isinstance(answer, Refusal):
+            result.error_code, result.error_message = answer.code, answer.message
+        else:
+            _describe(request, answer, result)
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def _new_topic(topic: CreateTopicsRequestTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple((assignment.partition_index, tuple(assignment.broker_ids)) for assignment in topic.assignments),
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _describe(request: Request, topic: TopicImage, result: CreateTopicsResponseTopic) -> None:
+    result.topic_id = topic.id
+    result.num_partitions = len(topic.partitions)
+    result.replication_factor = topic.replication_factor
+    if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return
+    result.configs = [
+        CreateTopicsResponseConfig(
+            name=one.name,
+            value=one.value,
+            read_only=one.read_only,
+            config_source=one.source,
+            is_sensitive=one.sensitive,
+        )
+        for one in sorted(request.broker.settings.describe_topic(topic.configs), key=lambda one: one.name)
+    ]

@@ -1,0 +1,52 @@
+"""DeleteTopics (20): remove topics, by name or (from version 6) by id.
+
+Versions 1-6. `delete.topic.enable=false` refuses with TOPIC_DELETION_DISABLED. The files are renamed at once, so that
+the name is free, and removed in the background after `file.delete.delay.ms`.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.cluster.image import TopicImage
+from moldau.cluster.refusal import Refusal
+from moldau.cluster.topics import TopicRef
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicsResponseTopic
+
+TOPIC_IDS_FROM = 6
+
+
+@handles(ApiKey.DELETE_TOPICS)
+async def delete_topics(request: Request, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    broker = request.broker
+    if request.version >= TOPIC_IDS_FROM:
+        refs = [TopicRef(topic.name, topic.topic_id) for topic in message.topics]
+    else:
+        refs = [TopicRef(name) for name in message.topic_names]
+    results: dict[TopicRef, DeleteTopicsResponseTopic] = {}  # one answer for a topic that is named twice
+    allowed = []
+    for ref in refs:
+        results[ref] = DeleteTopicsResponseTopic(name=ref.name, topic_id=ref.topic_id)
+        topic = _known(request, ref)
+        if not broker.settings["delete.topic.enable"]:
+            results[ref].error_code = ErrorCode.TOPIC_DELETION_DISABLED
+            results[ref].error_message = "delete.topic.enable is false"
+        elif topic is not None and not request.authorized(Operation.DELETE, ResourceType.TOPIC, topic.name):
+            results[ref].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        else:
+            allowed.append(ref)
+    for ref, answer in zip(allowed, await broker.delete_topics(allowed), strict=True):
+        result = results[ref]
+        if isinstance(answer, Refusal):
+            result.error_code, result.error_message = answer.code, answer.message
+        else:
+            result.name, result.topic_id = answer.name, answer.id
+    return DeleteTopicsResponse(responses=list(results.values()))
+
+
+def _known(request: Request, ref: TopicRef) -> TopicImage | None:
+    image = request.broker.image
+    return image.topics.get(ref.name) if ref.name is not None else image.topic_by_id(ref.topic_id)

@@ -1,0 +1,46 @@
+"""DescribeLogDirs (35): what each data directory holds.
+
+Versions 1-5. No topics given means all. A directory that failed is listed with KAFKA_STORAGE_ERROR and nothing in it.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResponseLogDir,
+    DescribeLogDirsResponsePartition,
+    DescribeLogDirsResponseTopic,
+)
+
+
+@handles(ApiKey.DESCRIBE_LOG_DIRS)
+async def describe_log_dirs(request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    if not request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    wanted = None
+    if message.topics is not None:
+        wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
+    results = []
+    for directory in request.broker.log_dirs.all:
+        result = DescribeLogDirsResponseLogDir(log_dir=directory.path)
+        results.append(result)
+        if not directory.online:
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            continue
+        result.total_bytes, result.usable_bytes = await request.broker.threads.run("describe", directory.space)
+        by_topic: dict[str, list[DescribeLogDirsResponsePartition]] = {}
+        for log in list(directory.logs.values()):
+            if wanted is None or (log.topic, log.partition) in wanted:
+                by_topic.setdefault(log.topic, []).append(
+                    DescribeLogDirsResponsePartition(partition_index=log.partition, partition_size=log.size_bytes)
+                )
+        result.topics = [
+            DescribeLogDirsResponseTopic(name=name, partitions=partitions) for name, partitions in by_topic.items()
+        ]
+    return DescribeLogDirsResponse(results=results)

@@ -1,0 +1,91 @@
+"""DescribeTopicPartitions (75): topics and their partitions, a page at a time.
+
+Version 0. Topics come sorted by name; no names means all. A page holds at most `response_partition_limit` partitions
+(at least one, at most `MAX_PARTITIONS`); the cursor says where the next begins.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.cluster.image import TopicImage
+from moldau.cluster.names import topic_name_error
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+def describe_topic_partitions(
+    request: Request, message: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    image = request.broker.image
+    names = {topic.name for topic in message.topics} or image.topics.keys()
+    first_topic, first_partition = "", 0
+    if message.cursor is not None:
+        first_topic, first_partition = message.cursor.topic_name, max(0, message.cursor.partition_index)
+    left = max(1, min(message.response_partition_limit, request.broker.settings["max.request.partition.size.limit"]))
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(names):
+        if name < first_topic:
+            continue
+        if not left:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+            )
+            continue
+        if topic is None:
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if topic_name_error(name) is None
+                else ErrorCode.INVALID_TOPIC_EXCEPTION
+            )
+            response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
+            continue
+        start = first_partition if name == first_topic else 0
+        stop = min(len(topic.partitions), start + left)
+        response.topics.append(_topic(request, topic, start, stop))
+        left -= max(0, stop - start)
+        if stop < len(topic.partitions):
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=stop)
+            break
+    return response
+
+
+def _topic(request: Request, topic: TopicImage, start: int, stop: int) -> DescribeTopicPartitionsResponseTopic:
+    offline = request.broker.replicas.offline_in(topic.name)
+    partitions = []
+    for index in range(start, stop):
+        state = topic.partitions[index]
+        failed = index in offline
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if failed else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=-1 if failed else state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=[request.broker.node_id] if failed else [],
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=partitions,
+        topic_authorized_operations=request.authorized_operations(True, ResourceType.TOPIC, topic.name),
+    )

@@ -1,0 +1,312 @@
+"""Fetch (1): read whole record batches, waiting for them if need be.
+
+Versions 4-18. Full and incremental requests (sessions); by topic name, from 13 on by topic id.
+
+* A batch that contains the offset is returned whole, and so is a first batch larger than every limit: a reader always
+  gets on.
+* Waits until `min_bytes` are there or `max_wait_ms` have passed; an error of a partition is told at once, except
+  "unknown partition", which may be about to appear.
+* What the page cache holds is read inside the read callback; anything else is read by a thread of the topic's lane, and
+  only this reader waits.
+* A response carries at most `RESPONSE_BYTES`, whatever the client allows: a larger one would keep the loop from
+  everybody else.
+
+Gaps: replicas of other brokers (replica_id >= 0) are refused with NOT_LEADER_OR_FOLLOWER while there is only one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from moldau.broker.delayed import DelayedFetch
+from moldau.broker.fetch_sessions import FetchSession, Refused, WatchedPartition
+from moldau.broker.registry import Answer, Body, Later, Reply, handles
+from moldau.broker.session import Request
+from moldau.log.errors import LogError
+from moldau.log.log import Log
+from moldau.replication.partition import Partition
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.tuned.fetch import (
+    NO_TAGS,
+    TOPIC_IDS_FROM,
+    FetchAnswer,
+    FetchCall,
+    decode_fetch,
+    diverging_epoch_tag,
+    encode_fetch,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+RESPONSE_BYTES = 8 * 1024 * 1024
+READ_COMMITTED = 1
+CONSUMER = -1
+DEBUGGING_CONSUMER = -2
+EMPTY = b""
+WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Codes that do not end the wait: the partition may be about to appear."""
+
+
+@handles(ApiKey.FETCH, raw=True)
+def fetch(request: Request, body: memoryview) -> Answer:
+    call = decode_fetch(body, request.version)
+    broker = request.broker
+    try:
+        session, watched, incremental = broker.fetch_sessions.open(
+            call, request.version >= TOPIC_IDS_FROM, broker.loop.time()
+        )
+    except Refused as refused:
+        return encode_fetch(request.version, refused.error, 0, [])
+    reading = Reading(request, call, session, watched, incremental)
+    reading.read_cached()
+    if reading.cold:
+        return Later(reading.start_cold)
+    if reading.enough():
+        return reading.encode()
+    return Later(reading.start_waiting, reading.abandon)
+
+
+class Reading:
+    """One fetch request on its way: what was read so far, what is missing."""
+
+    __slots__ = (
+        "answers",
+        "broker",
+        "budget",
+        "call",
+        "cold",
+        "delayed",
+        "incremental",
+        "reply",
+        "request",
+        "session",
+        "taken",
+        "urgent",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        call: FetchCall,
+        session: FetchSession | None,
+        watched: list[WatchedPartition],
+        incremental: bool,
+    ) -> None:
+        self.request = request
+        self.broker: Broker = request.broker
+        self.call = call
+        self.session = session
+        self.watched = watched
+        self.incremental = incremental
+        self.answers: list[FetchAnswer] = []
+        self.cold: list[int] = []  # places in `watched` that only a thread can read
+        self.taken = 0
+        self.urgent = False
+        self.delayed: DelayedFetch | None = None
+        self.reply: Reply | None = None
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def read_cached(self) -> None:
+        """Read all that can be had without waiting."""
+        self.answers = []
+        self.cold = []
+        self.taken = 0
+        self.urgent = False
+        self.budget = max(0, min(self.call.max_bytes, self.broker.fetch_max_bytes, RESPONSE_BYTES))
+        for place, watched in enumerate(self.watched):
+            partition = watched.partition
+            if partition is None or partition.failure:
+                partition = watched.partition = self._find(watched)
+            error = self._refusal(watched, partition)
+            if error:
+                self.answers.append(FetchAnswer(watched.target.partition, error, -1, -1, -1, self._no_aborts(), EMPTY))
+                self.urgent |= error not in WAITING_ERRORS
+                continue
+            assert partition is not None
+            self.answers.append(self._read(place, watched, partition, cached_only=True))
+
+    def _find(self, watched: WatchedPartition) -> Partition | None:
+        return self.broker.replicas.find(watched.topic, watched.target.partition)
+
+    def _refusal(self, watched: WatchedPartition, partition: Partition | None) -> ErrorCode:
+        if self.call.replica_id >= 0:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if partition is None:
+            return self.broker.replicas.why_missing(watched.topic, watched.target.partition)
+        if not self.request.authorized(Operation.READ, ResourceType.TOPIC, partition.topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if partition.failure:
+            return partition.failure
+        return partition.epoch_error(watched.target.current_leader_epoch)
+
+    def _read(self, place: int, watched: WatchedPartition, partition: Partition, *, cached_only: bool) -> FetchAnswer:
+        target = watched.target
+        log_ = partition.log
+        offset = target.fetch_offset
+        high_watermark = partition.high_watermark
+        stable = min(log_.last_stable_offset, high_watermark)
+        committed_only = self.call.isolation_level == READ_COMMITTED
+        end = stable if committed_only else high_watermark
+        start = log_.start_offset
+        if target.last_fetched_epoch >= 0:
+            epoch, epoch_end = log_.epoch_end_offset(target.last_fetched_epoch)
+            if epoch_end < 0:
+                return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            if epoch < target.last_fetched_epoch or epoch_end < offset:
+                self.urgent = True
+                tags = diverging_epoch_tag(epoch, epoch_end)
+                return FetchAnswer(
+                    target.partition, 0, high_watermark, stable, start, self._no_aborts(), EMPTY, -1, tags
+                )
+        if not start <= offset <= high_watermark:
+            return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        records: bytes | bytearray | memoryview = EMPTY
+        if offset < end and (self.budget > 0 or not self.taken):
+            try:
+                found = log_.read(
+                    offset,
+                    min(target.max_bytes, self.budget),
+                    end,
+                    min_one=not self.taken,
+                    cached_only=cached_only,
+                )
+            except LogError as error:
+                log.error(
+                    "read failed",
+                    extra={
+                        "topic": partition.topic,
+                        "partition": partition.index,
+                        "offset": offset,
+                        "reason": error.message,
+                    },
+                )
+                return self._failed(target.partition, error.code)
+            if found is None:
+                self.cold.append(place)
+            else:
+                records = found
+        self._took(len(records))
+        aborted = self._no_aborts()
+        if committed_only and len(records):
+            aborted = _aborted(log_, offset, end)
+        return FetchAnswer(target.partition, 0, high_watermark, stable, start, aborted, records)
+
+    def _took(self, size: int) -> None:
+        self.taken += size
+        self.budget -= size
+
+    def _failed(self, index: int, error: ErrorCode) -> FetchAnswer:
+        self.urgent = True
+        return FetchAnswer(index, error, -1, -1, -1, self._no_aborts(), EMPTY)
+
+    def _no_aborts(self) -> list[tuple[int, int]] | None:
+        return [] if self.call.isolation_level == READ_COMMITTED else None
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def enough(self) -> bool:
+        call = self.call
+        return (
+            self.taken >= min(call.min_bytes, call.max_bytes)
+            or call.max_wait_ms <= 0
+            or self.urgent
+            or not self.watched
+            or self.broker.stopping
+        )
+
+    def start_waiting(self, reply: Reply) -> None:
+        self.reply = reply
+        waited = self.broker.loop.time() - self.request.started
+        wait_s = self.call.max_wait_ms / 1000 - waited
+        if wait_s <= 0:
+            self.finish()
+            return
+        partitions = [watched.partition for watched in self.watched if watched.partition is not None]
+        missing = min(self.call.min_bytes, self.call.max_bytes) - self.taken
+        self.delayed = DelayedFetch(self.broker.delayed_fetches, partitions, missing, self.look_again)
+        self.delayed.start(self.broker.loop, wait_s)
+
+    def abandon(self) -> None:
+        if self.delayed is not None:
+            self.delayed.abandon()
+
+    def look_again(self) -> None:
+        """Enough bytes came, the time is up, or a partition changed."""
+        self.read_cached()
+        assert self.reply is not None
+        if self.cold:
+            self.start_cold(self.reply)
+        else:
+            self.finish()
+
+    def start_cold(self, reply: Reply) -> None:
+        self.reply = reply
+        self.broker.spawn(self._read_cold())
+
+    async def _read_cold(self) -> None:
+        """The reads that must ask the disk, each in its topic's lane; no other reader waits for them."""
+        self.broker.metrics.cold_reads += len(self.cold)
+        places = self.cold
+        results = await asyncio.gather(*(self._read_one_cold(place) for place in places))
+        for place, answer in zip(places, results, strict=True):
+            self.answers[place] = answer
+            self._took(len(answer.records))
+        self.finish()
+
+    async def _read_one_cold(self, place: int) -> FetchAnswer:
+        watched = self.watched[place]
+        partition = watched.partition
+        assert partition is not None
+        target = watched.target
+        answer = self.answers[place]
+        log_ = partition.log
+        committed_only = self.call.isolation_level == READ_COMMITTED
+        end = answer.last_stable_offset if committed_only else answer.high_watermark
+        limit = max(0, min(target.max_bytes, self.budget // len(self.cold)))
+        try:
+            records = await self.broker.threads.run(
+                f"read:{partition.topic}",
+                lambda: log_.read(target.fetch_offset, limit, end, min_one=True, cached_only=False),
+            )
+        except LogError as error:
+            return self._failed(target.partition, error.code)
+        aborted = _aborted(log_, target.fetch_offset, end) if committed_only else None
+        return answer._replace(records=records or EMPTY, aborted=aborted)
+
+    def finish(self) -> None:
+        assert self.reply is not None
+        self.reply(self.encode())
+
+    # -- answering -------------------------------------------------------------------------------------------------
+
+    def encode(self) -> Body:
+        topics: list[tuple[str | bytes, list[FetchAnswer]]] = []
+        for watched, answer in zip(self.watched, self.answers, strict=True):
+            has_records = len(answer.records) > 0
+            if self.session is not None:
+                news = watched.news(answer.error_code, answer.high_watermark, answer.log_start_offset, has_records)
+                if self.incremental and not news and answer.tags is NO_TAGS:
+                    continue
+                if has_records:
+                    self.session.served(watched)
+            if topics and topics[-1][0] == watched.topic:
+                topics[-1][1].append(answer)
+            else:
+                topics.append((watched.topic, [answer]))
+        self.broker.metrics.bytes_out += self.taken
+        session_id = self.session.id if self.session is not None else 0
+        return encode_fetch(self.request.version, 0, session_id, topics)
+
+
+def _aborted(log_: Log, offset: int, end: int) -> list[tuple[int, int]]:
+    """What a read_committed reader must skip, in the form that it travels in."""
+    return [(one.producer_id, one.first_offset) for one in log_.aborted_transactions(offset, end)]

@@ -1,0 +1,124 @@
+"""ListOffsets (2): offsets by position or by time.
+
+Versions 1-11. Specs: -1 latest, -2 earliest, -3 the largest timestamp (7+), -4 earliest on local disk (8+), -5 latest
+in remote storage (9+), -6 earliest not yet uploaded (11+); anything from 0 up is a timestamp, answered with the first
+record at or after it.
+
+Finding a timestamp may read the disk, so it runs in a thread; the rest is answered at once. There is no remote storage:
+-4 is the log's start, -5 and -6 find nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.log.errors import LogError
+from moldau.log.read import TimestampOffset
+from moldau.replication.partition import Partition
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_COMMITTED = 1
+
+
+@handles(ApiKey.LIST_OFFSETS)
+def list_offsets(
+    request: Request, message: ListOffsetsRequest
+) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
+    searches: list[tuple[ListOffsetsResponsePartition, Partition, int]] = []
+    topics = []
+    for topic in message.topics:
+        counts: dict[int, int] = {}
+        for wanted in topic.partitions:
+            counts[wanted.partition_index] = counts.get(wanted.partition_index, 0) + 1
+        answers = []
+        for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values():
+            answer = ListOffsetsResponsePartition(partition_index=wanted.partition_index)
+            answers.append(answer)
+            error = _refusal(request, topic.name, wanted, counts[wanted.partition_index])
+            if error:
+                answer.error_code = error
+                continue
+            partition = request.broker.replicas.find(topic.name, wanted.partition_index)
+            assert partition is not None
+            if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+                searches.append((answer, partition, wanted.timestamp))
+            else:
+                _position(answer, partition, wanted.timestamp, message.isolation_level)
+        topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))
+    response = ListOffsetsResponse(topics=topics)
+    if searches:
+        return _search_all(request, response, searches, message.isolation_level)
+    return response
+
+
+def _refusal(request: Request, topic: str, wanted: ListOffsetsRequestPartition, times_named: int) -> ErrorCode:
+    if times_named > 1:
+        return ErrorCode.INVALID_REQUEST
+    if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    partition = request.broker.replicas.find(topic, wanted.partition_index)
+    if partition is None:
+        return request.broker.replicas.why_missing(topic, wanted.partition_index)
+    if partition.failure:
+        return partition.failure
+    if wanted.timestamp < 0 and request.version < SINCE.get(wanted.timestamp, 1 << 15):
+        return ErrorCode.UNSUPPORTED_VERSION
+    return partition.epoch_error(wanted.current_leader_epoch)
+
+
+def _visible_end(partition: Partition, isolation_level: int) -> int:
+    if isolation_level == READ_COMMITTED:
+        return min(partition.high_watermark, partition.log.last_stable_offset)
+    return partition.high_watermark
+
+
+def _position(answer: ListOffsetsResponsePartition, partition: Partition, spec: int, isolation_level: int) -> None:
+    if spec == LATEST:
+        answer.offset = _visible_end(partition, isolation_level)
+        answer.leader_epoch = partition.leader_epoch
+    elif spec in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = partition.log.start_offset
+        answer.leader_epoch = partition.log.epochs.epoch_at(answer.offset)
+
+
+async def _search_all(
+    request: Request,
+    response: ListOffsetsResponse,
+    searches: list[tuple[ListOffsetsResponsePartition, Partition, int]],
+    isolation_level: int,
+) -> ListOffsetsResponse:
+    for answer, partition, timestamp in searches:
+        try:
+            found = await request.broker.threads.run(f"read:{partition.topic}", _search, partition, timestamp)
+        except LogError as error:
+            answer.error_code = error.code
+            continue
+        if found is not None and found.offset < _visible_end(partition, isolation_level):
+            answer.offset, answer.timestamp = found.offset, found.timestamp
+            answer.leader_epoch = partition.log.epochs.epoch_at(answer.offset)
+    return response
+
+
+def _search(partition: Partition, timestamp: int) -> TimestampOffset | None:
+    if timestamp == MAX_TIMESTAMP:
+        return partition.log.max_timestamp_offset()
+    return partition.log.offset_for_timestamp(timestamp)

@@ -1,0 +1,153 @@
+"""Metadata (3): brokers, topics, leaders.
+
+Versions 0-13. A null list of topics (an empty one in version 0) asks for all of them.
+
+* An unknown topic is created where both `auto.create.topics.enable` and the request allow it. The answer waits for that
+  and already has the topic: clients save the retry that Kafka makes them do.
+* From version 10 a topic may be asked for by id; an id wins over a name.
+* Addresses are those of the listener that the client is connected to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
+from moldau.cluster.names import topic_name_error
+from moldau.cluster.topics import NewTopic
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from moldau.wire.primitives import ZERO_UUID
+
+
+@handles(ApiKey.METADATA)
+def metadata(request: Request, message: MetadataRequest) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    missing = _to_create(request, message)
+    if missing:
+        return _create_then_answer(request, message, missing)
+    return _answer(request, message)
+
+
+def _to_create(request: Request, message: MetadataRequest) -> list[str]:
+    """Names that are asked for, do not exist and may be made."""
+    broker = request.broker
+    if (
+        message.topics is None
+        or not message.allow_auto_topic_creation
+        or not broker.settings["auto.create.topics.enable"]
+    ):
+        return []
+    topics = broker.image.topics
+    missing = {
+        topic.name
+        for topic in message.topics
+        if topic.topic_id == ZERO_UUID and topic.name is not None and topic.name not in topics
+    }
+    return [
+        name
+        for name in sorted(missing)
+        if topic_name_error(name) is None and request.authorized(Operation.CREATE, ResourceType.TOPIC, name)
+    ]
+
+
+async def _create_then_answer(request: Request, message: MetadataRequest, names: list[str]) -> MetadataResponse:
+    # A failure (a name that collides, a full store) shows as an unknown topic, as it would without auto-creation.
+    await request.broker.create_topics([NewTopic(name) for name in names])
+    return _answer(request, message)
+
+
+def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
+    broker = request.broker
+    image = broker.image
+    listener = request.session.listener.name
+    brokers = []
+    for node in image.brokers.values():
+        endpoint = node.endpoint(listener)
+        if endpoint is not None:
+            brokers.append(
+                MetadataResponseBroker(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
+            )
+    asked = message.include_topic_authorized_operations
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=_topics(request, message, asked),
+        cluster_authorized_operations=request.authorized_operations(
+            message.include_cluster_authorized_operations, ResourceType.CLUSTER
+        ),
+    )
+
+
+def _topics(request: Request, message: MetadataRequest, asked: bool) -> list[MetadataResponseTopic]:
+    image = request.broker.image
+    if message.topics is None or (request.version == 0 and not message.topics):
+        return [
+            _topic(request, topic, asked)
+            for topic in image.topics.values()
+            if request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        ]
+    found: dict[str | bytes, MetadataResponseTopic] = {}
+    for wanted in message.topics:
+        if wanted.topic_id != ZERO_UUID:
+            topic = image.topic_by_id(wanted.topic_id)
+            key: str | bytes = wanted.topic_id
+            unknown = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+        else:
+            key = wanted.name or ""
+            topic = image.topics.get(key)
+            unknown = _unknown(request, key, asked)
+        if topic is None:
+            found[key] = unknown
+        elif not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            found[key] = MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=topic.name)
+        else:
+            found[key] = _topic(request, topic, asked)
+    return list(found.values())
+
+
+def _unknown(request: Request, name: str, asked: bool) -> MetadataResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_name_error(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=request.authorized_operations(asked, ResourceType.TOPIC, name),
+    )
+
+
+def _topic(request: Request, topic: TopicImage, asked: bool) -> MetadataResponseTopic:
+    offline = request.broker.replicas.offline_in(topic.name)
+    partitions = []
+    for index, state in enumerate(topic.partitions):
+        replicas = list(state.replicas)
+        failed = index in offline
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if failed else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=-1 if failed else state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=replicas,
+                isr_nodes=list(state.isr),
+                offline_replicas=[request.broker.node_id] if failed else [],
+            )
+        )
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=partitions,
+        topic_authorized_operations=request.authorized_operations(asked, ResourceType.TOPIC, topic.name),
+    )

@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that a reader can tell whether its log and ours are the
+same.
+
+Versions 2-4. Answers for the epoch that was asked: the largest epoch not above it, and where the next one began (or the
+log's end).
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponsePartition,
+    OffsetForLeaderEpochResponseTopic,
+)
+
+
+@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def offset_for_leader_epoch(request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    topics = []
+    for topic in message.topics:
+        answers = [_answer(request, topic.topic, wanted) for wanted in topic.partitions]
+        topics.append(OffsetForLeaderEpochResponseTopic(topic=topic.topic, partitions=answers))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _answer(
+    request: Request, topic: str, wanted: OffsetForLeaderEpochRequestPartition
+) -> OffsetForLeaderEpochResponsePartition:
+    answer = OffsetForLeaderEpochResponsePartition(partition=wanted.partition)
+    if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic):
+        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return answer
+    partition = request.broker.replicas.find(topic, wanted.partition)
+    if partition is None:
+        answer.error_code = request.broker.replicas.why_missing(topic, wanted.partition)
+        return answer
+    answer.error_code = partition.failure or partition.epoch_error(wanted.current_leader_epoch)
+    if not answer.error_code and wanted.leader_epoch >= 0:
+        answer.leader_epoch, answer.end_offset = partition.log.epoch_end_offset(wanted.leader_epoch)
+    return answer

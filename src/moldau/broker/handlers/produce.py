@@ -1,0 +1,184 @@
+"""Produce (0): append record batches to partitions.
+
+Versions 0-13 are answered; below 3 only so that old clients can learn from ApiVersions that compression is there:
+record format 2 is the only one taken, anything older is INVALID_RECORD.
+
+Two phases. First every batch is appended, in order, inside the read callback. Then, only where the topic demands it (a
+flush before acknowledging; with replicas, their copies), the answer waits until the high watermark has passed the
+records.
+
+* acks=0 has no answer. An error under acks=0 closes the connection, which is the only way such a client can notice.
+* One batch a partition. Batches are validated down to the record before anything is written.
+* A topic unknown by name is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID; producing never creates topics.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from moldau.broker.delayed import DelayedProduce
+from moldau.broker.registry import NO_REPLY, Answer, Later, Reply, handles
+from moldau.broker.session import Request
+from moldau.cluster.image import INTERNAL_TOPICS
+from moldau.log.errors import LogError, RejectedBatch
+from moldau.replication.partition import Partition
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.tuned.produce import PartitionAnswer, ProduceCall, decode_produce, encode_produce
+
+log = logging.getLogger(__name__)
+
+ALL_REPLICAS = -1
+NO_ACKS = 0
+VALID_ACKS = (ALL_REPLICAS, NO_ACKS, 1)
+ZSTD_FROM = 7
+ERROR_TEXTS_FROM = 8
+CODEC_ZSTD = 4
+_CODEC_BYTE = 22
+
+Results = list[tuple[str | bytes, list[PartitionAnswer]]]
+Failures = dict[tuple[int, int], LogError]
+
+
+@handles(ApiKey.PRODUCE, min_version=0, raw=True)
+def produce(request: Request, body: memoryview) -> Answer:
+    call = decode_produce(body, request.version)
+    results: Results = []
+    failures: Failures = {}
+    unsafe: list[tuple[tuple[int, int], Partition, int]] = []
+    for topic_place, (topic, partitions) in enumerate(call.topics):
+        answers: list[PartitionAnswer] = []
+        results.append((topic, answers))
+        refusal = _topic_refusal(request, call, topic)
+        for place, (index, records) in enumerate(partitions):
+            partition = None
+            try:
+                if refusal is not None:
+                    raise refusal
+                partition = _partition(request, topic, index)
+                answer, next_offset = _append(request, partition, records, call.acks)
+            except LogError as error:
+                failures[topic_place, place] = error
+                start = partition.log.start_offset if partition is not None and isinstance(error, RejectedBatch) else -1
+                answer = PartitionAnswer(index, error.code, -1, -1, start)
+            else:
+                if not partition.is_safe(next_offset):
+                    unsafe.append(((topic_place, place), partition, next_offset))
+            answers.append(answer)
+    if call.acks == NO_ACKS:
+        if failures:
+            _close_for_failure(request, failures)
+        return NO_REPLY
+    if unsafe:
+        return _wait(request, call, results, failures, unsafe)
+    return [_encode(request.version, results, failures)]
+
+
+def _topic_refusal(request: Request, call: ProduceCall, topic: str | bytes) -> LogError | None:
+    """Why nothing can be written to this topic by this client, if so."""
+    if call.acks not in VALID_ACKS:
+        return LogError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={call.acks}; allowed are -1 (all), 0 and 1")
+    name = topic
+    if isinstance(topic, bytes):
+        known = request.broker.image.topic_by_id(topic)
+        if known is None:
+            return LogError(ErrorCode.UNKNOWN_TOPIC_ID, "")
+        name = known.name
+    assert isinstance(name, str)
+    if not request.authorized(Operation.WRITE, ResourceType.TOPIC, name):
+        return LogError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+    if name in INTERNAL_TOPICS:
+        return LogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by the broker alone")
+    return None
+
+
+def _partition(request: Request, topic: str | bytes, index: int) -> Partition:
+    partition = request.broker.replicas.find(topic, index)
+    if partition is None:
+        raise LogError(request.broker.replicas.why_missing(topic, index), "")
+    return partition
+
+
+def _append(
+    request: Request, partition: Partition, records: memoryview | None, acks: int
+) -> tuple[PartitionAnswer, int]:
+    """The partition's answer, and the offset behind its last record."""
+    if records is None:
+        raise LogError(ErrorCode.INVALID_RECORD, "a produce request without records")
+    broker = request.broker
+    if request.version < ZSTD_FROM and len(records) > _CODEC_BYTE and records[_CODEC_BYTE] & 7 == CODEC_ZSTD:
+        raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
+    result = partition.append(records, broker.now_ms(), all_replicas=acks == ALL_REPLICAS)
+    metrics = broker.metrics
+    metrics.bytes_in += len(records)
+    metrics.messages_in += result.last_offset - result.first_offset + 1
+    broker.replicas.appended(partition)
+    start = partition.log.start_offset
+    answer = PartitionAnswer(partition.index, 0, result.first_offset, result.log_append_time_ms, start)
+    return answer, result.last_offset + 1
+
+
+def _wait(
+    request: Request,
+    call: ProduceCall,
+    results: Results,
+    failures: Failures,
+    unsafe: list[tuple[tuple[int, int], Partition, int]],
+) -> Later:
+    def start(reply: Reply) -> None:
+        def complete() -> None:
+            for (topic_place, place), code in delayed.errors.items():
+                if code != ErrorCode.NONE:
+                    answers = results[topic_place][1]
+                    answers[place] = PartitionAnswer(answers[place].partition, code, -1, -1, -1)
+            reply([_encode(request.version, results, failures)])
+
+        delayed = DelayedProduce(complete)
+        for place, partition, next_offset in unsafe:
+            delayed.await_partition(place, partition, next_offset)
+        delayed.start(request.broker.loop, call.timeout_ms / 1000)
+
+    return Later(start)
+
+
+def _encode(version: int, results: Results, failures: Failures) -> bytes:
+    if version < ERROR_TEXTS_FROM or not any(error.message for error in failures.values()):
+        return encode_produce(version, results)
+    from moldau.wire.messages import produce as messages
+
+    responses = []
+    for topic_place, (topic, answers) in enumerate(results):
+        partitions = []
+        for place, answer in enumerate(answers):
+            partition = messages.ProduceResponsePartition(
+                index=answer.partition,
+                error_code=answer.error_code,
+                base_offset=answer.base_offset,
+                log_append_time_ms=answer.log_append_time_ms,
+                log_start_offset=answer.log_start_offset,
+            )
+            error = failures.get((topic_place, place))
+            if error is not None:
+                partition.error_message = error.message or None
+                partition.record_errors = [
+                    messages.ProduceResponseRecordError(batch_index=index, batch_index_error_message=text)
+                    for index, text in (error.record_errors if isinstance(error, RejectedBatch) else ())
+                ]
+            partitions.append(partition)
+        response = messages.ProduceResponseTopic(partition_responses=partitions)
+        if isinstance(topic, bytes):
+            response.topic_id = topic
+        else:
+            response.name = topic
+        responses.append(response)
+    return messages.ProduceResponse(responses=responses).encode(version)
+
+
+def _close_for_failure(request: Request, failures: Failures) -> None:
+    error = next(iter(failures.values()))
+    log.info(
+        "produce with acks=0 failed, connection closed",
+        extra={"client": request.session.peer, "error": error.code.name, "reason": error.message},
+    )
+    request.session.close()

@@ -1,0 +1,101 @@
+"""The one list of what this broker serves: `@handles` puts a function here, and dispatch and ApiVersions both read it.
+
+A handler is a plain function `(request, message) -> answer`. The answer is one of
+
+* a response message, encoded for the request's version and sent;
+* a coroutine that returns one: the connection takes no further request until it is done, so a client that pipelines
+  "create the topic", "write to it" gets what it expects;
+* a `Later`, for requests that wait while others of the same connection may start (Produce, Fetch).
+
+Handlers marked `raw` take the request's bytes and answer with encoded buffers; the hot path makes no message objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from moldau.net.framing import Buffer
+from moldau.wire.api import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from moldau.broker.session import Request
+
+
+class Message(Protocol):
+    def encode(self, version: int) -> bytes: ...
+
+
+Body = Sequence[Buffer]
+Reply = Callable[[Body], None]
+
+
+class Later:
+    """An answer that comes when something has happened.
+
+    `start` is given the function to call with the encoded body, once.
+    """
+
+    __slots__ = ("abandon", "start")
+
+    def __init__(self, start: Callable[[Reply], None], abandon: Callable[[], None] | None = None) -> None:
+        self.start = start
+        self.abandon = abandon  # called when the connection goes away first
+
+
+class NoReply:
+    """The answer to a produce with acks=0: nothing, not even an error."""
+
+
+NO_REPLY = NoReply()
+
+Answer = Message | Body | Later | NoReply | Coroutine[Any, Any, Message]
+
+
+class Handler:
+    """A served API: its versions, and the function that answers."""
+
+    __slots__ = ("api", "function", "max_version", "min_version", "raw", "request_type", "since")
+
+    def __init__(
+        self, api: ApiKey, function: Callable[..., Any], min_version: int, max_version: int, raw: bool
+    ) -> None:
+        self.api = api
+        self.function = function
+        self.min_version = min_version
+        self.max_version = max_version
+        self.raw = raw
+        self.request_type: Any = None if raw else _request_type(api)
+
+    def __call__(self, request: Request, body: memoryview) -> Answer:
+        if self.raw:
+            return self.function(request, body)  # type: ignore[no-any-return]
+        message = self.request_type.decode(body, request.version)
+        return self.function(request, message)  # type: ignore[no-any-return]
+
+
+HANDLERS: dict[ApiKey, Handler] = {}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def handles(
+    api: ApiKey, *, min_version: int | None = None, max_version: int | None = None, raw: bool = False
+) -> Callable[[F], F]:
+    """Registers a handler for the versions that the definition knows, unless narrowed here."""
+
+    def register(function: F) -> F:
+        assert api not in HANDLERS, f"{api.name} has two handlers"
+        definition = APIS[api]
+        low = definition.min_version if min_version is None else min_version
+        high = definition.max_version if max_version is None else max_version
+        HANDLERS[api] = Handler(api, function, low, high, raw)
+        return function
+
+    return register
+
+
+def _request_type(api: ApiKey) -> Any:
+    definition = APIS[api]
+    return getattr(import_module(definition.module), f"{definition.name}Request")

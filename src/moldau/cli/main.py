@@ -1,0 +1,133 @@
+"""The `moldau` command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from moldau.cli import log_commands
+
+app = typer.Typer(
+    name="moldau",
+    help="Kafka-compatible event streaming that you can pip install.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(log_commands.app, name="log")
+
+DEFAULT_DATA = Path("moldau-data")
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", help=f"Where records and metadata are kept; made if missing (default: {DEFAULT_DATA}, or log.dirs)."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting by its Kafka name; may be given often."),
+]
+LevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+JsonOption = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON objects.")]
+MetricsOption = Annotated[
+    int | None, typer.Option("--metrics-port", help="Serve Prometheus metrics on this port (0: any free one).")
+]
+
+
+@app.command()
+def up(
+    data: DataOption = None,
+    port: Annotated[int, typer.Option(help="The port that clients connect to (0: any free one).")] = 9092,
+    set_: SetOption = None,
+    metrics_port: MetricsOption = None,
+    log_level: LevelOption = "warning",
+    log_json: JsonOption = False,
+) -> None:
+    """Start one broker on 127.0.0.1; nothing else is needed. Stops with Ctrl-C.
+
+    Example: moldau up --data ./events --port 9092
+    """
+    from moldau.cli.banner import print_banner
+
+    texts = [f"listeners=PLAINTEXT://127.0.0.1:{port}", *(set_ or [])]
+    _serve(data, None, texts, metrics_port, log_level, log_json, banner=print_banner)
+
+
+@app.command()
+def broker(
+    data: DataOption = None,
+    listen: Annotated[str, typer.Option(help="HOST:PORT to listen on, in plain text.")] = "",
+    config: Annotated[Path | None, typer.Option(help="A file in the form of Kafka's server.properties.")] = None,
+    set_: SetOption = None,
+    metrics_port: MetricsOption = None,
+    log_level: LevelOption = "info",
+    log_json: JsonOption = False,
+) -> None:
+    """Run a broker with settings from a file, the environment (MOLDAU_LOG_DIRS=...) and --set, each overriding the one
+    before.
+
+    Example: moldau broker --data /var/lib/moldau --listen 127.0.0.1:9092 --set num.partitions=6
+    """
+    texts = [f"listeners=PLAINTEXT://{listen}"] if listen else []
+    _serve(data, config, [*texts, *(set_ or [])], metrics_port, log_level, log_json)
+
+
+def _serve(
+    data: Path | None,
+    config: Path | None,
+    assignments: list[str],
+    metrics_port: int | None,
+    log_level: str,
+    log_json: bool,
+    banner: object = None,
+) -> None:
+    import os
+
+    from moldau.cli.logs import configure_logging
+    from moldau.cli.serve import fail, serve
+    from moldau.settings import BROKER, SettingError, gather
+
+    try:
+        configure_logging(log_level, as_json=log_json)
+        if metrics_port is not None:
+            assignments = [*assignments, f"moldau.metrics.port={metrics_port}"]
+        texts = gather(
+            BROKER,
+            properties="" if config is None else config.read_text(),
+            environment=os.environ,
+            assignments=assignments,
+        )
+        if data is not None or not texts.keys() & {"log.dirs", "log.dir"}:
+            texts["log.dirs"] = str((data or DEFAULT_DATA).absolute())
+    except SettingError as error:
+        raise typer.Exit(fail(str(error))) from None
+    except ValueError as error:
+        raise typer.Exit(fail(f"--log-level: {error}")) from None
+    except OSError as error:
+        raise typer.Exit(fail(f"--config: {error}")) from None
+    raise typer.Exit(serve(texts, banner))  # type: ignore[arg-type]
+
+
+@app.command()
+def demo(
+    records: Annotated[int, typer.Option(help="How many records to send and read back.")] = 1_000_000,
+) -> None:
+    """Start a broker, send records through it with a real Kafka client, read them back, compare, stop.
+
+    Example: moldau demo --records 1000000
+    """
+    from moldau.cli.demo import run_demo
+
+    raise typer.Exit(run_demo(records))
+
+
+def main() -> None:
+    try:
+        app()
+    except BrokenPipeError:  # the reader of our output has had enough
+        sys.stderr.close()
+        sys.exit(0)

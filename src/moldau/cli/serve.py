@@ -1,0 +1,81 @@
+"""Running a broker until it is told to stop: signals, exit codes, and errors in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+
+from moldau.broker.assembly import assemble
+from moldau.broker.broker import Broker
+from moldau.cluster.store import StoreError
+from moldau.log.errors import LogError
+from moldau.settings.setting import SettingError
+
+EXIT_OK = 0
+EXIT_ERROR = 1
+EXIT_INTERRUPTED = 130
+
+
+def serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | None = None) -> int:
+    """Run a broker with these settings; the process's exit code."""
+    try:
+        return _new_loop_run(texts, ready)
+    except (SettingError, StoreError, LogError) as error:
+        return fail(str(error))
+    except OSError as error:
+        return fail(describe(error))
+
+
+def fail(message: str) -> int:
+    print(f"moldau: {message}", file=sys.stderr)
+    return EXIT_ERROR
+
+
+def describe(error: OSError) -> str:
+    """An operating system's error in words that say what to do, where we know."""
+    what = error.filename or ""
+    if error.errno == errno.EADDRINUSE:
+        return f"{error.strerror}: another program listens there already; choose another port ({error})"
+    if error.errno == errno.ENOSPC:
+        return f"no space left on the disk: {what or error}"
+    if error.errno in (errno.EROFS, errno.EACCES):
+        return f"cannot write to {what or 'the data directory'}: {error.strerror}"
+    return str(error)
+
+
+def _new_loop_run(texts: Mapping[str, str], ready: Callable[[Broker], None] | None) -> int:
+    try:
+        import uvloop
+    except ImportError:  # a platform without it: everything works, more slowly
+        return asyncio.run(_serve(texts, ready))
+    return uvloop.run(_serve(texts, ready))
+
+
+async def _serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | None) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(
+                EXIT_INTERRUPTED
+            )  # asked twice: the data is safe without a clean stop, only the next start is slower
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    broker = await assemble(texts)
+    try:
+        await broker.start()
+    except BaseException:
+        await broker.abandon()
+        raise
+    if ready is not None:
+        ready(broker)
+    await stop.wait()
+    await broker.stop()
+    return EXIT_OK

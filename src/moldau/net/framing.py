@@ -1,0 +1,316 @@
+"""Length-prefixed frames over an asyncio transport, cut out of the receive buffer in place.
+
+All connections of one loop share a scratch buffer: `get_buffer`, the read and `buffer_updated` happen in one turn, so
+nobody else can touch it in between. A connection owns memory only while a frame of its own is incomplete; 5,000 idle
+connections cost no buffers.
+
+Three rules for subclasses:
+
+* The view given to `frame_received` is valid during that call alone. What must live longer is copied.
+* Replies are collected with `send` and leave in one write when the read callback ends (or at once when sent from
+  elsewhere).
+* A connection that cannot take more work calls `hold`; frames that were already received wait in a bounded backlog,
+  reading stops, and `release` goes on where it stopped. Order is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import cast
+
+Buffer = bytes | bytearray | memoryview
+
+SCRATCH_BYTES = 256 * 1024
+"""One read takes at most this much. Larger reads save system calls but fall out of the second-level cache."""
+
+GROWTH_BYTES = 1024 * 1024
+"""A frame's buffer starts at no more than this and then doubles, so that a size field alone allocates nothing."""
+
+SPARE_BUFFERS = 4
+"""Frame buffers kept for reuse, a loop; saves the zeroing of a new one for each large frame."""
+
+LENGTH_BYTES = 4
+
+
+class FrameError(Exception):
+    """The peer sent something that cannot be a frame; its connection is closed."""
+
+
+class FrameMemory:
+    """Bytes held by incomplete and waiting frames of all connections, with one bound for the sum of them."""
+
+    __slots__ = ("in_use", "limit", "refused", "scratch", "spare", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.in_use = 0
+        self.refused = 0
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.spare: list[bytearray] = []
+        self.waiting: deque[FramedConnection] = deque()
+
+    def take(self, size: int) -> bool:
+        """Account for `size` more bytes; False when that would pass the limit. A lone frame is always let through."""
+        if self.in_use and self.in_use + size > self.limit:
+            self.refused += 1
+            return False
+        self.in_use += size
+        return True
+
+    def give(self, size: int) -> None:
+        self.in_use -= size
+        for _ in range(len(self.waiting)):  # each may queue itself again: one round only
+            self.waiting.popleft().memory_available()
+
+    def buffer(self, size: int) -> bytearray:
+        for i, spare in enumerate(self.spare):
+            if len(spare) >= size:
+                return self.spare.pop(i)
+        return bytearray(size)
+
+    def reuse(self, buffer: bytearray) -> None:
+        if len(self.spare) < SPARE_BUFFERS and len(buffer) <= 2 * GROWTH_BYTES:
+            self.spare.append(buffer)
+
+
+class FramedConnection(asyncio.BufferedProtocol):
+    """One peer: bytes in, frames out. Subclasses override `opened`, `frame_received` and `closed`."""
+
+    __slots__ = (
+        "_backlog",
+        "_closing",
+        "_filled",
+        "_holds",
+        "_memory",
+        "_out",
+        "_partial",
+        "_reading",
+        "_waiting_for_memory",
+        "_wanted",
+        "max_frame_bytes",
+        "transport",
+    )
+
+    def __init__(self, memory: FrameMemory, max_frame_bytes: int) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.max_frame_bytes = max_frame_bytes
+        self._memory = memory
+        self._partial: bytearray | None = None  # the incomplete frame, length field included
+        self._filled = 0  # bytes of it received
+        self._wanted = 0  # bytes of it in all, once its length field is known
+        self._backlog: deque[bytearray] = deque()
+        self._holds = 0
+        self._closing = False
+        self._reading = False
+        self._waiting_for_memory = False
+        self._out: list[Buffer] = []
+
+    # -- what subclasses say ---------------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """The connection is up."""
+
+    def frame_received(self, frame: memoryview) -> None:
+        """One whole frame, without its length field. The view dies with this call."""
+
+    def closed(self, error: Exception | None) -> None:
+        """The connection is gone; nothing more can be sent."""
+
+    def rejected(self, error: FrameError) -> None:
+        """The peer broke the framing; the connection is being closed."""
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Queue whole frames. The buffers must not change afterwards: the transport keeps them by reference."""
+        self._out.extend(buffers)
+        if not self._reading:
+            self._flush()
+
+    def close(self) -> None:
+        """Close once what was sent has left; frames that are still buffered are not looked at."""
+        self._closing = True
+        if self.transport is not None:
+            self._flush()
+            self.transport.close()
+
+    def _flush(self) -> None:
+        out = self._out
+        if not out:
+            return
+        self._out = []
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        if len(out) == 1:
+            transport.write(out[0])
+        elif sum(map(len, out)) <= GROWTH_BYTES // 16:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
+
+    # -- flow control ----------------------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> bool:
+        return self._holds > 0
+
+    def hold(self) -> None:
+        """Take no further frame until `release`. Holds nest."""
+        self._holds += 1
+        if self._holds == 1 and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def release(self) -> None:
+        self._holds -= 1
+        if self._holds:
+            return
+        already_reading = self._reading
+        self._reading = True
+        try:
+            while self._backlog and not self._holds:
+                frame = self._backlog.popleft()
+                self._memory.give(len(frame))
+                self.frame_received(memoryview(frame))
+        finally:
+            if not already_reading:
+                self._reading = False
+                self._flush()
+        # A frame from the backlog may have taken a new hold, or closed the connection.
+        transport = self.transport
+        if not self.held and transport is not None and not transport.is_closing():
+            transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """The peer does not read its replies: take no more of its requests until it does."""
+        self.hold()
+
+    def resume_writing(self) -> None:
+        self.release()
+
+    # -- asyncio's side --------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.opened()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._closing = True
+        self._drop_partial()
+        for frame in self._backlog:
+            self._memory.give(len(frame))
+        self._backlog.clear()
+        self._out.clear()
+        self.closed(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._partial is None:
+            return self._memory.scratch
+        return memoryview(self._partial)[self._filled : self._wanted or LENGTH_BYTES]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._reading = True
+        try:
+            if self._partial is None:
+                self._cut(self._memory.scratch[:nbytes])
+            else:
+                self._fill(nbytes)
+        except FrameError as error:
+            self.rejected(error)
+            self.close()
+        finally:
+            self._reading = False
+            self._flush()
+
+    # -- cutting ---------------------------------------------------------------------------------------------------
+
+    def _cut(self, data: memoryview) -> None:
+        """Hand out every whole frame in `data`, keep the rest in a buffer of our own."""
+        pos, end = 0, len(data)
+        while end - pos >= LENGTH_BYTES:
+            size = self._checked_size(data[pos : pos + LENGTH_BYTES])
+            stop = pos + LENGTH_BYTES + size
+            if stop > end:
+                break
+            self._deliver(data[pos + LENGTH_BYTES : stop])
+            pos = stop
+        if pos < end and not self._closing:
+            self._keep(data[pos:])
+
+    def _keep(self, rest: memoryview) -> None:
+        self._partial = self._memory.buffer(max(len(rest), LENGTH_BYTES))
+        self._partial[: len(rest)] = rest
+        self._filled = len(rest)
+        if self._filled >= LENGTH_BYTES:
+            self._size_known()
+
+    def _fill(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if not self._wanted:
+            if self._filled < LENGTH_BYTES:
+                return
+            self._size_known()
+        if self._filled < self._wanted:
+            self._make_room()
+            return
+        assert self._partial is not None
+        frame, wanted = self._partial, self._wanted
+        self._partial, self._filled, self._wanted = None, 0, 0
+        self._memory.give(wanted)
+        self._deliver(memoryview(frame)[LENGTH_BYTES:wanted])
+        self._memory.reuse(frame)
+
+    def _size_known(self) -> None:
+        """The length field is complete: account for the frame, or stop reading until memory is there."""
+        assert self._partial is not None
+        self._wanted = LENGTH_BYTES + self._checked_size(memoryview(self._partial)[:LENGTH_BYTES])
+        if not self._memory.take(self._wanted):
+            self._waiting_for_memory = True
+            self._memory.waiting.append(self)
+            self.hold()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """The buffer grows with what has arrived, not with what the length field claims."""
+        assert self._partial is not None
+        room = len(self._partial)
+        if self._filled == room or room < min(self._wanted, GROWTH_BYTES):
+            bigger = self._memory.buffer(min(self._wanted, max(2 * room, GROWTH_BYTES)))
+            bigger[: self._filled] = self._partial[: self._filled]
+            self._partial = bigger
+
+    def _deliver(self, frame: memoryview) -> None:
+        if self._closing:
+            return
+        if self._holds:
+            self._memory.in_use += len(frame)
+            self._backlog.append(bytearray(frame))
+        else:
+            self.frame_received(frame)
+
+    def _checked_size(self, length_field: memoryview) -> int:
+        size = int.from_bytes(length_field, "big", signed=True)
+        if not 0 <= size <= self.max_frame_bytes:
+            raise FrameError(
+                f"frame of {size} bytes; allowed are 0 to {self.max_frame_bytes} (socket.request.max.bytes)"
+            )
+        return size
+
+    def memory_available(self) -> None:
+        """Called by FrameMemory when bytes were given back."""
+        if not self._waiting_for_memory:
+            return
+        if self._partial is None or self._memory.take(self._wanted):
+            self._waiting_for_memory = False
+            self.release()
+        else:
+            self._memory.waiting.append(self)
+
+    def _drop_partial(self) -> None:
+        if self._partial is not None and self._wanted and not self._waiting_for_memory:
+            self._memory.give(self._wanted)
+        self._partial, self._filled, self._wanted = None, 0, 0
+        self._waiting_for_memory = False

@@ -1,0 +1,34 @@
+"""A single page over HTTP: as much of HTTP as a scraper or a curious person needs, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES = 8192
+TIMEOUT_S = 10.0
+
+
+async def serve_page(host: str, port: int, content_type: str, render: Callable[[], bytes]) -> asyncio.Server:
+    """Answers every request on host:port with what `render` gives. Raises OSError where the address is taken."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await reader.readuntil(b"\r\n\r\n")
+                page = render()
+                head = (
+                    f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n"
+                    f"Content-Length: {len(page)}\r\nConnection: close\r\n\r\n"
+                )
+                writer.write(head.encode() + page)
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            log.info("page request dropped", extra={"reason": str(error) or type(error).__name__})
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(answer, host, port, limit=MAX_REQUEST_BYTES)

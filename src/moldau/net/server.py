@@ -1,0 +1,46 @@
+"""Listening sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from socket import gethostname
+
+__all__ = ["bind", "gethostname"]
+
+SYSTEM_DEFAULT = -1
+
+
+async def bind(
+    factory: Callable[[], asyncio.BaseProtocol],
+    host: str,
+    port: int,
+    *,
+    backlog: int,
+    send_buffer: int = SYSTEM_DEFAULT,
+    receive_buffer: int = SYSTEM_DEFAULT,
+) -> asyncio.Server:
+    """A server for `factory`'s protocols, bound to host:port but not yet accepting; an empty host is every address of
+    the machine.
+
+    Accepted connections inherit the buffer sizes, which therefore must be set before the socket listens.
+    """
+    family, kind, protocol, _, address = (
+        await asyncio.get_running_loop().getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if send_buffer != SYSTEM_DEFAULT:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        if receive_buffer != SYSTEM_DEFAULT:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        sock.setblocking(False)
+        sock.bind(address)
+        return await asyncio.get_running_loop().create_server(factory, sock=sock, backlog=backlog, start_serving=False)
+    except BaseException:
+        sock.close()
+        raise

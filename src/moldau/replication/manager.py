@@ -1,0 +1,255 @@
+"""All partitions that this broker hosts: made and removed as the cluster's image says, flushed, aged, and taken offline
+when their disk fails.
+
+The image is followed by one task, in order: a change that comes while another is being carried out waits, and whoever
+asked for it can wait for `settled`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from moldau.cluster.image import ClusterImage, TopicImage, topics_delta
+from moldau.host.clock import Clock
+from moldau.host.threads import Threads
+from moldau.log.config import LogConfig
+from moldau.log.dirs import LogDirs
+from moldau.log.errors import LogError, StorageError
+from moldau.log.log import Log
+from moldau.log.log_dir import LogDir
+from moldau.replication.partition import Partition
+from moldau.wire.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+CREATIONS_A_TURN = 16
+"""Log directories made before the loop gets to look after its clients again."""
+
+FLUSH_TICK_S = 0.1
+"""How late `flush.ms` may be."""
+
+FLUSH_RETRY_S = 1.0
+"""After a flush that met a full disk."""
+
+TopicKey = str | bytes
+
+
+class ReplicaManager:
+    def __init__(
+        self,
+        node_id: int,
+        dirs: LogDirs,
+        threads: Threads,
+        clock: Clock,
+        log_config: Callable[[TopicImage], LogConfig],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self.node_id = node_id
+        self.dirs = dirs
+        self._threads = threads
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._unflushed: dict[Partition, None] = {}
+        self._log_config = log_config
+        self._spawn = spawn
+        self._topics: dict[TopicKey, dict[int, Partition]] = {}  # each topic under its name and under its id
+        self._image: ClusterImage | None = None
+        self._changes: asyncio.Lock = asyncio.Lock()
+        dirs.on_failure(self._directory_failed)
+
+    # -- looking up ------------------------------------------------------------------------------------------------
+
+    def find(self, topic: TopicKey, index: int) -> Partition | None:
+        partitions = self._topics.get(topic)
+        return None if partitions is None else partitions.get(index)
+
+    def why_missing(self, topic: TopicKey, index: int) -> ErrorCode:
+        """What to tell a client that asks for a partition that is not hosted here."""
+        if isinstance(topic, bytes):
+            known = self._image is not None and topic in self._image.topic_names_by_id
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def __iter__(self) -> Iterator[Partition]:
+        for key, partitions in self._topics.items():
+            if isinstance(key, str):
+                yield from partitions.values()
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for key, partitions in self._topics.items() if isinstance(key, str))
+
+    @property
+    def offline_count(self) -> int:
+        return sum(1 for partition in self if partition.failure)
+
+    def offline_in(self, topic: str) -> frozenset[int]:
+        """The partitions of a topic that cannot be served; nearly always none."""
+        if not self.dirs.any_offline:
+            return frozenset()
+        return frozenset(index for index, partition in self._topics.get(topic, {}).items() if partition.failure)
+
+    # -- following the image ---------------------------------------------------------------------------------------
+
+    async def start(self, image: ClusterImage) -> None:
+        """Take the logs that were found on disk, make those that are missing."""
+        self._image = image
+        for topic in image.topics.values():
+            await self._host(topic)
+        for stray in self.dirs.logs_not_in(image.topic_names_by_id):
+            log.warning(
+                "directory belongs to no topic and is left alone",
+                extra={"directory": stray.path, "topic": stray.topic, "partition": stray.partition},
+            )
+
+    @property
+    def started(self) -> bool:
+        return self._image is not None
+
+    async def settled(self) -> None:
+        """Returns when every image that was published before the call has been followed."""
+        async with self._changes:
+            pass
+
+    async def follow(self, new: ClusterImage) -> None:
+        """Carry out what changed between the last image and this one."""
+        async with self._changes:
+            old = self._image
+            assert old is not None
+            self._image = new
+            delta = topics_delta(old, new)
+            for topic in delta.deleted:
+                self._unhost(topic)
+            for topic in delta.created:
+                await self._host(topic)
+            for _, topic in delta.altered:
+                await self._host(topic)
+                self._reconfigure(topic)
+
+    def reconfigure_all(self) -> None:
+        """A broker-wide default changed."""
+        assert self._image is not None
+        for topic in self._image.topics.values():
+            self._reconfigure(topic)
+
+    async def _host(self, topic: TopicImage) -> None:
+        config = self._log_config(topic)
+        partitions = self._topics.setdefault(topic.name, {})
+        self._topics[topic.id] = partitions
+        made = 0
+        for index, state in enumerate(topic.partitions):
+            known = partitions.get(index)
+            if known is not None:
+                known.leader_epoch = state.leader_epoch
+                known.in_sync_count = len(state.isr)
+                continue
+            if self.node_id not in state.replicas:
+                continue
+            found = self.dirs.find(topic.name, index, topic.id)
+            if found is None:
+                found = self._create(topic, index, config)
+                made += 1
+                if made % CREATIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
+            if found is not None:
+                found.config = config
+                partitions[index] = Partition(topic.name, topic.id, index, found, state.leader_epoch, len(state.isr))
+
+    def _create(self, topic: TopicImage, index: int, config: LogConfig) -> Log | None:
+        try:
+            return self.dirs.create(topic.name, topic.id, index, config)
+        except (LogError, OSError) as error:
+            log.error(
+                "partition cannot be created", extra={"topic": topic.name, "partition": index, "reason": str(error)}
+            )
+            return None
+
+    def _unhost(self, topic: TopicImage) -> None:
+        partitions = self._topics.pop(topic.id, {})
+        self._topics.pop(topic.name, None)
+        for partition in partitions.values():
+            partition.fail(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self.dirs.delete(partition.log)
+
+    def _reconfigure(self, topic: TopicImage) -> None:
+        config = self._log_config(topic)
+        for partition in self._topics.get(topic.name, {}).values():
+            partition.log.config = config
+
+    # -- durability ------------------------------------------------------------------------------------------------
+
+    def appended(self, partition: Partition) -> None:
+        """Records were appended: flush at once where they may not be acknowledged before, else when it is due."""
+        if partition.log.flush_barrier != partition.log.end_offset:
+            self.flush(partition)
+        elif partition not in self._unflushed:
+            self._unflushed[partition] = None
+            if len(self._unflushed) == 1:
+                self._loop.call_later(FLUSH_TICK_S, self._flush_due)
+
+    def _flush_due(self) -> None:
+        """Look through the partitions that were written to: `flush.ms` may have passed, a segment may be complete."""
+        now_ms = self._clock.now_ms()
+        for partition in list(self._unflushed):
+            if partition.log.needs_flush(now_ms):
+                self.flush(partition)
+            if not partition.log.flushes_by_time or partition.failure:
+                del self._unflushed[partition]
+        if self._unflushed:
+            self._loop.call_later(FLUSH_TICK_S, self._flush_due)
+
+    def flush(self, partition: Partition) -> None:
+        """Bring records to disk, off the loop; one flush at a time: what comes meanwhile shares the next."""
+        if not partition.flushing and not partition.failure:
+            partition.flushing = True
+            self._spawn(self._flush(partition))
+
+    async def _flush(self, partition: Partition) -> None:
+        log_ = partition.log
+        try:
+            while (job := log_.flush_job()) is not None:
+                await self._threads.run(f"flush:{partition.topic}", job.run)
+                log_.flush_done(job, self._clock.now_ms())
+                partition.advance()
+                if not log_.needs_flush(self._clock.now_ms()):
+                    return
+        except StorageError as error:
+            # Nobody can say what is on disk, so nobody is told that it is. A disk that is full may recover; one that
+            # failed has taken its directory offline, and with it all its partitions.
+            partition.fail_acks(ErrorCode.KAFKA_STORAGE_ERROR)
+            if not error.fatal:
+                self._loop.call_later(FLUSH_RETRY_S, self.flush, partition)
+        finally:
+            partition.flushing = False
+
+    # -- aging -----------------------------------------------------------------------------------------------------
+
+    async def delete_before(self, partition: Partition, offset: int) -> None:
+        partition.log.delete_before(offset)
+        partition.truncated()
+
+    async def apply_retention(self, now_ms: int) -> None:
+        for partition in list(self):
+            if partition.failure:
+                continue
+            try:
+                removed = partition.log.delete_old_segments(now_ms, partition.high_watermark)
+            except LogError as error:
+                log.error("retention failed", extra={"partition": repr(partition), "reason": error.message})
+                continue
+            if removed:
+                log.info("old segments removed", extra={"partition": repr(partition), "segments": removed})
+            await asyncio.sleep(0)
+
+    # -- failure ---------------------------------------------------------------------------------------------------
+
+    def _directory_failed(self, directory: LogDir) -> None:
+        """Called from whatever thread met the error."""
+        self._loop.call_soon_threadsafe(self._fail_partitions, directory)
+
+    def _fail_partitions(self, directory: LogDir) -> None:
+        for partition in self:
+            if partition.log.home is directory:
+                partition.fail(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -1,0 +1,120 @@
+"""A broker as a user runs it: its own process, killed and restarted at will."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 30
+
+
+class BrokerProcess:
+    """`moldau broker` on a data directory. The port is chosen by the system at the first start and kept for restarts."""
+
+    def __init__(
+        self,
+        data: Path,
+        settings: dict[str, str] | None = None,
+        *,
+        arguments: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.data = data
+        self.settings = settings or {}
+        self.arguments = arguments
+        self.environment = environment or {}
+        self.port = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self._lines: list[bytes] = []
+        self._reader: threading.Thread | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything the broker has logged, over all its starts."""
+        return b"".join(self._lines).decode(errors="replace")
+
+    def start(self) -> Self:
+        """Returns when the broker says that it is ready."""
+        command = [sys.executable, "-m", "moldau", "broker", "--data", str(self.data)]
+        command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
+        for name, value in self.settings.items():
+            command += ["--set", f"{name}={value}"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
+        if "MOLDAU_PURE" in os.environ:
+            environment["MOLDAU_PURE"] = os.environ["MOLDAU_PURE"]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment | self.environment
+        )
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read_log, args=(self.process, ready), daemon=True)
+        self._reader.start()
+        if not ready.wait(START_TIMEOUT_S) or not self.alive():
+            self.process.kill()
+            raise AssertionError(f"the broker did not start (exit code {self.process.wait()}):\n{self.log}")
+        return self
+
+    def _read_log(self, process: subprocess.Popen[bytes], ready: threading.Event) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._lines.append(line)
+            if b": ready " in line:
+                found = re.search(rb"://[^:]+:(\d+)", line)
+                assert found is not None, line
+                self.port = int(found[1])
+                ready.set()
+        process.stderr.close()
+        ready.set()  # it ended: whoever waits should look
+
+    def stop(self) -> int:
+        """A clean stop; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.process.kill()
+        self._ended()
+
+    def _ended(self) -> int:
+        assert self.process is not None
+        assert self._reader is not None
+        code = self.process.wait(STOP_TIMEOUT_S)
+        self._reader.join(STOP_TIMEOUT_S)
+        return code
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.alive():
+            if error is None:
+                code = self.stop()
+                assert code == 0, f"exit code {code}:\n{self.log}"
+            else:
+                self.kill()
+                print(self.log, file=sys.stderr)

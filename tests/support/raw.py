@@ -1,0 +1,84 @@
+"""A blocking connection that speaks the protocol through our codec, one message at a time; for what clients would never
+send.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Any, Self
+
+from moldau.wire.api import APIS, ApiKey
+from moldau.wire.header import encode_request_header
+
+TIMEOUT_S = 20.0
+
+
+class ConnectionClosedError(Exception):
+    """The broker closed the connection instead of answering."""
+
+
+class RawConnection:
+    def __init__(self, bootstrap: str, client_id: str = "raw") -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.client_id = client_id
+        self._correlation_id = 0
+
+    def send(self, api: ApiKey, version: int, body: bytes) -> int:
+        """Sends a request, returns its correlation id."""
+        self._correlation_id += 1
+        header = encode_request_header(api, version, self._correlation_id, self.client_id)
+        self.send_frame(header + body)
+        return self._correlation_id
+
+    def send_frame(self, frame: bytes) -> None:
+        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def receive_frame(self) -> bytes:
+        (size,) = struct.unpack(">i", self._exactly(4))
+        return self._exactly(size)
+
+    def receive(self, api: ApiKey, version: int, response: Any, correlation_id: int | None = None) -> Any:
+        frame = self.receive_frame()
+        (found,) = struct.unpack_from(">i", frame)
+        assert found == (self._correlation_id if correlation_id is None else correlation_id)
+        flexible_from = APIS[api].flexible_from
+        flexible = flexible_from is not None and version >= flexible_from and api != ApiKey.API_VERSIONS
+        return response.decode(frame, version, 5 if flexible else 4)
+
+    def call(self, api: ApiKey, version: int, request: Any, response: Any) -> Any:
+        self.send(api, version, request.encode(version))
+        return self.receive(api, version, response)
+
+    def closed_by_peer(self) -> bool:
+        """Whether the broker has closed, or is about to close, without another word."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionError:
+            return True
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                more = self.socket.recv(size - len(data))
+            except ConnectionError:
+                more = b""
+            if not more:
+                raise ConnectionClosedError
+            data += more
+        return bytes(data)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

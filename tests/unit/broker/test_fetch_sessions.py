@@ -1,0 +1,148 @@
+"""Fetch sessions: what a client named once stays named, what changed is told, and the cache is bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.broker.fetch_sessions import EVICTABLE_AFTER_S, MAX_EPOCH, FetchSessions, Refused, WatchedPartition
+from moldau.host.clock import SeededRandomness
+from moldau.wire.errors import ErrorCode
+from moldau.wire.tuned.fetch import FetchCall, FetchTarget
+
+
+def call(
+    session_id: int,
+    epoch: int,
+    offsets: dict[int, int] | None = None,
+    forgotten: list[int] | None = None,
+    topic: str = "t",
+) -> FetchCall:
+    targets = [FetchTarget(partition, -1, offset, -1, -1, 1024) for partition, offset in (offsets or {}).items()]
+    return FetchCall(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1024,
+        isolation_level=0,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[(topic, targets)] if targets else [],
+        forgotten=[(topic, forgotten)] if forgotten else [],
+        rack_id="",
+    )
+
+
+def sessions(slots: int = 10) -> FetchSessions:
+    return FetchSessions(slots, SeededRandomness(1))
+
+
+def offsets_of(watched: list[WatchedPartition]) -> dict[int, int]:
+    return {entry.target.partition: entry.target.fetch_offset for entry in watched}
+
+
+def test_epoch_zero_begins_a_session_and_epochs_count_up() -> None:
+    cache = sessions()
+    session, watched, incremental = cache.open(call(0, 0, {0: 5, 1: 7}), False, 0)
+    assert session is not None
+    assert (offsets_of(watched), incremental) == ({0: 5, 1: 7}, False)
+    for epoch in (1, 2, 3):
+        again, watched, incremental = cache.open(call(session.id, epoch, {0: 10 + epoch}), False, 0)
+        assert again is session
+        assert (offsets_of(watched), incremental) == ({0: 10 + epoch, 1: 7}, True)
+
+
+def test_forgotten_partitions_are_left_out_and_new_ones_come_in() -> None:
+    cache = sessions()
+    session, _, _ = cache.open(call(0, 0, {0: 0, 1: 0}), False, 0)
+    assert session is not None
+    _, watched, _ = cache.open(call(session.id, 1, {2: 9}, forgotten=[0]), False, 0)
+    assert offsets_of(watched) == {1: 0, 2: 9}
+
+
+@pytest.mark.parametrize("epoch", [0 + 2, 99])
+def test_a_wrong_epoch_is_refused_and_the_session_goes_on(epoch: int) -> None:
+    cache = sessions()
+    session, _, _ = cache.open(call(0, 0, {0: 0}), False, 0)
+    assert session is not None
+    with pytest.raises(Refused) as refused:
+        cache.open(call(session.id, epoch), False, 0)
+    assert refused.value.error == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert cache.open(call(session.id, 1), False, 0)[0] is session
+
+
+def test_an_unknown_session_is_refused() -> None:
+    with pytest.raises(Refused) as refused:
+        sessions().open(call(77, 1), False, 0)
+    assert refused.value.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_changing_between_names_and_ids_is_refused() -> None:
+    cache = sessions()
+    session, _, _ = cache.open(call(0, 0, {0: 0}), False, 0)
+    assert session is not None
+    with pytest.raises(Refused) as refused:
+        cache.open(call(session.id, 1), True, 0)
+    assert refused.value.error == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_the_final_epoch_closes_the_session_and_serves_the_request() -> None:
+    cache = sessions()
+    session, _, _ = cache.open(call(0, 0, {0: 0}), False, 0)
+    assert session is not None
+    none, watched, incremental = cache.open(call(session.id, -1, {0: 3}), False, 0)
+    assert (none, offsets_of(watched), incremental) == (None, {0: 3}, False)
+    assert len(cache) == 0
+
+
+def test_the_epoch_wraps_to_one() -> None:
+    cache = sessions()
+    session, _, _ = cache.open(call(0, 0, {0: 0}), False, 0)
+    assert session is not None
+    session.epoch = MAX_EPOCH
+    cache.open(call(session.id, MAX_EPOCH), False, 0)
+    assert session.epoch == 1
+
+
+def test_a_full_cache_serves_without_a_session() -> None:
+    cache = sessions(slots=1)
+    first, _, _ = cache.open(call(0, 0, {0: 0, 1: 0}), False, 0)
+    second, watched, _ = cache.open(call(0, 0, {0: 0}), False, 1)
+    assert first is not None
+    assert second is None
+    assert offsets_of(watched) == {0: 0}
+    assert cache.open(call(first.id, 1), False, 2)[0] is first
+
+
+def test_a_larger_newcomer_or_a_stale_session_makes_room() -> None:
+    cache = sessions(slots=1)
+    cache.open(call(0, 0, {0: 0}), False, 0)
+    larger, _, _ = cache.open(call(0, 0, {0: 0, 1: 0}), False, 1)
+    assert larger is not None
+    later, _, _ = cache.open(call(0, 0, {0: 0}), False, 1 + EVICTABLE_AFTER_S)
+    assert later is not None
+    assert (len(cache), cache.evicted) == (1, 2)
+
+
+def test_no_slots_means_no_sessions() -> None:
+    assert sessions(slots=0).open(call(0, 0, {0: 0}), False, 0)[0] is None
+
+
+def test_only_news_is_worth_telling() -> None:
+    watched = WatchedPartition("t", FetchTarget(0, -1, 0, -1, -1, 1024))
+    assert watched.news(0, 5, 0, False)
+    assert not watched.news(0, 5, 0, False)
+    assert watched.news(0, 5, 0, True)
+    assert watched.news(0, 6, 0, False)
+    assert watched.news(0, 6, 2, False)
+    assert watched.news(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False)
+    assert watched.news(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False), "an error is told as long as it lasts"
+    assert watched.news(0, 6, 2, False)
+
+
+def test_a_partition_that_got_data_goes_behind_the_others() -> None:
+    cache = sessions()
+    session, watched, _ = cache.open(call(0, 0, {0: 0, 1: 0, 2: 0}), False, 0)
+    assert session is not None
+    session.served(watched[0])
+    _, watched, _ = cache.open(call(session.id, 1), False, 0)
+    assert [entry.target.partition for entry in watched] == [1, 2, 0]
