@@ -19,6 +19,9 @@ DEFAULT_THREADS = 8
 DEFAULT_PER_LANE = 2
 MAX_WAITING_JOBS = 65_536
 
+Lock = threading.Lock
+"""For the few things that the loop and its threads share."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -159,17 +159,24 @@ class LogDirs:
         if not self.online:
             raise LogDirsError("no data directory can be used: " + "; ".join(str(one.failure) for one in self.all))
 
-    async def load(self, threads: Threads, config_of: Callable[[str], LogConfig] | None = None) -> None:
-        """Finds all logs, recovering those that a crash left.
+    async def load(
+        self,
+        threads: Threads,
+        config_of: Callable[[str], LogConfig] | None = None,
+        workers: int = RECOVERY_WORKERS,
+    ) -> None:
+        """Finds all logs, recovering those that a crash left, `workers` of a directory at a time.
 
         `config_of` gives a topic's settings, where they are known by now; they may also be set later.
         """
         default = LogConfig()
         config_of = config_of if config_of is not None else lambda _: default
-        await asyncio.gather(*(self._load_dir(one, threads, config_of) for one in self.online))
+        await asyncio.gather(*(self._load_dir(one, threads, config_of, workers) for one in self.online))
         self._require_one_online()
 
-    async def _load_dir(self, one: LogDir, threads: Threads, config_of: Callable[[str], LogConfig]) -> None:
+    async def _load_dir(
+        self, one: LogDir, threads: Threads, config_of: Callable[[str], LogConfig], workers: int
+    ) -> None:
         try:
             survey = await threads.run(one.path, one.survey)
         except OSError as error:
@@ -179,14 +186,14 @@ class LogDirs:
             self._add(Log.from_state(state, one, config_of(state.name.topic)))
             if number % GC_FRIENDLY_CHUNK == 0:
                 await asyncio.sleep(0)
-        await self._load_each(one, survey, threads, config_of)
+        await self._load_each(one, survey, threads, config_of, workers)
         try:
             await threads.run(one.path, one.forget_clean_stop)
         except OSError as error:
             one.failed(error, f"could not remove the mark of the clean stop in {one.path}", fatal=True)
 
     async def _load_each(
-        self, one: LogDir, survey: Survey, threads: Threads, config_of: Callable[[str], LogConfig]
+        self, one: LogDir, survey: Survey, threads: Threads, config_of: Callable[[str], LogConfig], workers: int
     ) -> None:
         """Loads the logs that no state file describes, a few at a time."""
         total, done = len(survey.names), 0
@@ -205,7 +212,7 @@ class LogDirs:
                     said = self.clock.monotonic()
                     logger.info("%s: %d of %d logs are loaded", one.path, done, total)
 
-        await asyncio.gather(*(work() for _ in range(min(RECOVERY_WORKERS, total))))
+        await asyncio.gather(*(work() for _ in range(min(workers, total))))
         if total and not survey.clean:
             logger.info(
                 "%s: %d logs recovered after an unclean stop, in %.1f s", one.path, done, self.clock.monotonic() - begun

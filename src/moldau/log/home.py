@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Lock
 from typing import Protocol
 
 from moldau.host.clock import Randomness, SystemRandomness
 from moldau.host.fs import FileSystem, TornFile
+from moldau.host.threads import Lock
 from moldau.log.errors import DISK_FULL, DirectoryOffline, StorageError
 from moldau.log.index import IndexCache
 from moldau.log.names import PartitionName

@@ -10,13 +10,14 @@ An index is a hint, never the truth: whoever follows an entry checks the batch t
 
 from __future__ import annotations
 
-import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 from operator import lt
 from sys import byteorder
 from typing import Protocol
+
+from moldau.host.threads import Lock
 
 OFFSET_ENTRY = 8
 TIME_ENTRY = 12
@@ -159,7 +160,7 @@ class IndexCache:
     def __init__(self, limit: int = INDEX_CACHE_BYTES) -> None:
         self._limit = limit
         self._used = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._entries: OrderedDict[IndexOwner, SegmentIndex] = OrderedDict()
 
     @property
