@@ -17,15 +17,21 @@ log = logging.getLogger(__name__)
 IDLE_SWEEPS = 10
 """An idle connection is closed at most a tenth of `connections.max.idle.ms` late."""
 
+COMPLAINTS_A_SECOND = 20
+"""Log lines about what clients do wrong. Beyond that they are only counted: nobody shall fill the log from outside, nor
+hold up the loop where the log is read slowly."""
+
 
 class Connections:
-    __slots__ = ("_broker", "_none_left", "_per_host", "_sessions")
+    __slots__ = ("_broker", "_complaints", "_none_left", "_per_host", "_second_began", "_sessions")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._sessions: dict[Session, None] = {}
         self._per_host: dict[str, int] = {}
         self._none_left: asyncio.Future[None] | None = None
+        self._second_began = 0.0
+        self._complaints = 0  # in that second, logged or not
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -67,6 +73,17 @@ class Connections:
         if self._sessions:
             self._none_left = asyncio.get_running_loop().create_future()
             await self._none_left
+
+    def complain(self, what: str, session: Session, reason: str) -> None:
+        """Say in the log what a client did wrong, unless that was said too often just now."""
+        now = self._broker.loop.time()
+        if now - self._second_began >= 1.0:
+            if self._complaints > COMPLAINTS_A_SECOND:
+                log.warning("more of these were not logged", extra={"count": self._complaints - COMPLAINTS_A_SECOND})
+            self._second_began, self._complaints = now, 0
+        self._complaints += 1
+        if self._complaints <= COMPLAINTS_A_SECOND:
+            log.warning(what, extra={"client": session.peer, "reason": reason})
 
     def close_idle(self, now: float) -> None:
         max_idle_s = self._broker.settings["connections.max.idle.ms"] / 1000

@@ -141,7 +141,7 @@ class Session(FramedConnection):
             self.client_host, self.client_port = peer[0], peer[1]
         reason = self.broker.connections.admit(self)
         if reason is not None:
-            log.warning("connection refused", extra={"client": self.peer, "reason": reason})
+            self.broker.connections.complain("connection refused", self, reason)
             self._closing = True
             self.transport.abort()
 
@@ -156,7 +156,7 @@ class Session(FramedConnection):
 
     def rejected(self, error: Exception) -> None:
         self.broker.metrics.malformed_requests += 1
-        log.warning("malformed request, connection closed", extra={"client": self.peer, "reason": str(error)})
+        self.broker.connections.complain("malformed request, connection closed", self, str(error))
 
     @property
     def peer(self) -> str:

@@ -170,7 +170,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         already_reading = self._reading
         self._reading = True
         try:
-            while self._backlog and not self._holds:
+            while self._backlog and not self._holds and not self._closing:
                 frame = self._backlog.popleft()
                 self._memory.give(len(frame))
                 self.frame_received(memoryview(frame))
@@ -230,7 +230,7 @@ class FramedConnection(asyncio.BufferedProtocol):
     def _cut(self, data: memoryview) -> None:
         """Hand out every whole frame in `data`, keep the rest in a buffer of our own."""
         pos, end = 0, len(data)
-        while end - pos >= LENGTH_BYTES:
+        while end - pos >= LENGTH_BYTES and not self._closing:
             size = self._checked_size(data[pos : pos + LENGTH_BYTES])
             stop = pos + LENGTH_BYTES + size
             if stop > end:

@@ -174,7 +174,7 @@ class Reading:
             try:
                 found = log_.read(
                     offset,
-                    min(target.max_bytes, self.budget),
+                    max(0, min(target.max_bytes, self.budget)),
                     end,
                     min_one=not self.taken,
                     cached_only=cached_only,

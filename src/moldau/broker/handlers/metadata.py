@@ -4,7 +4,8 @@ Versions 0-13. A null list of topics (an empty one in version 0) asks for all of
 
 * An unknown topic is created where both `auto.create.topics.enable` and the request allow it. The answer waits for that
   and already has the topic: clients save the retry that Kafka makes them do.
-* From version 10 a topic may be asked for by id; an id wins over a name.
+* From version 12 a topic may be asked for by id; an id wins over a name. In versions 10 and 11 the field is there but
+  unusable, for their answers need a name: INVALID_REQUEST for the whole request, as from Kafka.
 * Addresses are those of the listener that the client is connected to.
 """
 
@@ -30,13 +31,28 @@ from moldau.wire.messages.metadata import (
 )
 from moldau.wire.primitives import ZERO_UUID
 
+TOPIC_IDS_FROM = 12
+
 
 @handles(ApiKey.METADATA)
 def metadata(request: Request, message: MetadataRequest) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    if request.version < TOPIC_IDS_FROM and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in message.topics or ()
+    ):
+        return _ids_too_early(message)
     missing = _to_create(request, message)
     if missing:
         return _create_then_answer(request, message, missing)
     return _answer(request, message)
+
+
+def _ids_too_early(message: MetadataRequest) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in message.topics or ()
+        ]
+    )
 
 
 def _to_create(request: Request, message: MetadataRequest) -> list[str]:

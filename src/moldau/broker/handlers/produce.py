@@ -14,8 +14,6 @@ records.
 
 from __future__ import annotations
 
-import logging
-
 from moldau.broker.delayed import DelayedProduce
 from moldau.broker.registry import NO_REPLY, Answer, Later, Reply, handles
 from moldau.broker.session import Request
@@ -26,8 +24,6 @@ from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.tuned.produce import PartitionAnswer, ProduceCall, decode_produce, encode_produce
-
-log = logging.getLogger(__name__)
 
 ALL_REPLICAS = -1
 NO_ACKS = 0
@@ -177,8 +173,7 @@ def _encode(version: int, results: Results, failures: Failures) -> bytes:
 
 def _close_for_failure(request: Request, failures: Failures) -> None:
     error = next(iter(failures.values()))
-    log.info(
-        "produce with acks=0 failed, connection closed",
-        extra={"client": request.session.peer, "error": error.code.name, "reason": error.message},
+    request.broker.connections.complain(
+        "produce with acks=0 failed, connection closed", request.session, f"{error.code.name} {error.message}".rstrip()
     )
     request.session.close()
