@@ -18,6 +18,7 @@ from bench.harness import HOST, Context, Row, median, spread
 
 CONNECTIONS = 5_000
 WAIT_MS = 500
+FULL_RATE = CONNECTIONS * 1000 / WAIT_MS
 MOST_SHARE = 0.30
 TOPIC = "quiet"
 PARTITIONS = 6
@@ -39,22 +40,40 @@ def run(context: Context) -> Iterator[Row]:
         assert poller.stdout is not None
         with poller:
             poller.stdout.readline()  # it says so when all of them wait
-            shares = []
+
+            def answered() -> int:
+                assert poller.stdin is not None
+                assert poller.stdout is not None
+                poller.stdin.write("how many?\n")
+                poller.stdin.flush()
+                return int(poller.stdout.readline())
+
+            rates, costs = [], []
             for _ in range(windows):
-                before, began = broker.cpu_seconds(), time.perf_counter()
+                polls, cpu, began = answered(), broker.cpu_seconds(), time.perf_counter()
                 time.sleep(window_s)
-                shares.append((broker.cpu_seconds() - before) / (time.perf_counter() - began))
-                context.say(f"5,000 long polls: {shares[-1]:.0%} of a core")
-            polls = float(poller.communicate("stop\n")[0])
-    note = f"{polls:,.0f} fetches/s answered; {median(shares) / polls * 1e6:.1f} µs each; repeats {spread(shares)}"
-    yield Row("5,000 parked long polls", median(shares), "of a core", MOST_SHARE, note=note)
+                polls = answered() - polls
+                costs.append((broker.cpu_seconds() - cpu) / polls)
+                rates.append(polls / (time.perf_counter() - began))
+                context.say(f"5,000 long polls: {costs[-1] * 1e6:.1f} µs each, {rates[-1]:,.0f} a second")
+            poller.stdin.close()
+    # On a busy machine polls come late, and fewer of them look like a smaller share: so it is told for the full rate.
+    shares = [cost * FULL_RATE for cost in costs]
+    note = (
+        f"{median(costs) * 1e6:.1f} µs a poll at {FULL_RATE:,.0f} polls/s; {median(rates):,.0f} polls/s were reached; "
+    )
+    yield Row(
+        "5,000 parked long polls", median(shares), "of a core", MOST_SHARE, note=f"{note}repeats {spread(shares)}"
+    )
 
 
 def _poll(port: int) -> None:
-    """Keeps every connection waiting until a line comes on standard input; then prints the polls answered a second."""
+    """Keeps every connection waiting. Answers each line on standard input with the polls so far; its end is the end."""
     selector = selectors.DefaultSelector()
     for number in range(CONNECTIONS):
         connection = frames.connect(HOST, port)
+        # Until it has answered it has not accepted, and a full queue of those would drop the next ones for seconds.
+        frames.call(connection, frames.api_versions())
         connection.setblocking(False)
         frame = frames.fetch(TOPIC, number % PARTITIONS, 0, max_bytes=MAX_BYTES, max_wait_ms=WAIT_MS)
         connection.send(frame)
@@ -62,12 +81,13 @@ def _poll(port: int) -> None:
     selector.register(sys.stdin, selectors.EVENT_READ)
     print("waiting", flush=True)
     answered = 0
-    began = time.perf_counter()
     while True:
         for key, _ in selector.select():
             if key.data is None:
-                print(answered / (time.perf_counter() - began))
-                return
+                if not sys.stdin.readline():
+                    return
+                print(answered, flush=True)
+                continue
             connection, frame = key.data
             answer = connection.recv(4096)
             assert len(answer) == 4 + struct.unpack_from(">i", answer)[0], "an answer came in pieces, or the end of it"

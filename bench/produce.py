@@ -34,7 +34,7 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def _shape(context: Context, shape: Shape) -> Iterator[Row]:
-    lines = context.lines(context.sized(5_000_000, 1_000_000))
+    lines = context.lines(context.sized(5_000_000, 2_000_000))
     ratios, costs, rates, yardsticks = [], [], [], []
     batch_bytes = 0.0
     with context.broker() as broker:
@@ -71,4 +71,4 @@ def beside_published(name: str, rate: float, published: int) -> Row:
 
 def _warm_up(context: Context, broker: Broker, shape: Shape) -> None:
     broker.create_topic("warm-up", PARTITIONS)
-    kcat.produce(broker.address, "warm-up", context.lines(100_000), shape.settings)
+    kcat.produce(broker.address, "warm-up", context.lines(500_000), shape.settings)
