@@ -80,6 +80,7 @@ class Broker:
         self.api_versions_fallback = Route(fallback, 0, self.metrics.apis[ApiKey.API_VERSIONS])
 
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._clockwork: list[asyncio.Task[None]] = []
         self._default_log_config: LogConfig | None = None
         self.controller = Controller(store, host.randomness, controller_rules(lambda: self.settings))
         self.controller.listen(self._image_changed)
@@ -145,9 +146,12 @@ class Broker:
         self.connections.close_all()
         await self._connections_closed()
         await self.controller.stop()
-        for task in list(self._tasks):
+        self.replicas.stop()
+        for task in self._clockwork:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # Not cancelled but waited for: what a task does in a thread goes on there, and would meet the closing logs.
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
         await self.log_dirs.close(self.threads)
         await self.store.close()
         await self.threads.close()
@@ -189,12 +193,14 @@ class Broker:
     # -- by the clock ----------------------------------------------------------------------------------------------
 
     def _every(self, milliseconds: float, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Again and again; one that fails is logged, and tried again when it is due."""
+
         async def repeat() -> None:
             while True:
                 await asyncio.sleep(milliseconds / 1000)
-                await action()
+                await asyncio.wait([self.spawn(action())])
 
-        self.spawn(repeat())
+        self._clockwork.append(self.loop.create_task(repeat()))
 
     async def _close_idle(self) -> None:
         self.connections.close_idle(self.loop.time())

@@ -58,6 +58,7 @@ class ReplicaManager:
         self._topics: dict[TopicKey, dict[int, Partition]] = {}  # each topic under its name and under its id
         self._image: ClusterImage | None = None
         self._changes: asyncio.Lock = asyncio.Lock()
+        self._stopped = False
         dirs.on_failure(self._directory_failed)
 
     # -- looking up ------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class ReplicaManager:
 
     def flush(self, partition: Partition) -> None:
         """Bring records to disk, off the loop; one flush at a time: what comes meanwhile shares the next."""
-        if not partition.flushing and not partition.failure:
+        if not partition.flushing and not partition.failure and not self._stopped:
             partition.flushing = True
             self._spawn(self._flush(partition))
 
@@ -223,6 +224,10 @@ class ReplicaManager:
                 self._loop.call_later(FLUSH_RETRY_S, self.flush, partition)
         finally:
             partition.flushing = False
+
+    def stop(self) -> None:
+        """Begin no further flush: the logs are about to be closed, which flushes them."""
+        self._stopped = True
 
     # -- aging -----------------------------------------------------------------------------------------------------
 
