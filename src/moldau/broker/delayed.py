@@ -44,20 +44,21 @@ class DelayedFetch:
     Completes when enough bytes have come, when its time is up, or when a partition of it changes.
     """
 
-    __slots__ = ("_complete", "_missing", "_partitions", "_registry", "_timer", "_woken")
+    __slots__ = ("_changed", "_complete", "_missing", "_partitions", "_registry", "_timer", "_woken")
 
     def __init__(
         self,
         registry: DelayedFetches,
         partitions: Sequence[Partition],
         missing_bytes: int,
-        complete: Callable[[], None],
+        complete: Callable[[bool], None],
     ) -> None:
         self._registry = registry
         self._partitions = partitions
         self._missing = missing_bytes
-        self._complete = complete
+        self._complete = complete  # told whether anything has happened since the fetch looked
         self._timer: asyncio.TimerHandle | None = None
+        self._changed = False
         self._woken = False
 
     def start(self, loop: asyncio.AbstractEventLoop, wait_s: float) -> None:
@@ -67,6 +68,7 @@ class DelayedFetch:
             partition.await_bytes(self)
 
     def bytes_arrived(self, count: int) -> None:
+        self._changed = True
         self._missing -= count
         if self._missing <= 0 and not self._woken:
             # Not at once: the producer's other batches of this read should be in the log before the reader looks.
@@ -74,13 +76,14 @@ class DelayedFetch:
             asyncio.get_running_loop().call_soon(self.wake)
 
     def partition_changed(self) -> None:
+        self._changed = True
         if not self._woken:
             self._woken = True
             asyncio.get_running_loop().call_soon(self.wake)
 
     def wake(self) -> None:
         if self._stop():
-            self._complete()
+            self._complete(self._changed)
 
     def abandon(self) -> None:
         self._stop()

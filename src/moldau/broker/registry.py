@@ -12,6 +12,7 @@ Handlers marked `raw` take the request's bytes and answer with encoded buffers; 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -31,17 +32,18 @@ Body = Sequence[Buffer]
 Reply = Callable[[Body], None]
 
 
-class Later:
-    """An answer that comes when something has happened.
+class Later(ABC):
+    """An answer that comes when something has happened."""
 
-    `start` is given the function to call with the encoded body, once.
-    """
+    __slots__ = ()
 
-    __slots__ = ("abandon", "start")
+    @abstractmethod
+    def start(self, reply: Reply) -> None:
+        """Begin to wait; `reply` is to be called with the encoded body, once."""
 
-    def __init__(self, start: Callable[[Reply], None], abandon: Callable[[], None] | None = None) -> None:
-        self.start = start
-        self.abandon = abandon  # called when the connection goes away first
+    def abandon(self) -> None:
+        """The connection is gone: nobody wants the answer any more."""
+        return
 
 
 class NoReply:
@@ -56,7 +58,7 @@ Answer = Message | Body | Later | NoReply | Coroutine[Any, Any, Message]
 class Handler:
     """A served API: its versions, and the function that answers."""
 
-    __slots__ = ("api", "function", "max_version", "min_version", "raw", "request_type", "since")
+    __slots__ = ("answer", "api", "function", "max_version", "min_version", "request_type")
 
     def __init__(
         self, api: ApiKey, function: Callable[..., Any], min_version: int, max_version: int, raw: bool
@@ -65,14 +67,13 @@ class Handler:
         self.function = function
         self.min_version = min_version
         self.max_version = max_version
-        self.raw = raw
         self.request_type: Any = None if raw else _request_type(api)
 
-    def __call__(self, request: Request, body: memoryview) -> Answer:
-        if self.raw:
-            return self.function(request, body)  # type: ignore[no-any-return]
-        message = self.request_type.decode(body, request.version)
-        return self.function(request, message)  # type: ignore[no-any-return]
+        self.answer: Callable[[Request, memoryview], Answer] = function if raw else self._answer_message
+
+    def _answer_message(self, request: Request, body: memoryview) -> Answer:
+        answer: Answer = self.function(request, self.request_type.decode(body, request.version))
+        return answer
 
 
 HANDLERS: dict[ApiKey, Handler] = {}

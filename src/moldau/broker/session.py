@@ -40,11 +40,11 @@ OPERATIONS_NOT_ASKED = -(2**31)
 class Route:
     """What dispatch needs to know of one (API, version)."""
 
-    __slots__ = ("flexible_reply", "flexible_request", "handler", "metrics")
+    __slots__ = ("answer", "flexible_reply", "flexible_request", "metrics")
 
     def __init__(self, handler: Handler, version: int, metrics: ApiMetrics) -> None:
         flexible_from = APIS[handler.api].flexible_from
-        self.handler = handler
+        self.answer = handler.answer
         self.metrics = metrics
         self.flexible_request = flexible_from is not None and version >= flexible_from
         # A client that does not know our versions yet must be able to read this one answer.
@@ -91,14 +91,19 @@ class Request:
 
 
 class PendingReply:
-    """A place in the order of a connection's answers."""
+    """A place in the order of a connection's answers, filled by calling it."""
 
-    __slots__ = ("abandon", "buffers", "request")
+    __slots__ = ("buffers", "later", "request")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, later: Later | None = None) -> None:
         self.request = request
+        self.later = later
         self.buffers: Body | None = None
-        self.abandon: Any = None
+
+    def __call__(self, body: Body) -> None:
+        self.later = None  # it knows us, too: do not leave a cycle behind
+        self.buffers = body
+        self.request.session.send_ready()
 
 
 class Session(FramedConnection):
@@ -148,8 +153,8 @@ class Session(FramedConnection):
     def closed(self, error: Exception | None) -> None:
         self.broker.connections.forget(self)
         for pending in self._replies:
-            if pending.buffers is None and pending.abandon is not None:
-                pending.abandon()
+            if pending.later is not None:
+                pending.later.abandon()
         self._replies.clear()
         for task in self._tasks:
             task.cancel()
@@ -207,7 +212,7 @@ class Session(FramedConnection):
                 raise WireError("request header passes the end of the frame") from None
         request = Request(self, route, version, correlation_id, client_id, started)
         route.metrics.request_bytes += len(frame)
-        answer = route.handler(request, frame[pos:])
+        answer = route.answer(request, frame[pos:])
         if type(answer) is list:
             self._answer(request, answer)
         elif answer is NO_REPLY:
@@ -265,19 +270,18 @@ class Session(FramedConnection):
         self.send(buffers)
 
     def _answer_later(self, request: Request, later: Later) -> None:
-        pending = PendingReply(request)
-        pending.abandon = later.abandon
+        pending = PendingReply(request, later)
         self._replies.append(pending)
         self._watch_depth()
-        later.start(lambda body: self._complete(pending, body))
+        later.start(pending)
 
-    def _complete(self, pending: PendingReply, body: Body) -> None:
+    def send_ready(self) -> None:
+        """Send what is complete at the front of the order, together."""
         if self.transport is None:
             return
-        pending.buffers = body
         replies = self._replies
         outermost = not self._reading
-        self._reading = True  # collect what is ready and write it once
+        self._reading = True  # collect, and write once
         try:
             while replies and (ready := replies[0].buffers) is not None:
                 self._send(replies.popleft().request, ready)
@@ -312,7 +316,7 @@ class Session(FramedConnection):
                 log.exception("request failed, connection closed", extra={"client": self.peer})
                 self.close()
                 return
-            self._complete(pending, body)
+            pending(body)
             if self.transport is not None:
                 self.release()
 

@@ -91,8 +91,9 @@ def _produce(console: Any, address: str, records: int) -> Tally:
     from confluent_kafka import KafkaException, Producer
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+    admin = AdminClient({"bootstrap.servers": address})  # kept while its future is open: it cancels what it leaves
     try:
-        AdminClient({"bootstrap.servers": address}).create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(10)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(START_TIMEOUT_S)
     except KafkaException as error:
         raise DemoError(f"topic {TOPIC!r} could not be created: {error}") from error
     tally = Tally()
@@ -139,7 +140,15 @@ def _consume(console: Any, address: str, records: int) -> Tally:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     tally = Tally()
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "demo", "enable.auto.commit": False})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "demo",
+            "enable.auto.commit": False,
+            "queued.min.messages": 500_000,
+            "fetch.queue.backoff.ms": 1,  # its default makes a full queue wait for a second
+        }
+    )
     consumer.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
     started = time.perf_counter()
     try:

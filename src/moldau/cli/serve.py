@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker
 from moldau.cluster.store import StoreError
+from moldau.host.memory import keep_freed_buffers
 from moldau.log.errors import LogError
 from moldau.settings.setting import SettingError
 
@@ -22,6 +23,7 @@ EXIT_INTERRUPTED = 130
 
 def serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | None = None) -> int:
     """Run a broker with these settings; the process's exit code."""
+    keep_freed_buffers()
     try:
         return _new_loop_run(texts, ready)
     except (SettingError, StoreError, LogError) as error:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from struct import Struct
 from typing import cast
 
 Buffer = bytes | bytearray | memoryview
@@ -32,6 +33,7 @@ SPARE_BUFFERS = 4
 """Frame buffers kept for reuse, a loop; saves the zeroing of a new one for each large frame."""
 
 LENGTH_BYTES = 4
+_LENGTH = Struct(">i")
 
 
 class FrameError(Exception):
@@ -170,7 +172,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         already_reading = self._reading
         self._reading = True
         try:
-            while self._backlog and not self._holds and not self._closing:
+            while self._backlog and not self.held and not self._closing:
                 frame = self._backlog.popleft()
                 self._memory.give(len(frame))
                 self.frame_received(memoryview(frame))
@@ -231,11 +233,15 @@ class FramedConnection(asyncio.BufferedProtocol):
         """Hand out every whole frame in `data`, keep the rest in a buffer of our own."""
         pos, end = 0, len(data)
         while end - pos >= LENGTH_BYTES and not self._closing:
-            size = self._checked_size(data[pos : pos + LENGTH_BYTES])
-            stop = pos + LENGTH_BYTES + size
+            pos += LENGTH_BYTES
+            stop = pos + self._size_at(data, pos - LENGTH_BYTES)
             if stop > end:
+                pos -= LENGTH_BYTES
                 break
-            self._deliver(data[pos + LENGTH_BYTES : stop])
+            if self._holds:
+                self._hold_back(data[pos:stop])
+            else:
+                self.frame_received(data[pos:stop])
             pos = stop
         if pos < end and not self._closing:
             self._keep(data[pos:])
@@ -260,13 +266,16 @@ class FramedConnection(asyncio.BufferedProtocol):
         frame, wanted = self._partial, self._wanted
         self._partial, self._filled, self._wanted = None, 0, 0
         self._memory.give(wanted)
-        self._deliver(memoryview(frame)[LENGTH_BYTES:wanted])
+        if self._holds:
+            self._hold_back(memoryview(frame)[LENGTH_BYTES:wanted])
+        else:
+            self.frame_received(memoryview(frame)[LENGTH_BYTES:wanted])
         self._memory.reuse(frame)
 
     def _size_known(self) -> None:
         """The length field is complete: account for the frame, or stop reading until memory is there."""
         assert self._partial is not None
-        self._wanted = LENGTH_BYTES + self._checked_size(memoryview(self._partial)[:LENGTH_BYTES])
+        self._wanted = LENGTH_BYTES + self._size_at(self._partial, 0)
         if not self._memory.take(self._wanted):
             self._waiting_for_memory = True
             self._memory.waiting.append(self)
@@ -282,22 +291,18 @@ class FramedConnection(asyncio.BufferedProtocol):
             bigger[: self._filled] = self._partial[: self._filled]
             self._partial = bigger
 
-    def _deliver(self, frame: memoryview) -> None:
-        if self._closing:
-            return
-        if self._holds:
-            self._memory.in_use += len(frame)
-            self._backlog.append(bytearray(frame))
-        else:
-            self.frame_received(frame)
+    def _hold_back(self, frame: memoryview) -> None:
+        """It was received before reading stopped: at most one scratch buffer of such frames is kept."""
+        self._memory.in_use += len(frame)
+        self._backlog.append(bytearray(frame))
 
-    def _checked_size(self, length_field: memoryview) -> int:
-        size = int.from_bytes(length_field, "big", signed=True)
+    def _size_at(self, data: memoryview | bytearray, pos: int) -> int:
+        (size,) = _LENGTH.unpack_from(data, pos)
         if not 0 <= size <= self.max_frame_bytes:
             raise FrameError(
                 f"frame of {size} bytes; allowed are 0 to {self.max_frame_bytes} (socket.request.max.bytes)"
             )
-        return size
+        return size  # type: ignore[no-any-return]
 
     def memory_available(self) -> None:
         """Called by FrameMemory when bytes were given back."""

@@ -66,14 +66,12 @@ def fetch(request: Request, body: memoryview) -> Answer:
         return encode_fetch(request.version, refused.error, 0, [])
     reading = Reading(request, call, session, watched, incremental)
     reading.read_cached()
-    if reading.cold:
-        return Later(reading.start_cold)
-    if reading.enough():
-        return reading.encode()
-    return Later(reading.start_waiting, reading.abandon)
+    if reading.cold or not reading.enough():
+        return reading
+    return reading.encode()
 
 
-class Reading:
+class Reading(Later):
     """One fetch request on its way: what was read so far, what is missing."""
 
     __slots__ = (
@@ -223,8 +221,14 @@ class Reading:
             or self.broker.stopping
         )
 
-    def start_waiting(self, reply: Reply) -> None:
+    def start(self, reply: Reply) -> None:
         self.reply = reply
+        if self.cold:
+            self.broker.spawn(self._read_cold())
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
         waited = self.broker.loop.time() - self.request.started
         wait_s = self.call.max_wait_ms / 1000 - waited
         if wait_s <= 0:
@@ -239,18 +243,17 @@ class Reading:
         if self.delayed is not None:
             self.delayed.abandon()
 
-    def look_again(self) -> None:
+    def look_again(self, changed: bool) -> None:
         """Enough bytes came, the time is up, or a partition changed."""
+        self.delayed = None
+        if not changed:
+            self.finish()  # with what was found at first
+            return
         self.read_cached()
-        assert self.reply is not None
         if self.cold:
-            self.start_cold(self.reply)
+            self.broker.spawn(self._read_cold())
         else:
             self.finish()
-
-    def start_cold(self, reply: Reply) -> None:
-        self.reply = reply
-        self.broker.spawn(self._read_cold())
 
     async def _read_cold(self) -> None:
         """The reads that must ask the disk, each in its topic's lane; no other reader waits for them."""

@@ -67,7 +67,7 @@ def produce(request: Request, body: memoryview) -> Answer:
             _close_for_failure(request, failures)
         return NO_REPLY
     if unsafe:
-        return _wait(request, call, results, failures, unsafe)
+        return Unsafe(request, call.timeout_ms, results, failures, unsafe)
     return [_encode(request.version, results, failures)]
 
 
@@ -115,27 +115,37 @@ def _append(
     return answer, result.last_offset + 1
 
 
-def _wait(
-    request: Request,
-    call: ProduceCall,
-    results: Results,
-    failures: Failures,
-    unsafe: list[tuple[tuple[int, int], Partition, int]],
-) -> Later:
-    def start(reply: Reply) -> None:
+class Unsafe(Later):
+    """The second phase: some partitions have taken their records, but may not acknowledge them yet."""
+
+    __slots__ = ("_failures", "_request", "_results", "_timeout_ms", "_unsafe")
+
+    def __init__(
+        self,
+        request: Request,
+        timeout_ms: int,
+        results: Results,
+        failures: Failures,
+        unsafe: list[tuple[tuple[int, int], Partition, int]],
+    ) -> None:
+        self._request = request
+        self._timeout_ms = timeout_ms
+        self._results = results
+        self._failures = failures
+        self._unsafe = unsafe
+
+    def start(self, reply: Reply) -> None:
         def complete() -> None:
             for (topic_place, place), code in delayed.errors.items():
                 if code != ErrorCode.NONE:
-                    answers = results[topic_place][1]
+                    answers = self._results[topic_place][1]
                     answers[place] = PartitionAnswer(answers[place].partition, code, -1, -1, -1)
-            reply([_encode(request.version, results, failures)])
+            reply([_encode(self._request.version, self._results, self._failures)])
 
         delayed = DelayedProduce(complete)
-        for place, partition, next_offset in unsafe:
+        for place, partition, next_offset in self._unsafe:
             delayed.await_partition(place, partition, next_offset)
-        delayed.start(request.broker.loop, call.timeout_ms / 1000)
-
-    return Later(start)
+        delayed.start(self._request.broker.loop, self._timeout_ms / 1000)
 
 
 def _encode(version: int, results: Results, failures: Failures) -> bytes:
