@@ -347,18 +347,21 @@ class FileSystem:
         """Names of the directories in a directory, sorted."""
         return sorted(name for name, is_directory in self._calls.scan(path) if is_directory)
 
-    def mkdir(self, path: str) -> None:
-        """Makes the directory and its missing parents; one that exists is fine."""
+    def mkdir(self, path: str, *, sync: bool = False) -> None:
+        """Makes the directory and its missing parents, with `sync` so that a power loss cannot take them away again;
+        one that exists is fine."""
         if self._calls.is_directory(path):
             return
         parent = dirname(path)
         if parent and parent != path:
-            self.mkdir(parent)
+            self.mkdir(parent, sync=sync)
         try:
             self._calls.mkdir(path)
         except FileExistsError:
             if not self._calls.is_directory(path):
                 raise
+        if sync:
+            self.sync_dir(parent or ".")
 
     def rename(self, old: str, new: str) -> None:
         self._calls.rename(old, new)

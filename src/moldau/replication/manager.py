@@ -31,8 +31,8 @@ CREATIONS_A_TURN = 16
 FLUSH_TICK_S = 0.1
 """How late `flush.ms` may be."""
 
-FLUSH_RETRY_S = 1.0
-"""After a flush that met a full disk."""
+RETRY_S = 1.0
+"""After a flush, or the making of a log, that met a full disk."""
 
 TopicKey = str | bytes
 
@@ -58,6 +58,10 @@ class ReplicaManager:
         self._topics: dict[TopicKey, dict[int, Partition]] = {}  # each topic under its name and under its id
         self._image: ClusterImage | None = None
         self._changes: asyncio.Lock = asyncio.Lock()
+        self._missing: dict[tuple[str, int], bool] = {}
+        """Partitions that should be here and are not: the disk was full when they were to be made, or they are in a
+        directory that is offline. True for those that are new, and may therefore be made in any directory."""
+        self._made_missing_at = 0.0
         self._stopped = False
         dirs.on_failure(self._directory_failed)
 
@@ -69,9 +73,13 @@ class ReplicaManager:
 
     def why_missing(self, topic: TopicKey, index: int) -> ErrorCode:
         """What to tell a client that asks for a partition that is not hosted here."""
-        if isinstance(topic, bytes):
-            known = self._image is not None and topic in self._image.topic_names_by_id
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+        assert self._image is not None
+        name = self._image.topic_names_by_id.get(topic) if isinstance(topic, bytes) else topic
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if (name, index) in self._missing:
+            self._make_missing()
+            return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def __iter__(self) -> Iterator[Partition]:
@@ -88,9 +96,10 @@ class ReplicaManager:
 
     def offline_in(self, topic: str) -> frozenset[int]:
         """The partitions of a topic that cannot be served; nearly always none."""
-        if not self.dirs.any_offline:
+        if not self.dirs.any_offline and not self._missing:
             return frozenset()
-        return frozenset(index for index, partition in self._topics.get(topic, {}).items() if partition.failure)
+        failed = frozenset(index for index, partition in self._topics.get(topic, {}).items() if partition.failure)
+        return failed.union(index for name, index in self._missing if name == topic)
 
     # -- following the image ---------------------------------------------------------------------------------------
 
@@ -98,7 +107,7 @@ class ReplicaManager:
         """Take the logs that were found on disk, make those that are missing."""
         self._image = image
         for topic in image.topics.values():
-            await self._host(topic)
+            await self._host(topic, new=False)
         for stray in self.dirs.logs_not_in(image.topic_names_by_id):
             log.warning(
                 "directory belongs to no topic and is left alone",
@@ -124,9 +133,9 @@ class ReplicaManager:
             for topic in delta.deleted:
                 self._unhost(topic)
             for topic in delta.created:
-                await self._host(topic)
+                await self._host(topic, new=True)
             for _, topic in delta.altered:
-                await self._host(topic)
+                await self._host(topic, new=True)
                 self._reconfigure(topic)
 
     def reconfigure_all(self) -> None:
@@ -135,7 +144,7 @@ class ReplicaManager:
         for topic in self._image.topics.values():
             self._reconfigure(topic)
 
-    async def _host(self, topic: TopicImage) -> None:
+    async def _host(self, topic: TopicImage, *, new: bool) -> None:
         config = self._log_config(topic)
         partitions = self._topics.setdefault(topic.name, {})
         self._topics[topic.id] = partitions
@@ -150,7 +159,7 @@ class ReplicaManager:
                 continue
             found = self.dirs.find(topic.name, index, topic.id)
             if found is None:
-                found = self._create(topic, index, config)
+                found = self._create(topic, index, config, new)
                 made += 1
                 if made % CREATIONS_A_TURN == 0:
                     await asyncio.sleep(0)
@@ -158,18 +167,41 @@ class ReplicaManager:
                 found.config = config
                 partitions[index] = Partition(topic.name, topic.id, index, found, state.leader_epoch, len(state.isr))
 
-    def _create(self, topic: TopicImage, index: int, config: LogConfig) -> Log | None:
+    def _create(self, topic: TopicImage, index: int, config: LogConfig, new: bool) -> Log | None:
+        key = (topic.name, index)
+        new = self._missing.get(key, new)
         try:
-            return self.dirs.create(topic.name, topic.id, index, config)
+            if not new and self.dirs.any_offline:
+                # Its records may be in there: an empty log elsewhere would make them look deleted.
+                raise StorageError("it may be in a data directory that is offline", fatal=True)
+            found = self.dirs.create(topic.name, topic.id, index, config)
         except (LogError, OSError) as error:
             log.error(
                 "partition cannot be created", extra={"topic": topic.name, "partition": index, "reason": str(error)}
             )
+            self._missing[key] = new
             return None
+        self._missing.pop(key, None)
+        return found
+
+    def _make_missing(self) -> None:
+        """Somebody asked for a partition that could not be made: see whether it can be now, not too often."""
+        now = self._loop.time()
+        if now - self._made_missing_at >= RETRY_S and not self._stopped:
+            self._made_missing_at = now
+            self._spawn(self._host_missing())
+
+    async def _host_missing(self) -> None:
+        async with self._changes:
+            assert self._image is not None
+            for name in dict.fromkeys(name for name, _ in self._missing):
+                await self._host(self._image.topics[name], new=True)
 
     def _unhost(self, topic: TopicImage) -> None:
         partitions = self._topics.pop(topic.id, {})
         self._topics.pop(topic.name, None)
+        for key in [key for key in self._missing if key[0] == topic.name]:
+            del self._missing[key]
         for partition in partitions.values():
             partition.fail(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self.dirs.delete(partition.log)
@@ -221,7 +253,7 @@ class ReplicaManager:
             # failed has taken its directory offline, and with it all its partitions.
             partition.fail_acks(ErrorCode.KAFKA_STORAGE_ERROR)
             if not error.fatal:
-                self._loop.call_later(FLUSH_RETRY_S, self.flush, partition)
+                self._loop.call_later(RETRY_S, self.flush, partition)
         finally:
             partition.flushing = False
 
