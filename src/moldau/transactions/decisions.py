@@ -1,0 +1,287 @@
+"""What may happen to one transactional id, request by request: the next value of it, or the error that is the answer.
+
+Every function is pure but for `take_id`, which hands out a producer id that nobody had before, or None where there is
+none at hand: then the client is told to come back.
+
+The rules that hold everything together: only the current `identity` may add, commit or abort; a decision is made once;
+whoever takes an id over gets an epoch above every one that was told before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from moldau.transactions.states import TransactionState
+from moldau.transactions.transaction import (
+    LAST_EPOCH,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    NOBODY,
+    NOT_STARTED,
+    Identity,
+    TopicPartition,
+    Transaction,
+)
+from moldau.wire.errors import ErrorCode
+
+TakeId = Callable[[], int | None]
+
+NO_ID_AT_HAND = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""A block of producer ids is being reserved; clients know to try again."""
+
+EPOCH_A_TRANSACTION = 2
+"""From this transaction version on, every end of a transaction gives the producer a new epoch."""
+
+_S = TransactionState
+
+
+class Initialised(NamedTuple):
+    """A producer was let in, or (`fenced`) the transaction in its way is being aborted and it has to come again."""
+
+    transaction: Transaction
+    last_epoch: int = NO_EPOCH
+    """The epoch whose owner may ask again and be told the same; a repeated request is no second producer."""
+    ongoing: Identity = NOBODY
+    """The prepared transaction that was kept for it."""
+    fenced: bool = False
+
+
+class Ended(NamedTuple):
+    """The end of a transaction is decided; `transaction` is None where it was decided before."""
+
+    identity: Identity
+    transaction: Transaction | None = None
+
+
+# -- InitProducerId ----------------------------------------------------------------------------------------------------
+
+
+def first_producer(transactional_id: str, timeout_ms: int, now_ms: int, take_id: TakeId) -> Initialised | ErrorCode:
+    """An id that nobody uses."""
+    producer_id = take_id()
+    if producer_id is None:
+        return NO_ID_AT_HAND
+    return Initialised(Transaction(transactional_id, producer_id, 0, timeout_ms, _S.EMPTY, last_update_ms=now_ms))
+
+
+def initialise(
+    found: Transaction,
+    expected: Identity | None,
+    last_epoch: int,
+    timeout_ms: int,
+    keep_prepared: bool,
+    now_ms: int,
+    take_id: TakeId,
+) -> Initialised | ErrorCode:
+    """A producer comes: a new one, or (with `expected`) one that wants to go on after an error."""
+    if found.state.ending:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if expected is not None and not _may_go_on(found, expected, last_epoch):
+        return ErrorCode.PRODUCER_FENCED
+    if found.state is _S.ONGOING:
+        if keep_prepared:
+            return _keep(found, timeout_ms, now_ms, take_id)
+        # Aborting is not an answer yet: the client asks again, and is let in when the markers are written.
+        aborted = fence(found, now_ms)
+        return Initialised(aborted, last_epoch=NO_EPOCH if expected is None else expected.epoch, fenced=True)
+    return _let_in(found, expected, timeout_ms, now_ms, take_id)
+
+
+def _may_go_on(found: Transaction, expected: Identity, last_epoch: int) -> bool:
+    current = found.identity
+    if expected == current:
+        return True
+    # A repeated request whose first answer was lost. Nobody else came since: that would have cleared `last_epoch`.
+    same_owner = expected.producer_id == current.producer_id or (
+        expected.producer_id == found.previous_producer_id and expected.exhausted
+    )
+    return same_owner and last_epoch != NO_EPOCH and expected.epoch == last_epoch
+
+
+def _let_in(
+    found: Transaction, expected: Identity | None, timeout_ms: int, now_ms: int, take_id: TakeId
+) -> Initialised | ErrorCode:
+    current, previous = found.identity, found.previous_producer_id
+    repeated = expected is not None and expected != current
+    if repeated and current.epoch <= LAST_EPOCH:
+        admitted = current
+    elif current.exhausted:
+        producer_id = take_id()
+        if producer_id is None:
+            return NO_ID_AT_HAND
+        admitted, previous = Identity(producer_id, 0), current.producer_id
+    else:
+        admitted = current.next()
+    transaction = found.to(
+        _S.EMPTY,
+        now_ms,
+        producer_id=admitted.producer_id,
+        producer_epoch=admitted.epoch,
+        previous_producer_id=previous,
+        timeout_ms=timeout_ms,
+        partitions=frozenset(),
+        start_ms=NOT_STARTED,
+    )
+    return Initialised(transaction, NO_EPOCH if expected is None else expected.epoch)
+
+
+def _keep(found: Transaction, timeout_ms: int, now_ms: int, take_id: TakeId) -> Initialised | ErrorCode:
+    """A prepared transaction stays as it is; only who may end it changes."""
+    following = _following(found.identity, take_id)
+    if following is None:
+        return NO_ID_AT_HAND
+    kept = found.to(
+        _S.ONGOING,
+        now_ms,
+        next_producer_id=following.producer_id,
+        next_producer_epoch=following.epoch,
+        timeout_ms=timeout_ms,
+    )
+    return Initialised(kept, ongoing=Identity(found.producer_id, found.producer_epoch))
+
+
+def _following(identity: Identity, take_id: TakeId) -> Identity | None:
+    """Who comes after: the next epoch, or a new producer id where there is none."""
+    if not identity.exhausted:
+        return identity.next()
+    producer_id = take_id()
+    return None if producer_id is None else Identity(producer_id, 0)
+
+
+# -- AddPartitionsToTxn, AddOffsetsToTxn -------------------------------------------------------------------------------
+
+
+def who_error(found: Transaction, identity: Identity) -> ErrorCode:
+    """What is wrong with who asks; NONE where it is the one that may."""
+    current = found.identity
+    if identity.producer_id != current.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.NONE if identity.epoch == current.epoch else ErrorCode.PRODUCER_FENCED
+
+
+def add_partitions(
+    found: Transaction, identity: Identity, partitions: frozenset[TopicPartition], client_version: int, now_ms: int
+) -> Transaction | ErrorCode:
+    """NONE where they were all there before."""
+    if error := who_error(found, identity):
+        return error
+    if found.state.ending:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if found.is_kept:
+        return ErrorCode.INVALID_TXN_STATE  # prepared: its outcome is all that is missing
+    if found.state is _S.ONGOING:
+        if partitions <= found.partitions:
+            return ErrorCode.NONE
+        return found.to(_S.ONGOING, now_ms, partitions=found.partitions | partitions, client_version=client_version)
+    return found.to(_S.ONGOING, now_ms, partitions=partitions, start_ms=now_ms, client_version=client_version)
+
+
+def verify(
+    found: Transaction, identity: Identity, partitions: Iterable[TopicPartition]
+) -> ErrorCode | Mapping[TopicPartition, ErrorCode]:
+    """Which of the partitions are part of the open transaction."""
+    if error := who_error(found, identity):
+        return error
+    if found.state.ending:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    present = found.partitions if found.state is _S.ONGOING else frozenset()
+    return {one: ErrorCode.NONE if one in present else ErrorCode.TRANSACTION_ABORTABLE for one in partitions}
+
+
+# -- EndTxn ------------------------------------------------------------------------------------------------------------
+
+
+def end(
+    found: Transaction, identity: Identity, commit: bool, client_version: int, now_ms: int, take_id: TakeId
+) -> Ended | ErrorCode:
+    """Commit or abort, asked for by a client."""
+    bumps = client_version >= EPOCH_A_TRANSACTION
+    repeated = bumps and _is_repeated_end(found, identity)
+    if not repeated and (error := who_error(found, identity)):
+        return error
+    state = found.state
+    if state is _S.ONGOING:
+        return _decide(found, commit, client_version, now_ms, take_id)
+    decided = state in (_COMMITTED if commit else _ABORTED)
+    asks_again = repeated or not bumps
+    if state.ending:
+        return _CONFLICT if asks_again and not decided else ErrorCode.CONCURRENT_TRANSACTIONS
+    if asks_again and state is not _S.EMPTY:
+        return Ended(found.identity) if decided else _CONFLICT
+    if bumps and not commit:
+        # Its producer cannot know whether anything was begun: it gets what it asks for, and its new epoch.
+        return _decide(found, commit, client_version, now_ms, take_id)
+    return _CONFLICT
+
+
+_COMMITTED = (_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT)
+_ABORTED = (_S.PREPARE_ABORT, _S.COMPLETE_ABORT)
+_CONFLICT = ErrorCode.INVALID_TXN_STATE
+
+
+def _is_repeated_end(found: Transaction, identity: Identity) -> bool:
+    """The request that brought us here, again: its sender has not heard of its new epoch yet."""
+    if found.state in (_S.EMPTY, _S.ONGOING):
+        return False
+    current = found.identity
+    if identity.epoch < LAST_EPOCH:
+        return identity.producer_id == current.producer_id and identity.epoch == current.epoch - 1
+    return identity.epoch == LAST_EPOCH and identity.producer_id == found.previous_producer_id and current.epoch == 0
+
+
+def _decide(found: Transaction, commit: bool, client_version: int, now_ms: int, take_id: TakeId) -> Ended | ErrorCode:
+    """The decision as it is stored: its epoch is that of the markers."""
+    current, previous = found.identity, found.previous_producer_id
+    after = current
+    if client_version >= EPOCH_A_TRANSACTION:
+        following = _following(current, take_id)
+        if following is None:
+            return NO_ID_AT_HAND
+        after = following
+        if current.exhausted:
+            previous = current.producer_id
+    prepared = _prepare(found, _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT, after, now_ms)
+    return Ended(after, replace(prepared, client_version=client_version, previous_producer_id=previous))
+
+
+def fence(found: Transaction, now_ms: int) -> Transaction:
+    """Abort an open transaction and shut its producer out: the markers carry an epoch that nobody was told."""
+    following = found.identity.next()  # one above the last that is ever told: there is always one
+    return _prepare(found.to(_S.PREPARE_EPOCH_FENCE, now_ms), _S.PREPARE_ABORT, following, now_ms)
+
+
+def _prepare(found: Transaction, state: TransactionState, after: Identity, now_ms: int) -> Transaction:
+    """`after` is who may act when the markers are written. Those belong to the transaction's own producer id, with the
+    new epoch where that goes on, and else with one above that which wrote the records."""
+    if after.producer_id == found.producer_id:
+        return found.to(
+            state,
+            now_ms,
+            producer_epoch=after.epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_EPOCH,
+        )
+    return found.to(
+        state,
+        now_ms,
+        producer_epoch=found.producer_epoch + 1,
+        next_producer_id=after.producer_id,
+        next_producer_epoch=after.epoch or NO_EPOCH,
+    )
+
+
+def complete(found: Transaction, now_ms: int) -> Transaction:
+    """All markers are written."""
+    after = found.identity
+    state = _S.COMPLETE_COMMIT if found.committing else _S.COMPLETE_ABORT
+    return found.to(
+        state,
+        now_ms,
+        producer_id=after.producer_id,
+        producer_epoch=after.epoch,
+        next_producer_id=NO_PRODUCER_ID,
+        next_producer_epoch=NO_EPOCH,
+        partitions=frozenset(),
+    )

@@ -1,0 +1,173 @@
+"""One transactional id: who may write under it, and the transaction that is open or being ended. An immutable value.
+
+`identity` is the producer id and epoch that the client was last told. It is usually the transaction's own; it is not
+while a prepared transaction is kept for a new producer (two-phase commit), or while a transaction ends whose producer
+id has no epochs left: then `next_producer_id` and `next_producer_epoch` hold it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from moldau.transactions.states import TRANSITIONS, TransactionState
+from moldau.wire.errors import WireError
+from moldau.wire.primitives import NO_TAGS
+from moldau.wire.stored.transaction_log import (
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionLogValueTopicPartitions,
+)
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+MAX_EPOCH = 2**15 - 1
+LAST_EPOCH = MAX_EPOCH - 1
+"""The last one that a client is told; one more is kept for the marker that takes its transaction away."""
+
+NOT_STARTED = -1
+NO_TIMEOUT = 2**31 - 1
+"""Of a two-phase transaction: it waits for its outcome as long as it takes."""
+
+KEY_TYPE = 0
+VALUE_VERSION = 1
+NEXT_EPOCH_TAG = 3
+
+TopicPartition = tuple[str, int]
+
+
+class Identity(NamedTuple):
+    """What a producer signs its requests with."""
+
+    producer_id: int
+    epoch: int
+
+    @property
+    def exhausted(self) -> bool:
+        """There is no epoch after this one: the next needs a new producer id."""
+        return self.epoch >= LAST_EPOCH
+
+    def next(self) -> Identity:
+        assert self.epoch < MAX_EPOCH
+        return Identity(self.producer_id, self.epoch + 1)
+
+
+NOBODY = Identity(NO_PRODUCER_ID, NO_EPOCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = NOT_STARTED
+    last_update_ms: int = -1
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    next_producer_epoch: int = NO_EPOCH
+    client_version: int = 0
+    """The transaction version that the client spoke: 2 is told a new epoch at the end of each transaction."""
+
+    @property
+    def identity(self) -> Identity:
+        """Who may act now, or as soon as the transaction has ended."""
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return Identity(self.producer_id, self.producer_epoch)
+        return Identity(self.next_producer_id, max(0, self.next_producer_epoch))
+
+    @property
+    def is_kept(self) -> bool:
+        """A prepared transaction that waits for the new producer to end it."""
+        return self.state is TransactionState.ONGOING and self.next_producer_id != NO_PRODUCER_ID
+
+    @property
+    def committing(self) -> bool:
+        return self.state is TransactionState.PREPARE_COMMIT
+
+    def timed_out(self, now_ms: int) -> bool:
+        return (
+            self.state is TransactionState.ONGOING
+            and self.timeout_ms != NO_TIMEOUT
+            and self.start_ms + self.timeout_ms <= now_ms
+        )
+
+    def expired(self, now_ms: int, expiration_ms: int) -> bool:
+        return self.state.at_rest and self.last_update_ms + expiration_ms <= now_ms
+
+    def to(self, state: TransactionState, now_ms: int, **changes: Any) -> Transaction:
+        """The same after a transition, which must be one of the table."""
+        assert state in TRANSITIONS[self.state], f"{self.transactional_id}: {self.state.label} → {state.label}"
+        return replace(self, state=state, last_update_ms=now_ms, **changes)
+
+
+# -- as it is stored ---------------------------------------------------------------------------------------------------
+
+
+def encode_key(transactional_id: str) -> bytes:
+    key = TransactionLogKey(transactional_id=transactional_id)
+    return KEY_TYPE.to_bytes(2, "big") + key.encode(KEY_TYPE)
+
+
+def decode_key(data: bytes) -> str | None:
+    """The transactional id; None for a type of key that a later version may write."""
+    if int.from_bytes(data[:2], "big", signed=True) != KEY_TYPE:
+        return None
+    return TransactionLogKey.decode(data, KEY_TYPE, 2).transactional_id
+
+
+def encode_value(transaction: Transaction) -> bytes:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in sorted(transaction.partitions):
+        by_topic.setdefault(topic, []).append(index)
+    next_epoch = transaction.next_producer_epoch
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        previous_producer_id=transaction.previous_producer_id,
+        next_producer_id=transaction.next_producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state,
+        transaction_partitions=[
+            TransactionLogValueTopicPartitions(topic=topic, partition_ids=indexes)
+            for topic, indexes in by_topic.items()
+        ]
+        if by_topic
+        else None,
+        transaction_last_update_timestamp_ms=transaction.last_update_ms,
+        transaction_start_timestamp_ms=transaction.start_ms,
+        client_transaction_version=transaction.client_version,
+        unknown_tags={NEXT_EPOCH_TAG: next_epoch.to_bytes(2, "big")} if next_epoch != NO_EPOCH else NO_TAGS,
+    )
+    return VALUE_VERSION.to_bytes(2, "big") + value.encode(VALUE_VERSION)
+
+
+def decode_value(transactional_id: str, data: bytes) -> Transaction:
+    """WireError where it is none."""
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if not 0 <= version <= VALUE_VERSION:
+        raise WireError(f"transaction {transactional_id!r} is stored in version {version}, which is not known")
+    value = TransactionLogValue.decode(data, version, 2)
+    try:
+        state = TransactionState(value.transaction_status)
+    except ValueError:
+        raise WireError(f"transaction {transactional_id!r} is stored in state {value.transaction_status}") from None
+    next_epoch = value.unknown_tags.get(NEXT_EPOCH_TAG)
+    return Transaction(
+        transactional_id,
+        value.producer_id,
+        value.producer_epoch,
+        value.transaction_timeout_ms,
+        state,
+        frozenset(
+            (topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
+        ),
+        value.transaction_start_timestamp_ms,
+        value.transaction_last_update_timestamp_ms,
+        value.previous_producer_id,
+        value.next_producer_id,
+        NO_EPOCH if next_epoch is None else int.from_bytes(next_epoch, "big", signed=True),
+        value.client_transaction_version,
+    )

@@ -1,0 +1,160 @@
+"""A coordinator without a broker: a shard, the log behind it, and a way to crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.groups.outcome import Outcome, TimerFired
+from moldau.transactions.events import (
+    AddPartitions,
+    EndTransaction,
+    InitProducer,
+    MarkersWritten,
+    ProducerInitialised,
+    TransactionEnded,
+    WriteMarkers,
+)
+from moldau.transactions.shard import TIMEOUTS, Rules, TransactionShard
+from moldau.transactions.states import TransactionState
+from moldau.transactions.transaction import Identity, TopicPartition, Transaction, encode_key, encode_value
+from moldau.wire.errors import ErrorCode
+
+TIMEOUT_MS = 60_000
+RULES = Rules(abort_check_ms=10_000, expiry_check_ms=3_600_000, expiration_ms=604_800_000)
+
+
+class Coordinator:
+    """Runs one shard as the broker would: store, replay, then answer; markers are written when a test says so."""
+
+    def __init__(self, next_id: int = 1000) -> None:
+        self.now_ms = 1_000_000
+        self.next_id = next_id
+        self.out_of_ids = False
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.fails_to_store = False
+        self.effects: list[WriteMarkers] = []
+        self.timers: dict[Any, int] = {}
+        self.shard = TransactionShard(lambda: RULES, self.take_id)
+        self._carry_out(self.shard.loaded(self.now_ms))
+
+    def take_id(self) -> int | None:
+        if self.out_of_ids:
+            return None
+        self.next_id += 1
+        return self.next_id - 1
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def feed(self, event: Any) -> Any:
+        """The answer; None where the decision could not be stored, or where nobody waits for one."""
+        before = dict(self.shard.transactions)
+        outcome = self.shard.step(self.now_ms, event)
+        assert self.shard.transactions == before, "a step must not change what only a replay may"
+        return self._carry_out(outcome)
+
+    def _carry_out(self, outcome: Outcome) -> Any:
+        self.timers |= {key: at for key, at in outcome.timers if at is not None}
+        if outcome.records and self.fails_to_store:
+            return None
+        for key, value in outcome.records:
+            self.log.append((key, value))
+            self.shard.replay(key, value)
+        self.effects += outcome.effects
+        return outcome.replies[0][1] if outcome.replies else None
+
+    def crash(self) -> None:
+        """Only the log is left."""
+        self.effects.clear()
+        self.timers.clear()
+        self.shard = self.replayed()
+        self._carry_out(self.shard.loaded(self.now_ms))
+
+    def replayed(self) -> TransactionShard:
+        shard = TransactionShard(lambda: RULES, self.take_id)
+        for key, value in self.log:
+            shard.replay(key, value)
+        return shard
+
+    def pass_time(self, ms: int) -> None:
+        """Lets time pass, with every timer fired when it is due."""
+        end = self.now_ms + ms
+        while self.timers and min(self.timers.values()) <= end:
+            key = min(self.timers, key=self.timers.__getitem__)
+            self.now_ms = max(self.now_ms, self.timers.pop(key))
+            self.feed(TimerFired(key))
+        self.now_ms = end
+
+    def sleep_through(self, ms: int) -> None:
+        """Time passes and nobody looks at the clock until it has."""
+        self.now_ms += ms
+        self.pass_time(0)
+
+    def fire_timeouts(self) -> None:
+        self.feed(TimerFired(TIMEOUTS))
+
+    def write_markers(self) -> list[WriteMarkers]:
+        """Carries out every marker that is asked for."""
+        done, self.effects = self.effects, []
+        for markers in done:
+            self.feed(MarkersWritten(markers))
+        return done
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def init(
+        self,
+        name: str = "t",
+        *,
+        expected: Identity | None = None,
+        timeout_ms: int = TIMEOUT_MS,
+        keep_prepared: bool = False,
+    ) -> ProducerInitialised:
+        return self.feed(InitProducer("ticket", name, timeout_ms, expected, keep_prepared))  # type: ignore[no-any-return]
+
+    def add(self, identity: Identity, *partitions: TopicPartition, name: str = "t", version: int = 2) -> ErrorCode:
+        return self.feed(AddPartitions("ticket", name, identity, frozenset(partitions), version))  # type: ignore[no-any-return]
+
+    def end(self, identity: Identity, commit: bool, *, name: str = "t", version: int = 2) -> TransactionEnded:
+        return self.feed(EndTransaction("ticket", name, identity, commit, version))  # type: ignore[no-any-return]
+
+    def commit(self, identity: Identity, **options: Any) -> TransactionEnded:
+        return self.end(identity, True, **options)
+
+    def abort(self, identity: Identity, **options: Any) -> TransactionEnded:
+        return self.end(identity, False, **options)
+
+    # -- arranging -------------------------------------------------------------------------------------------------
+
+    def found(self, name: str = "t") -> Transaction:
+        return self.shard.transactions[name]
+
+    def put(self, transaction: Transaction) -> None:
+        key, value = encode_key(transaction.transactional_id), encode_value(transaction)
+        self.log.append((key, value))
+        self.shard.replay(key, value)
+
+    def producer(self, name: str = "t", **options: Any) -> Identity:
+        """A producer that was let in."""
+        answer = self.init(name, **options)
+        assert answer.error == ErrorCode.NONE
+        return answer.identity
+
+
+def in_state(state: TransactionState, *, epoch: int = 5, version: int = 2, name: str = "t") -> Transaction:
+    """A transaction in a state, as a coordinator would have left it."""
+    busy = state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+    return Transaction(
+        name,
+        42,
+        epoch,
+        TIMEOUT_MS,
+        state,
+        frozenset({("a", 0), ("b", 1)}) if busy else frozenset(),
+        start_ms=900_000 if busy else -1,
+        last_update_ms=900_000,
+        client_version=version,
+    )
+
+
+Check = Callable[[Coordinator], None]
