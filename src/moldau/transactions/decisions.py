@@ -186,6 +186,8 @@ def verify(
         return error
     if found.state.ending:
         return ErrorCode.CONCURRENT_TRANSACTIONS
+    if found.is_kept:
+        return ErrorCode.INVALID_TXN_STATE  # its markers are for the producer id that it was prepared under
     present = found.partitions if found.state is _S.ONGOING else frozenset()
     return {one: ErrorCode.NONE if one in present else ErrorCode.TRANSACTION_ABORTABLE for one in partitions}
 

@@ -340,6 +340,7 @@ def test_a_prepared_transaction_is_kept_for_whoever_comes_next(commit: bool) -> 
     assert answer.identity == Identity(42, 6)
     assert one.end(ME, commit).error == E.PRODUCER_FENCED
     assert one.add(answer.identity, ("c", 0)) == E.INVALID_TXN_STATE
+    assert one.shard.verify("t", answer.identity, [("a", 0)]) == E.INVALID_TXN_STATE
     after = one.end(answer.identity, commit).identity
     assert after == Identity(42, 7)
     (markers,) = one.write_markers()
