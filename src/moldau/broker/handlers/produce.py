@@ -32,6 +32,7 @@ ZSTD_FROM = 7
 ERROR_TEXTS_FROM = 8
 CODEC_ZSTD = 4
 _CODEC_BYTE = 22
+_LENGTH_AT, _LENGTH_END = 8, 12
 
 Results = list[tuple[str | bytes, list[PartitionAnswer]]]
 Failures = dict[tuple[int, int], LogError]
@@ -105,7 +106,13 @@ def _append(
     broker = request.broker
     if request.version < ZSTD_FROM and len(records) > _CODEC_BYTE and records[_CODEC_BYTE] & 7 == CODEC_ZSTD:
         raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
-    result = partition.append(records, broker.now_ms(), all_replicas=acks == ALL_REPLICAS)
+    try:
+        result = partition.append(records, broker.now_ms(), all_replicas=acks == ALL_REPLICAS)
+    except RejectedBatch as error:
+        if error.code == ErrorCode.CORRUPT_MESSAGE and not _is_whole(records):
+            # Corruption is worth a retry to clients; what its sender cut short will never be longer.
+            error.code = ErrorCode.INVALID_RECORD
+        raise
     metrics = broker.metrics
     metrics.bytes_in += len(records)
     metrics.messages_in += result.last_offset - result.first_offset + 1
@@ -113,6 +120,14 @@ def _append(
     start = partition.log.start_offset
     answer = PartitionAnswer(partition.index, 0, result.first_offset, result.log_append_time_ms, start)
     return answer, result.last_offset + 1
+
+
+def _is_whole(records: memoryview) -> bool:
+    """Whether there are as many bytes as the batch says that it has."""
+    return (
+        len(records) >= _LENGTH_END
+        and int.from_bytes(records[_LENGTH_AT:_LENGTH_END], signed=True) <= len(records) - _LENGTH_END
+    )
 
 
 class Unsafe(Later):
