@@ -44,6 +44,9 @@ REPLAYS_A_TURN = 2_000
 PROGRESS_EVERY = 500_000
 """Records between two lines in the log while a large partition loads."""
 
+STORE_RETRY_MS = 1_000
+"""After what a timer decided could not be stored."""
+
 MAX_TIMER_S = 3600.0
 """A timer further off is set again when this has passed: loops do not promise more."""
 
@@ -128,14 +131,17 @@ class RunningShard(Generic[S]):
     def feed(self, event: Any) -> None:
         """Feeds an event that nobody waits on."""
         if not self._gone and not self.loading:
-            self._carry_out(self.shard.step(self._coordination.now_ms(), event))
+            stored = self._carry_out(self.shard.step(self._coordination.now_ms(), event))
+            if not stored and isinstance(event, TimerFired):
+                self._set_timer(event.key, self._coordination.now_ms() + STORE_RETRY_MS)
 
     def started(self) -> None:
         """All was replayed."""
         self.loading = False
         self._carry_out(self.shard.loaded(self._coordination.now_ms()))
 
-    def _carry_out(self, outcome: Outcome) -> None:
+    def _carry_out(self, outcome: Outcome) -> bool:
+        """False where the records could not be stored."""
         if outcome.records:
             try:
                 self._store(outcome.records, outcome.producer)
@@ -147,11 +153,16 @@ class RunningShard(Generic[S]):
                 code = coordinator_error(error.code)
                 for ticket, _ in outcome.replies:
                     self._refuse(ticket, code)
-                return
+                # A timer too many finds nothing to do; one too few would leave a member in a group for ever.
+                for key, at_ms in outcome.timers:
+                    if at_ms is not None:
+                        self._set_timer(key, at_ms)
+                return False
         for key, at_ms in outcome.timers:
             self._set_timer(key, at_ms)
         if outcome.replies or outcome.effects:
             self._when_safe(outcome)
+        return True
 
     def _store(self, records: list[StoredRecord], producer: Producer | None) -> None:
         now_ms = self._broker.now_ms()

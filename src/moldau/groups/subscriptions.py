@@ -1,0 +1,93 @@
+"""The cluster's topics as groups see them: which exist, how many partitions they have, which a pattern names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
+from moldau.groups.consumer import Assignment, ConsumerGroup, TopicMetadata
+
+MAX_PATTERN_LENGTH: Final = 8_192
+PATTERN_MEMORY_BYTES: Final = 1 << 20
+"""What RE2 may spend on one pattern. A client's pattern takes time in proportion to the names, never more."""
+
+
+class Topics:
+    """The topics of now. What patterns name is worked out once until topics change."""
+
+    __slots__ = ("_by_id", "_matches", "_topics")
+
+    def __init__(self, topics: Mapping[str, TopicImage]) -> None:
+        self._topics: Mapping[str, TopicImage] = {}
+        self._by_id: dict[bytes, str] = {}
+        self._matches: dict[str, frozenset[str] | None] = {}
+        self.replace(topics)
+
+    def replace(self, topics: Mapping[str, TopicImage]) -> None:
+        self._topics = topics
+        self._by_id = {topic.id: name for name, topic in topics.items()}
+        self._matches.clear()
+
+    def find(self, name: str) -> TopicMetadata | None:
+        topic = self._topics.get(name)
+        return None if topic is None else TopicMetadata(topic.id, len(topic.partitions))
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self._by_id.get(topic_id)
+
+    def matching(self, pattern: str) -> frozenset[str] | None:
+        """The topics whose whole name the pattern matches, internal ones left out; None where it is no pattern."""
+        if pattern not in self._matches:
+            compiled = _compile(pattern)
+            self._matches[pattern] = (
+                None
+                if compiled is None
+                else frozenset(
+                    name
+                    for name in self._topics
+                    if name not in INTERNAL_TOPICS and compiled.fullmatch(name) is not None
+                )
+            )
+        return self._matches[pattern]
+
+    def subscribed(self, topics: Sequence[str], pattern: str | None) -> frozenset[str]:
+        """All that one member subscribes to."""
+        return frozenset(topics) | (self.matching(pattern) or frozenset() if pattern else frozenset())
+
+    def metadata_for(self, group: ConsumerGroup) -> dict[str, TopicMetadata]:
+        """The existing topics that a group subscribes to."""
+        found: dict[str, TopicMetadata] = {}
+        for topics, pattern in {(member.topics, member.regex) for member in group.members.values()}:
+            for name in self.subscribed(topics, pattern):
+                if name not in found and (metadata := self.find(name)) is not None:
+                    found[name] = metadata
+        return found
+
+    def by_name(self, assignment: Assignment) -> list[tuple[str, list[int]]]:
+        """An assignment as people and classic members read it; topics that are gone are left out."""
+        named = [
+            (self._by_id[topic], sorted(partitions)) for topic, partitions in assignment.items() if topic in self._by_id
+        ]
+        return sorted(named)
+
+    def by_id(self, partitions: Sequence[tuple[str, Sequence[int]]]) -> Assignment:
+        return {
+            self._topics[name].id: frozenset(indexes)
+            for name, indexes in partitions
+            if name in self._topics and indexes
+        }
+
+
+def _compile(pattern: str) -> Any:
+    import re2
+
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        return None
+    options = re2.Options()
+    options.max_mem = PATTERN_MEMORY_BYTES
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error:
+        return None
