@@ -41,7 +41,7 @@ def describe(error: OSError) -> str:
     """An operating system's error in words that say what to do, where we know."""
     what = error.filename or ""
     if error.errno == errno.EADDRINUSE:
-        return f"{error.strerror}: another program listens there already; choose another port ({error})"
+        return f"cannot listen on {what or 'the port'}: another program does already; choose another port"
     if error.errno == errno.ENOSPC:
         return f"no space left on the disk: {what or error}"
     if error.errno in (errno.EROFS, errno.EACCES):

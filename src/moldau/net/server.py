@@ -41,6 +41,6 @@ async def bind(
         sock.setblocking(False)
         sock.bind(address)
         return await asyncio.get_running_loop().create_server(factory, sock=sock, backlog=backlog, start_serving=False)
-    except BaseException:
+    except OSError as error:
         sock.close()
-        raise
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
