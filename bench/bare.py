@@ -1,6 +1,6 @@
 """The least that a Python process can do to move the same bytes: the yardstick for the broker's processor time.
 
-`receive`: recv into one 64 KB buffer, write to a file. `send`: sendfile from a page-cached file to a socket. No
+`receive`: recv into one 64 KB buffer, write to a file. `send`: sendfile from page-cached files to a socket. No
 protocol, no checksum, no answer. Each runs in a process of its own, fed or drained by another one over loopback, and
 reports its own processor time only; the machine and its noise are then in both numbers of a ratio.
 """
@@ -12,9 +12,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 RECEIVE_BUFFER_BYTES = 64 * 1024
+SEND_BYTES = 1024 * 1024  # what an ordinary fetch answers with: max.partition.fetch.bytes of most clients
 PEER_BUFFER_BYTES = 1024 * 1024
 TIMEOUT_S = 120
 
@@ -23,27 +25,20 @@ def receive_seconds(size: int, directory: Path) -> float:
     """Processor seconds for `size` bytes from a socket into a file."""
     path = directory / "bare"
     try:
-        return _with_peer("receive", path, size, peer="feed")
+        return _with_peer("receive", [str(path)], size, peer="feed")
     finally:
         path.unlink(missing_ok=True)
 
 
-def send_seconds(size: int, directory: Path) -> float:
-    """Processor seconds for `size` bytes from a file that is in the page cache into a socket."""
-    path = directory / "bare"
-    block = bytes(PEER_BUFFER_BYTES)
-    try:
-        with path.open("wb") as file:
-            for start in range(0, size, len(block)):
-                file.write(block[: size - start])
-        return _with_peer("send", path, size, peer="drain")
-    finally:
-        path.unlink(missing_ok=True)
+def send_seconds(files: Sequence[Path]) -> float:
+    """Processor seconds for page-cached files into a socket; give it the very segments that the broker served."""
+    size = sum(file.stat().st_size for file in files)
+    return _with_peer("send", [str(file) for file in files], size, peer="drain")
 
 
-def _with_peer(role: str, path: Path, size: int, peer: str) -> float:
+def _with_peer(role: str, arguments: Sequence[str], size: int, peer: str) -> float:
     program = [sys.executable, "-m", "bench.bare"]
-    measured = subprocess.Popen([*program, role, str(path), str(size)], stdout=subprocess.PIPE, text=True)
+    measured = subprocess.Popen([*program, role, *arguments], stdout=subprocess.PIPE, text=True)
     assert measured.stdout is not None
     with measured:
         port = measured.stdout.readline().strip()
@@ -58,7 +53,7 @@ def _accept() -> socket.socket:
         return connection
 
 
-def _receive(path: str, size: int) -> None:
+def _receive(path: str) -> None:
     buffer = bytearray(RECEIVE_BUFFER_BYTES)
     view = memoryview(buffer)
     file = os.open(path, os.O_CREAT | os.O_WRONLY)
@@ -66,35 +61,38 @@ def _receive(path: str, size: int) -> None:
         began = time.process_time()
         while count := connection.recv_into(buffer):
             os.write(file, view[:count])
-            size -= count
         print(time.process_time() - began)
-    assert size == 0, "not all bytes came"
 
 
-def _send(path: str, size: int) -> None:
-    file = os.open(path, os.O_RDONLY)
+def _send(*paths: str) -> None:
+    files = [(os.open(path, os.O_RDONLY), os.path.getsize(path)) for path in paths]
     with _accept() as connection:
+        socket_number = connection.fileno()
         began = time.process_time()
-        sent = 0
-        while sent < size:
-            sent += os.sendfile(connection.fileno(), file, sent, size - sent)
+        for file, size in files:
+            sent = 0
+            while sent < size:
+                sent += os.sendfile(socket_number, file, sent, min(SEND_BYTES, size - sent))
         print(time.process_time() - began)
 
 
-def _feed(port: str, size: int) -> None:
+def _feed(port: str, size: str) -> None:
+    left = int(size)
     block = bytes(PEER_BUFFER_BYTES)
     with socket.create_connection(("127.0.0.1", int(port))) as connection:
-        for start in range(0, size, len(block)):
-            connection.sendall(block[: size - start])
+        while left:
+            connection.sendall(block[:left])
+            left -= min(left, len(block))
 
 
-def _drain(port: str, size: int) -> None:
+def _drain(port: str, size: str) -> None:
+    left = int(size)
     buffer = bytearray(PEER_BUFFER_BYTES)
     with socket.create_connection(("127.0.0.1", int(port))) as connection:
         while count := connection.recv_into(buffer):
-            size -= count
-    assert size == 0, "not all bytes came"
+            left -= count
+    assert left == 0, "not all bytes came"
 
 
 if __name__ == "__main__":
-    {"receive": _receive, "send": _send, "feed": _feed, "drain": _drain}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+    {"receive": _receive, "send": _send, "feed": _feed, "drain": _drain}[sys.argv[1]](*sys.argv[2:])

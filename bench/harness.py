@@ -66,7 +66,7 @@ class Context:
 
     @property
     def repeats(self) -> int:
-        return 1 if self.quick else 3
+        return 2 if self.quick else 5
 
     def sized(self, full: int, quick: int) -> int:
         return quick if self.quick else full
@@ -164,6 +164,10 @@ class Broker:
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
         admin.create_topics([topic], request_timeout=ADMIN_TIMEOUT_S)[name].result(timeout=ADMIN_TIMEOUT_S)
 
+    def delete_topic(self, name: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 3})
+        admin.delete_topics([name], request_timeout=ADMIN_TIMEOUT_S)[name].result(timeout=ADMIN_TIMEOUT_S)
+
     def cpu_seconds(self) -> float:
         """User and system time of the process, of all its threads and of its children, ended ones included."""
         return float(sum(_cpu_seconds(process) for process in self._processes()))
@@ -198,6 +202,11 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def settle() -> None:
+    """Brings to the disk what earlier runs have written: its way there would be on the next run's account."""
+    os.sync()
+
+
 def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
@@ -209,4 +218,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def spread(values: Sequence[float]) -> str:
     """How far repeats lay apart, so that a reader can judge the median."""
-    return f"{min(values):.2f} to {max(values):.2f}" if len(values) > 1 else "one run"
+    if len(values) == 1:
+        return "one run"
+    digits = 0 if max(values) >= 1000 else 2
+    return f"{min(values):,.{digits}f} to {max(values):,.{digits}f}"

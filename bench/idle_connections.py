@@ -14,26 +14,30 @@ CONNECTIONS = 5_000
 MOST_MB = 40
 MOST_P99_RATIO = 1.5
 TOPIC = "working"
+WARM_UP_CALLS = 300
+CALLS = 3_000
 
 
 def run(context: Context) -> Iterator[Row]:
     windows = context.sized(9, 4)
-    calls = context.sized(3_000, 1_500)
+    grown, alone, beside = [], [], []
     with context.broker() as broker:
         broker.create_topic(TOPIC, 1)
-        _p99_us(broker, calls)
-        alone = [_p99_us(broker, calls) for _ in range(windows)]
-        before = broker.memory_mb()
-        idle = [_connect(broker) for _ in range(CONNECTIONS)]
-        grown = broker.memory_mb() - before
-        beside = [_p99_us(broker, calls) for _ in range(windows)]
-        for connection in idle:
-            connection.close()
-        # Once more alone: the machine may have changed under us meanwhile.
-        alone += [_p99_us(broker, calls) for _ in range(windows)]
+        _p99_us(broker)
+        # Turn and turn about, so that a slow minute of the machine meets both.
+        for _ in range(windows):
+            alone.append(_p99_us(broker))
+            before = broker.memory_mb()
+            idle = [_connect(broker) for _ in range(CONNECTIONS)]
+            grown.append(broker.memory_mb() - before)
+            beside.append(_p99_us(broker))
+            for connection in idle:
+                connection.close()
     ratio = median(beside) / median(alone)
-    context.say(f"5,000 idle connections: {grown:.1f} MB, p99 {ratio:.2f} x")
-    yield Row("5,000 idle connections: memory", grown, "MB more", MOST_MB, note="each has asked for ApiVersions once")
+    context.say(f"5,000 idle connections: {grown[0]:.1f} MB, p99 {ratio:.2f} x")
+    # Only the first time does memory have to be got; later ones find what those before gave back.
+    note = "each has asked for ApiVersions once"
+    yield Row("5,000 idle connections: memory", grown[0], "MB more", MOST_MB, note=note)
     note = (
         f"p99 of one record in flight: {median(alone):.0f} µs alone, {median(beside):.0f} µs beside; {windows} windows"
     )
@@ -46,13 +50,15 @@ def _connect(broker: Broker) -> socket.socket:
     return connection
 
 
-def _p99_us(broker: Broker, calls: int) -> float:
+def _p99_us(broker: Broker) -> float:
     frame = frames.produce(TOPIC, 0, frames.batch(1))
     taken = []
     gc.disable()
     try:
         with frames.connect(HOST, broker.port) as connection:
-            for _ in range(calls):
+            for _ in range(WARM_UP_CALLS):
+                frames.call(connection, frame)
+            for _ in range(CALLS):
                 began = time.perf_counter_ns()
                 frames.call(connection, frame)
                 taken.append((time.perf_counter_ns() - began) / 1000)

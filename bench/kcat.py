@@ -55,10 +55,14 @@ def consume(address: str, topic: str, settings: Sequence[str] = ()) -> float:
     return _run([["kcat", "-C", "-b", address, "-t", topic, *shape, *_options([*big, *settings])]])
 
 
+def segments(data: Path, topic: str) -> list[Path]:
+    return sorted(data.glob(f"{topic}-*/*.log"))
+
+
 def stored(data: Path, topic: str) -> Stored:
     """Walks the batch headers of every partition of a topic."""
     batches = records = size = 0
-    for segment in data.glob(f"{topic}-*/*.log"):
+    for segment in segments(data, topic):
         with segment.open("rb") as file:
             end = segment.stat().st_size
             at = 0

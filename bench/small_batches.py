@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench import kcat
-from bench.harness import Context, Row, median, spread
+from bench.harness import Context, Row, median, settle, spread
 
 PARTITIONS = 6
 RECORDS_PER_BATCH = 10
@@ -30,6 +30,7 @@ def run(context: Context) -> Iterator[Row]:
         for turn in range(context.repeats):
             topic = f"small-{turn}"
             broker.create_topic(topic, PARTITIONS)
+            settle()
             before = broker.cpu_seconds()
             seconds = kcat.produce(broker.address, topic, lines, SETTINGS, KCAT_PROCESSES)
             spent = broker.cpu_seconds() - before
