@@ -267,7 +267,7 @@ class Session(FramedConnection):
         metrics.done(self.broker.loop.time() - request.started)
         buffers: list[Buffer] = [head]
         buffers += body
-        self.send(buffers)
+        self.send(buffers, size)
 
     def _answer_later(self, request: Request, later: Later) -> None:
         pending = PendingReply(request, later)

@@ -8,7 +8,7 @@ Three rules for subclasses:
 
 * The view given to `frame_received` is valid during that call alone. What must live longer is copied.
 * Replies are collected with `send` and leave in one write when the read callback ends (or at once when sent from
-  elsewhere).
+  elsewhere, or when there are many bytes of them: then the transport can say that the peer does not read).
 * A connection that cannot take more work calls `hold`; frames that were already received wait in a bounded backlog,
   reading stops, and `release` goes on where it stopped. Order is kept.
 """
@@ -28,6 +28,9 @@ SCRATCH_BYTES = 256 * 1024
 
 GROWTH_BYTES = 1024 * 1024
 """A frame's buffer starts at no more than this and then doubles, so that a size field alone allocates nothing."""
+
+COLLECTED_BYTES = 256 * 1024
+"""Replies are written together up to this size. One read can bring thousands of small requests for large replies."""
 
 SPARE_BUFFERS = 4
 """Frame buffers kept for reuse, a loop; saves the zeroing of a new one for each large frame."""
@@ -83,6 +86,7 @@ class FramedConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_backlog",
         "_closing",
+        "_collected",
         "_filled",
         "_holds",
         "_memory",
@@ -108,6 +112,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._reading = False
         self._waiting_for_memory = False
         self._out: list[Buffer] = []
+        self._collected = 0  # bytes in it
 
     # -- what subclasses say ---------------------------------------------------------------------------------------
 
@@ -125,10 +130,14 @@ class FramedConnection(asyncio.BufferedProtocol):
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    def send(self, buffers: Sequence[Buffer]) -> None:
-        """Queue whole frames. The buffers must not change afterwards: the transport keeps them by reference."""
+    def send(self, buffers: Sequence[Buffer], size: int) -> None:
+        """Queue whole frames, `size` bytes in all.
+
+        The buffers must not change afterwards: the transport keeps them by reference.
+        """
         self._out.extend(buffers)
-        if not self._reading:
+        self._collected += size
+        if not self._reading or self._collected > COLLECTED_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -143,6 +152,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         if not out:
             return
         self._out = []
+        self._collected = 0
         transport = self.transport
         if transport is None or transport.is_closing():
             return

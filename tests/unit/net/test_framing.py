@@ -140,7 +140,7 @@ def test_a_held_connection_keeps_frames_in_order_and_goes_on_after_release() -> 
 def test_replies_of_one_read_leave_in_one_write() -> None:
     class Echo(Recorder):
         def frame_received(self, frame: memoryview) -> None:
-            self.send([bytes(frame)])
+            self.send([bytes(frame)], len(frame))
 
     connection = Echo(FrameMemory(1 << 20))
     connection.feed(framed(b"a", b"b", b"c"))
