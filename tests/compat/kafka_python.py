@@ -20,16 +20,15 @@ with warnings.catch_warnings():
     import kafka.errors as errors
     import kafka.record.default_records
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
+    from kafka.admin import AlterConfigOp, ConfigResource, KafkaAdminClient, OffsetSpec
 
 __all__ = [
+    "AlterConfigOp",
     "ConfigResource",
-    "ConfigResourceType",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",
-    "NewPartitions",
-    "NewTopic",
+    "OffsetSpec",
     "TopicPartition",
     "errors",
 ]

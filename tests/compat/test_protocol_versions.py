@@ -351,14 +351,14 @@ def test_describe_log_dirs(version: int, raw: RawConnection, new_topic: Callable
 
 
 @every_version(ApiKey.FIND_COORDINATOR)
-def test_find_coordinator(version: int, raw: RawConnection, moldau_only: None) -> None:
+def test_find_coordinator(version: int, raw: RawConnection) -> None:
+    """Whatever it answers, it must be there: librdkafka compresses with lz4 only where it sees this API."""
     request = FindCoordinatorRequest(key="a group", coordinator_keys=["a group", "another"])
     response: FindCoordinatorResponse = ask(raw, request, version)
-    if version >= 4:
-        answers = {found.key: found.error_code for found in response.coordinators}
-        assert answers == dict.fromkeys(("a group", "another"), ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    else:
-        assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    answers = response.coordinators if version >= 4 else [response]
+    assert [found.key for found in response.coordinators] == (["a group", "another"] if version >= 4 else [])
+    for answer in answers:
+        assert answer.error_code in (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 @pytest.mark.parametrize("version", range(FIRST_PRODUCE_VERSION))

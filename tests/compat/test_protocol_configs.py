@@ -1,0 +1,329 @@
+"""Settings over the wire: described with their sources and synonyms, altered whole or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestConfig,
+    AlterConfigsRequestResource,
+    AlterConfigsResponseResource,
+)
+from moldau.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+    DescribeConfigsResponseConfig,
+    DescribeConfigsResponseResource,
+)
+from moldau.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestConfig,
+    IncrementalAlterConfigsRequestResource,
+    IncrementalAlterConfigsResponseResource,
+)
+from tests.compat import wire
+from tests.compat.wire import ask
+from tests.support.raw import RawConnection
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC_SOURCE, DYNAMIC_BROKER_SOURCE, DYNAMIC_DEFAULT_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = range(1, 6)
+
+
+def describe(
+    connection: RawConnection, kind: int, name: str, keys: list[str] | None = None, **options: bool
+) -> DescribeConfigsResponseResource:
+    wanted = DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    (answer,) = ask(connection, DescribeConfigsRequest(resources=[wanted], **options)).results
+    return answer
+
+
+def entry(connection: RawConnection, topic: str, key: str) -> DescribeConfigsResponseConfig:
+    (found,) = describe(connection, TOPIC, topic, [key], include_synonyms=True).configs
+    return found
+
+
+def increment(
+    connection: RawConnection, kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False
+) -> IncrementalAlterConfigsResponseResource:
+    resource = IncrementalAlterConfigsRequestResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            IncrementalAlterConfigsRequestConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in changes
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    (answer,) = ask(connection, request).responses
+    return answer
+
+
+def replace(
+    connection: RawConnection, kind: int, name: str, configs: dict[str, str | None]
+) -> AlterConfigsResponseResource:
+    resource = AlterConfigsRequestResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[AlterConfigsRequestConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    (answer,) = ask(connection, AlterConfigsRequest(resources=[resource])).responses
+    return answer
+
+
+def becomes(connection: RawConnection, topic: str, key: str, value: str, source: int = TOPIC_SOURCE) -> None:
+    def attempt() -> bool:
+        found = entry(connection, topic, key)
+        return (found.value, found.config_source) == (value, source)
+
+    wire.eventually(attempt)
+
+
+def broker_name(connection: RawConnection) -> str:
+    return str(wire.metadata(connection, []).brokers[0].node_id)
+
+
+# Describing -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [None, []])
+def test_all_settings_of_a_topic_have_kafkas_defaults(keys: list[str] | None, raw: RawConnection, topic: str) -> None:
+    answer = describe(raw, TOPIC, topic, keys)
+    assert (answer.error_code, answer.error_message) == (0, "")
+    found = {each.name: each.value for each in answer.configs}
+    expected = {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "delete.retention.ms": "86400000",
+        "file.delete.delay.ms": "60000",
+        "flush.messages": "9223372036854775807",
+        "flush.ms": "9223372036854775807",
+        "index.interval.bytes": "4096",
+        "max.compaction.lag.ms": "9223372036854775807",
+        "max.message.bytes": "1048588",
+        "message.timestamp.after.max.ms": "3600000",
+        "message.timestamp.before.max.ms": "9223372036854775807",
+        "message.timestamp.type": "CreateTime",
+        "min.cleanable.dirty.ratio": "0.5",
+        "min.compaction.lag.ms": "0",
+        "min.insync.replicas": "1",
+        "preallocate": "false",
+        "retention.bytes": "-1",
+        "retention.ms": "604800000",
+        "segment.bytes": "1073741824",
+        "segment.index.bytes": "10485760",
+        "segment.jitter.ms": "0",
+        "segment.ms": "604800000",
+        "unclean.leader.election.enable": "false",
+    }
+    assert {name: found.get(name) for name in expected} == expected
+    assert not any(each.is_sensitive or each.read_only for each in answer.configs)
+
+
+def test_unknown_keys_are_silently_missing(raw: RawConnection, topic: str) -> None:
+    answer = describe(raw, TOPIC, topic, ["retention.ms", "no.such.setting"])
+    assert (answer.error_code, [each.name for each in answer.configs]) == (0, ["retention.ms"])
+
+
+def test_a_setting_tells_where_its_value_comes_from(raw: RawConnection, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(configs={"segment.bytes": "2000000"})
+    own, default = entry(raw, topic, "segment.bytes"), entry(raw, topic, "index.interval.bytes")
+    assert (own.value, own.config_source) == ("2000000", TOPIC_SOURCE)
+    assert [(each.name, each.value, each.source) for each in own.synonyms] == [
+        ("segment.bytes", "2000000", TOPIC_SOURCE),
+        ("log.segment.bytes", "1073741824", DEFAULT_SOURCE),
+    ]
+    assert default.config_source == DEFAULT_SOURCE
+    assert [each.name for each in default.synonyms] == ["log.index.interval.bytes"]
+
+
+def test_documentation_comes_when_asked_for(raw: RawConnection, topic: str) -> None:
+    (silent,) = describe(raw, TOPIC, topic, ["retention.ms"]).configs
+    (spoken,) = describe(raw, TOPIC, topic, ["retention.ms"], include_documentation=True).configs
+    assert silent.documentation is None
+    assert spoken.documentation
+    assert silent.synonyms == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("no-such-topic-anywhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION)],
+)
+def test_what_does_not_exist_has_no_settings(name: str, code: ErrorCode, raw: RawConnection) -> None:
+    answer = describe(raw, TOPIC, name)
+    assert (answer.error_code, answer.configs) == (code, [])
+
+
+def test_a_broker_describes_itself(raw: RawConnection) -> None:
+    answer = describe(raw, BROKER, broker_name(raw), include_synonyms=True)
+    assert answer.error_code == 0
+    found = {each.name: each for each in answer.configs}
+    assert found["node.id"].value == broker_name(raw)
+    assert found["node.id"].read_only
+    assert not found["log.retention.ms"].read_only
+    assert (found["num.partitions"].value, found["num.partitions"].config_source) == ("1", DEFAULT_SOURCE)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(BROKER, "4711"), (BROKER, "no number"), (99, "x")])
+def test_other_resources_are_refused(kind: int, name: str, raw: RawConnection) -> None:
+    assert describe(raw, kind, name).error_code == ErrorCode.INVALID_REQUEST
+
+
+# One by one -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_setting_is_set_and_taken_back(raw: RawConnection, topic: str) -> None:
+    assert (
+        increment(raw, TOPIC, topic, ("retention.ms", SET, "1000"), ("max.message.bytes", SET, "5000")).error_code == 0
+    )
+    becomes(raw, topic, "retention.ms", "1000")
+    becomes(raw, topic, "max.message.bytes", "5000")
+    assert increment(raw, TOPIC, topic, ("retention.ms", DELETE, None)).error_code == 0
+    becomes(raw, topic, "retention.ms", "604800000", DEFAULT_SOURCE)
+    becomes(raw, topic, "max.message.bytes", "5000")
+    # What is not set can be taken back all the same.
+    assert increment(raw, TOPIC, topic, ("retention.ms", DELETE, None)).error_code == 0
+
+
+def test_lists_are_added_to_and_taken_from(raw: RawConnection, topic: str) -> None:
+    assert increment(raw, TOPIC, topic, ("cleanup.policy", APPEND, "compact")).error_code == 0
+    becomes(raw, topic, "cleanup.policy", "delete,compact")
+    assert increment(raw, TOPIC, topic, ("cleanup.policy", APPEND, "compact")).error_code == 0
+    becomes(raw, topic, "cleanup.policy", "delete,compact")
+    assert increment(raw, TOPIC, topic, ("cleanup.policy", SUBTRACT, "delete")).error_code == 0
+    becomes(raw, topic, "cleanup.policy", "compact")
+
+
+def test_a_changed_setting_takes_effect(raw: RawConnection, topic: str) -> None:
+    assert increment(raw, TOPIC, topic, ("max.message.bytes", SET, "200")).error_code == 0
+    becomes(raw, topic, "max.message.bytes", "200")
+    answer = wire.eventually(lambda: wire.produce(raw, topic, wire.batch_of(b"x" * 500)))
+    assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert increment(raw, TOPIC, topic, ("max.message.bytes", DELETE, None)).error_code == 0
+    wire.eventually(lambda: wire.produce(raw, topic, wire.batch_of(b"x" * 500)).error_code == 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("no.such.setting", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
+        (("segment.bytes", SET, "3"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SUBTRACT, "1"), ErrorCode.INVALID_CONFIG),
+        (("cleanup.policy", APPEND, "burn"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_bad_change_is_refused_and_spoils_the_good_ones_beside_it(
+    change: tuple[str, int, str | None], code: ErrorCode, raw: RawConnection, topic: str
+) -> None:
+    answer = increment(raw, TOPIC, topic, ("max.message.bytes", SET, "5000"), change)
+    assert ErrorCode(answer.error_code) == code
+    assert answer.error_message
+    assert entry(raw, topic, "max.message.bytes").config_source == DEFAULT_SOURCE
+
+
+def test_a_key_is_changed_once_a_request(raw: RawConnection, topic: str) -> None:
+    answer = increment(raw, TOPIC, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_resource_is_changed_once_a_request(raw: RawConnection, topic: str) -> None:
+    change = IncrementalAlterConfigsRequestConfig(name="retention.ms", config_operation=SET, value="1000")
+    resource = IncrementalAlterConfigsRequestResource(resource_type=TOPIC, resource_name=topic, configs=[change])
+    answers = ask(raw, IncrementalAlterConfigsRequest(resources=[resource, resource])).responses
+    assert {answer.error_code for answer in answers} == {ErrorCode.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "no-such-topic-anywhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ErrorCode.INVALID_REQUEST),
+        (BROKER, "4711", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_does_not_exist_cannot_be_changed(kind: int, name: str, code: ErrorCode, raw: RawConnection) -> None:
+    answer = increment(raw, kind, name, ("retention.ms", SET, "1000"))
+    assert (answer.error_code, answer.resource_type, answer.resource_name) == (code, kind, name)
+    assert answer.error_message
+
+
+def test_a_change_can_be_tried_first(raw: RawConnection, topic: str) -> None:
+    assert increment(raw, TOPIC, topic, ("retention.ms", SET, "1000"), validate_only=True).error_code == 0
+    bad = increment(raw, TOPIC, topic, ("retention.ms", SET, "soon"), validate_only=True)
+    assert bad.error_code == ErrorCode.INVALID_CONFIG
+    assert entry(raw, topic, "retention.ms").config_source == DEFAULT_SOURCE
+
+
+# The broker's own -----------------------------------------------------------------------------------------------------
+
+
+def test_a_dynamic_setting_of_the_broker_changes_while_it_runs(raw: RawConnection) -> None:
+    name = broker_name(raw)
+
+    def current() -> tuple[str | None, int]:
+        (found,) = describe(raw, BROKER, name, ["log.retention.bytes"]).configs
+        return found.value, found.config_source
+
+    before = current()
+    try:
+        assert increment(raw, BROKER, name, ("log.retention.bytes", SET, "1000000000000")).error_code == 0
+        wire.eventually(lambda: current() == ("1000000000000", DYNAMIC_BROKER_SOURCE))
+    finally:
+        assert increment(raw, BROKER, name, ("log.retention.bytes", DELETE, None)).error_code == 0
+    wire.eventually(lambda: current() == before)
+
+
+def test_a_default_of_all_brokers_reaches_their_topics(raw: RawConnection, topic: str) -> None:
+    """An innocent setting, since every topic of the server under test hears of it."""
+    try:
+        assert increment(raw, BROKER, "", ("log.index.interval.bytes", SET, "5000")).error_code == 0
+        becomes(raw, topic, "index.interval.bytes", "5000", DYNAMIC_DEFAULT_SOURCE)
+    finally:
+        assert increment(raw, BROKER, "", ("log.index.interval.bytes", DELETE, None)).error_code == 0
+    becomes(raw, topic, "index.interval.bytes", "4096", DEFAULT_SOURCE)
+
+
+@pytest.mark.parametrize("change", [("node.id", SET, "9"), ("log.dirs", SET, "/elsewhere")])
+def test_what_a_broker_was_started_with_cannot_be_changed(change: tuple[str, int, str], raw: RawConnection) -> None:
+    answer = increment(raw, BROKER, broker_name(raw), change)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message
+
+
+# As a whole -----------------------------------------------------------------------------------------------------------
+
+
+def test_altering_replaces_everything_that_was_set(raw: RawConnection, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(configs={"retention.ms": "1000", "segment.bytes": "2000000"})
+    assert replace(raw, TOPIC, topic, {"retention.ms": "5000"}).error_code == 0
+    becomes(raw, topic, "retention.ms", "5000")
+    becomes(raw, topic, "segment.bytes", "1073741824", DEFAULT_SOURCE)
+    assert replace(raw, TOPIC, topic, {}).error_code == 0
+    becomes(raw, topic, "retention.ms", "604800000", DEFAULT_SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("configs", "code"),
+    [
+        ({"no.such.setting": "1"}, ErrorCode.INVALID_CONFIG),
+        ({"retention.ms": "soon"}, ErrorCode.INVALID_CONFIG),
+        ({"retention.ms": None}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_bad_replacement_leaves_everything_as_it_was(
+    configs: dict[str, str | None], code: ErrorCode, raw: RawConnection, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(configs={"segment.bytes": "2000000"})
+    answer: Any = replace(raw, TOPIC, topic, {"max.message.bytes": "5000", **configs})
+    assert ErrorCode(answer.error_code) == code
+    assert entry(raw, topic, "segment.bytes").value == "2000000"
+    assert entry(raw, topic, "max.message.bytes").config_source == DEFAULT_SOURCE
