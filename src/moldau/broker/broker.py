@@ -21,6 +21,7 @@ from moldau.broker.listener import Listener
 from moldau.broker.metrics import BrokerMetrics, serve_metrics
 from moldau.broker.registry import Handler
 from moldau.broker.session import Route, build_routes
+from moldau.broker.transactions import Transactions
 from moldau.cluster.configs import Alteration
 from moldau.cluster.controller import Controller
 from moldau.cluster.image import ALL_BROKERS, BrokerImage, ClusterImage, TopicImage
@@ -40,6 +41,7 @@ from moldau.wire.api import ApiKey
 log = logging.getLogger(__name__)
 
 UNLIMITED = 1 << 62
+PRODUCER_EXPIRY_CHECK_MS = 600_000
 GARBAGE_COLLECTION_EVERY = 50_000
 """Objects made between two collections. Python's 700 would walk the requests of 5,000 waiting clients at every turn,
 and hardly any of them are garbage that only a collection can find."""
@@ -89,6 +91,7 @@ class Broker:
         self.controller = Controller(store, host.randomness, controller_rules(lambda: self.settings))
         self.controller.listen(self._image_changed)
         self.replicas = ReplicaManager(self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn)
+        self.transactions = Transactions(self)
         plan = settings.listener_plan()
         advertised = {address.name: address for address in plan.advertised}
         self.listeners = [Listener(self, bound, advertised.get(bound.name, bound)) for bound in plan.bound]
@@ -116,6 +119,7 @@ class Broker:
         self.log_dirs.remember_cluster(image.cluster_id)
         self._take_dynamic_settings()
         await self.replicas.start(image)
+        self.transactions.start()
         # What exists now lives as long as the process: spare the collector walking ten thousand partitions again and
         # again.
         gc.collect()
@@ -128,6 +132,7 @@ class Broker:
         if self.settings["connections.max.idle.ms"] >= 0:
             self._every(self.settings["connections.max.idle.ms"] / IDLE_SWEEPS, self._close_idle)
         self._every(self.settings["log.retention.check.interval.ms"], self._apply_retention)
+        self._every(PRODUCER_EXPIRY_CHECK_MS, self._expire_producers)
         self._every(self.settings["log.flush.offset.checkpoint.interval.ms"], self._write_checkpoints)
         log.info(
             "ready",
@@ -150,6 +155,7 @@ class Broker:
         self.delayed_fetches.complete_all()
         self.connections.close_all()
         await self._connections_closed()
+        self.transactions.stop()
         await self.controller.stop()
         self.replicas.stop()
         for task in self._clockwork:
@@ -212,6 +218,9 @@ class Broker:
 
     async def _write_checkpoints(self) -> None:
         await self.log_dirs.write_checkpoints(self.threads)
+
+    async def _expire_producers(self) -> None:
+        await self.replicas.expire_producers(self.now_ms(), self.settings["producer.id.expiration.ms"])
 
     async def _apply_retention(self) -> None:
         await self.replicas.apply_retention(self.now_ms())

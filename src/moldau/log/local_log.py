@@ -18,7 +18,7 @@ from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import DamagedLog, OffsetOutOfRange, StorageError
 from moldau.log.flush import FlushJob
 from moldau.log.home import Home
-from moldau.log.producer_state import ProducerStates
+from moldau.log.producer_state import Producer, ProducerStates
 from moldau.log.read import EMPTY, TimestampOffset, WouldBlock, find_timestamp, read_segment
 from moldau.log.segment import MAX_RELATIVE_OFFSET, Segment
 
@@ -153,6 +153,11 @@ class LocalLog:
         self._flush_messages = config.flush_messages
         if self._active is not None:
             self._arm_roll(self._active)
+
+    def active_producers(self) -> dict[int, Producer]:
+        """The producers that the log remembers, by id. Opens a log that is cold."""
+        self._active or self._open()
+        return self.producers.producers
 
     @abstractmethod
     def _open(self) -> Segment:

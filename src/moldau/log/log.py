@@ -220,7 +220,7 @@ class Log(LocalLog):
         last_sequence, transactional = -1, attributes & _TRANSACTIONAL != 0
         if producer_id >= 0 and not attributes & _CONTROL:
             if first_sequence < 0:
-                raise RejectedBatch(ErrorCode.INVALID_RECORD, f"sequence {first_sequence} of producer {producer_id}")
+                self.producers.admit_unsequenced(producer_id, first_sequence, coordinator)
             last_sequence = last_sequence_of(first_sequence, last_delta)
             earlier = self.producers.admit(producer_id, producer_epoch, first_sequence, last_sequence, transactional)
             if earlier is not None:

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from moldau.log.aborted import AbortedTxn
-from moldau.log.errors import LogError
+from moldau.log.errors import LogError, RejectedBatch
 from moldau.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, ControlType, Marker, crc32c
 from moldau.wire.errors import ErrorCode
 
@@ -71,6 +71,8 @@ class Producer:
 
 def last_sequence_of(first_sequence: int, last_offset_delta: int) -> int:
     """Sequences wrap around to 0 after 2^31 - 1."""
+    if first_sequence == NO_SEQUENCE:
+        return NO_SEQUENCE
     return (first_sequence + last_offset_delta) % (MAX_SEQUENCE + 1)
 
 
@@ -97,7 +99,7 @@ class ProducerStates:
             # Nothing is known of it, perhaps since retention took its records: any sequence may begin.
             return None
         if epoch == producer.epoch:
-            if first_sequence != producer.next_sequence:
+            if first_sequence != producer.next_sequence and first_sequence != NO_SEQUENCE:
                 duplicate = producer.find(first_sequence, last_sequence)
                 if duplicate is not None:
                     return duplicate
@@ -110,7 +112,7 @@ class ProducerStates:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {producer_id} has epoch {producer.epoch}; {epoch} is of the past",
             )
-        elif first_sequence != 0 and producer.epoch != NO_PRODUCER_EPOCH:
+        elif first_sequence > 0 and producer.epoch != NO_PRODUCER_EPOCH:
             raise LogError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} begins epoch {epoch} with sequence {first_sequence}, not with 0",
@@ -121,6 +123,11 @@ class ProducerStates:
                 f"producer {producer_id} has a transaction open and sent a batch outside of it",
             )
         return None
+
+    def admit_unsequenced(self, producer_id: int, first_sequence: int, coordinator: bool) -> None:
+        """Only a coordinator writes for a producer without counting: offsets that its transaction commits."""
+        if not coordinator or first_sequence != NO_SEQUENCE:
+            raise RejectedBatch(ErrorCode.INVALID_RECORD, f"sequence {first_sequence} of producer {producer_id}")
 
     def admit_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         """LogError where a coordinator must not end this producer's transaction any more."""
@@ -159,10 +166,11 @@ class ProducerStates:
         elif producer.epoch != epoch:
             producer.enter_epoch(epoch)
         batches = producer.batches
-        if len(batches) == BATCHES_REMEMBERED:
-            del batches[0]
-        batches.append(ProducerBatch(first_sequence, last_sequence, first_offset, last_offset, timestamp))
-        producer.next_sequence = 0 if last_sequence == MAX_SEQUENCE else last_sequence + 1
+        if first_sequence != NO_SEQUENCE:
+            if len(batches) == BATCHES_REMEMBERED:
+                del batches[0]
+            batches.append(ProducerBatch(first_sequence, last_sequence, first_offset, last_offset, timestamp))
+            producer.next_sequence = 0 if last_sequence == MAX_SEQUENCE else last_sequence + 1
         producer.last_timestamp = timestamp
         if transactional and producer.transaction_start < 0:
             producer.transaction_start = first_offset

@@ -280,6 +280,13 @@ class ReplicaManager:
                 log.info("old segments removed", extra={"partition": repr(partition), "segments": removed})
             await asyncio.sleep(0)
 
+    async def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Have every partition forget the producers that have been silent for this long."""
+        for number, partition in enumerate(list(self)):
+            partition.log.producers.expire(now_ms, expiration_ms)
+            if number % CREATIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+
     # -- failure ---------------------------------------------------------------------------------------------------
 
     def _directory_failed(self, directory: LogDir) -> None:

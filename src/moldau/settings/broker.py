@@ -12,6 +12,7 @@ from moldau.settings.listeners import SECURITY_PROTOCOLS
 from moldau.settings.setting import INT_MAX, Scope, Setting, SettingError, SettingType, Value
 from moldau.settings.table import SettingTable
 from moldau.settings.topic import TOPIC
+from moldau.settings.transactions import TRANSACTIONS
 
 BOOLEAN, STRING, INT, SHORT, LONG, LIST = (
     SettingType.BOOLEAN,
@@ -409,22 +410,6 @@ _NO_EFFECT = (
         no_effect=NO_INTERNAL_TOPIC,
     ),
     Setting(
-        "transaction.state.log.replication.factor",
-        SHORT,
-        3,
-        "Replicas of the topic of transactions.",
-        low=1,
-        no_effect=NO_INTERNAL_TOPIC,
-    ),
-    Setting(
-        "transaction.state.log.min.isr",
-        INT,
-        2,
-        "In-sync replicas that the topic of transactions needs.",
-        low=1,
-        no_effect=NO_INTERNAL_TOPIC,
-    ),
-    Setting(
         "share.coordinator.state.topic.replication.factor",
         SHORT,
         3,
@@ -459,6 +444,7 @@ BROKER = SettingTable(
         "Topics": _TOPICS,
         "Storage": _STORAGE,
         "Defaults of topics": _TOPIC_DEFAULTS,
+        "Transactions": TRANSACTIONS,
         "Metrics": _METRICS,
         "Without effect": _NO_EFFECT,
     },

@@ -9,18 +9,25 @@ records.
 
 * acks=0 has no answer. An error under acks=0 closes the connection, which is the only way such a client can notice.
 * One batch a partition. Batches are validated down to the record before anything is written.
+* A batch of a transaction is written only where the transaction's coordinator has the partition: added by the client
+  before, or, from version 12 (transaction version 2), by this request. Not so: TRANSACTION_ABORTABLE from version 11,
+  INVALID_TXN_STATE before.
 * A topic unknown by name is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID; producing never creates topics.
 """
 
 from __future__ import annotations
 
+import asyncio
+
 from moldau.broker.delayed import DelayedProduce
-from moldau.broker.registry import NO_REPLY, Answer, Later, Reply, handles
+from moldau.broker.registry import NO_REPLY, Answer, Body, Later, Message, Reply, handles
 from moldau.broker.session import Request
+from moldau.broker.verification import ADDS_FROM, begin_adding, check_transaction, transactional_producer
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.log.errors import LogError, RejectedBatch
 from moldau.replication.partition import Partition
 from moldau.security import Operation, ResourceType
+from moldau.transactions.transaction import Identity, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.tuned.produce import PartitionAnswer, ProduceCall, decode_produce, encode_produce
@@ -41,6 +48,41 @@ Failures = dict[tuple[int, int], LogError]
 @handles(ApiKey.PRODUCE, min_version=0, raw=True)
 def produce(request: Request, body: memoryview) -> Answer:
     call = decode_produce(body, request.version)
+    if call.transactional_id is not None and request.version >= ADDS_FROM:
+        adding = begin_adding(request, call)
+        if adding is not None:
+            return _wait_for_transaction(request, bytearray(body), *adding)
+    return _produce(request, call)
+
+
+async def _wait_for_transaction(
+    request: Request, body: bytearray, name: str, identity: Identity, partitions: frozenset[TopicPartition]
+) -> Message:
+    """Nothing else of this connection is begun before the transaction has taken the partitions in: the batches behind
+    this one come after it. The request's bytes are our own copy, since the connection reads on."""
+    await request.broker.transactions.add(name, identity, partitions)
+    answer = _produce(request, decode_produce(memoryview(body), request.version))
+    if isinstance(answer, Later):
+        future: asyncio.Future[Body] = request.broker.loop.create_future()
+        answer.start(future.set_result)
+        return Encoded(await future)
+    assert isinstance(answer, list)
+    return Encoded(answer)
+
+
+class Encoded:
+    """An answer that is encoded already."""
+
+    __slots__ = ("_body",)
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    def encode(self, version: int) -> bytes:
+        return b"".join(self._body)
+
+
+def _produce(request: Request, call: ProduceCall) -> Answer:
     results: Results = []
     failures: Failures = {}
     unsafe: list[tuple[tuple[int, int], Partition, int]] = []
@@ -54,6 +96,9 @@ def produce(request: Request, body: memoryview) -> Answer:
                 if refusal is not None:
                     raise refusal
                 partition = _partition(request, topic, index)
+                producer = transactional_producer(records)
+                if producer is not None:
+                    check_transaction(request, call, partition, producer)
                 answer, next_offset = _append(request, partition, records, call.acks)
             except LogError as error:
                 failures[topic_place, place] = error

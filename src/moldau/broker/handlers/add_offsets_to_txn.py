@@ -1,0 +1,59 @@
+"""AddOffsetsToTxn (25): a consumer group's offsets become part of a producer's transaction.
+
+Versions 0-4. What is added is the partition of `__consumer_offsets` that the group's offsets are in. Producers of
+transaction version 2 do not ask: TxnOffsetCommit does it for them. Below version 2 being fenced is told as
+INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import Answer, handles
+from moldau.broker.session import Request
+from moldau.cluster.image import CONSUMER_OFFSETS
+from moldau.security import Operation, ResourceType
+from moldau.transactions.events import AddPartitions
+from moldau.transactions.transaction import Identity
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+FENCED_FROM = 2
+CLIENT_VERSION = 1
+
+
+@handles(ApiKey.ADD_OFFSETS_TO_TXN)
+def add_offsets_to_txn(request: Request, message: AddOffsetsToTxnRequest) -> Answer:
+    name = message.transactional_id
+    if not name:
+        return _response(request, ErrorCode.INVALID_REQUEST)
+    if not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return _response(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not request.authorized(Operation.READ, ResourceType.GROUP, message.group_id):
+        return _response(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not request.broker.groups.partition_count:
+        return _first(request, message)
+    return _add(request, message)
+
+
+def _add(request: Request, message: AddOffsetsToTxnRequest) -> Answer:
+    name = message.transactional_id
+    identity = Identity(message.producer_id, message.producer_epoch)
+    offsets = frozenset({(CONSUMER_OFFSETS, request.broker.groups.index_of(message.group_id))})
+    return request.broker.transactions.later(
+        request,
+        name,
+        lambda ticket: AddPartitions(ticket, name, identity, offsets, CLIENT_VERSION),
+        lambda error: _response(request, error),
+    )
+
+
+async def _first(request: Request, message: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """The topic of offsets is made; the producer comes back in a moment."""
+    await request.broker.groups.ensure_topic()
+    return _response(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _response(request: Request, error: ErrorCode) -> AddOffsetsToTxnResponse:
+    if error == ErrorCode.PRODUCER_FENCED and request.version < FENCED_FROM:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=error)

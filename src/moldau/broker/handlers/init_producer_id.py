@@ -1,0 +1,101 @@
+"""InitProducerId (22): an identity to write with, for idempotent and for transactional producers.
+
+Versions 0-6. Without a transactional id: a new producer id and epoch 0, whoever the client was before.
+With one: its producer id with the next epoch. That shuts out every producer before; a transaction of theirs is aborted
+first (CONCURRENT_TRANSACTIONS until its markers are written).
+
+* From version 3 a producer may say who it is, to go on after an error: it is let in if nobody came after it.
+* A time-out outside of 1 to `transaction.max.timeout.ms` is INVALID_TRANSACTION_TIMEOUT.
+* Below version 4 being fenced is told as INVALID_PRODUCER_EPOCH.
+* Version 6 has two-phase commit, where `transaction.two.phase.commit.enable` allows it and the client may: with
+  `enable2_pc` transactions have no time-out; with `keep_prepared_txn` an open one is not aborted but answered, and the
+  new producer is the one who may end it.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import Answer, handles
+from moldau.broker.session import Request
+from moldau.security import Operation, ResourceType
+from moldau.transactions.events import InitProducer, ProducerInitialised
+from moldau.transactions.transaction import NO_TIMEOUT, NOBODY, Identity
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+FENCED_FROM = 4
+
+
+@handles(ApiKey.INIT_PRODUCER_ID)
+def init_producer_id(request: Request, message: InitProducerIdRequest) -> Answer:
+    name = message.transactional_id
+    if name is None:
+        return _idempotent(request)
+    expected = Identity(message.producer_id, message.producer_epoch)
+    if error := _refusal(request, message, expected):
+        return _response(request, ProducerInitialised(error))
+    return request.broker.transactions.later(
+        request,
+        name,
+        lambda ticket: InitProducer(
+            ticket,
+            name,
+            NO_TIMEOUT if message.enable2_pc else message.transaction_timeout_ms,
+            None if expected == NOBODY else expected,
+            message.keep_prepared_txn,
+        ),
+        lambda result: _response(request, result),
+    )
+
+
+def _refusal(request: Request, message: InitProducerIdRequest, expected: Identity) -> ErrorCode:
+    name = message.transactional_id
+    assert name is not None
+    settings = request.broker.settings
+    if not name or (expected != NOBODY and min(expected) < 0):
+        return ErrorCode.INVALID_REQUEST
+    if not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    two_phase = message.enable2_pc or message.keep_prepared_txn
+    if two_phase and not (
+        settings["transaction.two.phase.commit.enable"]
+        and request.authorized(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, name)
+    ):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not message.enable2_pc and not 0 < message.transaction_timeout_ms <= settings["transaction.max.timeout.ms"]:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.NONE
+
+
+def _idempotent(request: Request) -> Answer:
+    if not request.authorized(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER):
+        return _response(request, ProducerInitialised(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    producer_id = request.broker.transactions.producer_ids.take()
+    return _wait_for_id(request) if producer_id is None else _new(request, producer_id)
+
+
+async def _wait_for_id(request: Request) -> InitProducerIdResponse:
+    ids = request.broker.transactions.producer_ids
+    producer_id = ids.take() if await ids.ready() else None
+    if producer_id is None:
+        return _response(request, ProducerInitialised(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    return _new(request, producer_id)
+
+
+def _new(request: Request, producer_id: int) -> InitProducerIdResponse:
+    return _response(request, ProducerInitialised(ErrorCode.NONE, Identity(producer_id, 0)))
+
+
+def _response(request: Request, result: ProducerInitialised | ErrorCode) -> InitProducerIdResponse:
+    if isinstance(result, ErrorCode):
+        result = ProducerInitialised(result)
+    error = result.error
+    if error == ErrorCode.PRODUCER_FENCED and request.version < FENCED_FROM:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(
+        error_code=error,
+        producer_id=result.identity.producer_id,
+        producer_epoch=result.identity.epoch,
+        ongoing_txn_producer_id=result.ongoing.producer_id,
+        ongoing_txn_producer_epoch=result.ongoing.epoch,
+    )
