@@ -7,6 +7,7 @@ number that it should use, `count(short, full)`, and never looks at the environm
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("MOLDAU_SOAK", "") not in ("", "0"),
         help="run every test with its full counts (also: MOLDAU_SOAK=1)",
     )
-    parser.addoption("--fuzz-seed", type=int, default=None, help="send the frames of this seed (default: a new one)")
+    parser.addoption("--fuzz-seed", dest="seed", type=int, help="repeat what chance did to fuzzing and system tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,6 +74,15 @@ def soak(pytestconfig: pytest.Config) -> bool:
 def count(soak: bool) -> Callable[[int, int], int]:
     """`count(short, full)`: how many times this run should do a thing."""
     return lambda short, full: full if soak else short
+
+
+@pytest.fixture
+def seed(pytestconfig: pytest.Config) -> int:
+    """Where a test's chances come from. A failing test shows it; with --fuzz-seed the same ones come again."""
+    chosen = pytestconfig.getoption("seed")
+    value = random.SystemRandom().randrange(1 << 32) if chosen is None else int(chosen)
+    print(f"the seed is {value}: repeat with --fuzz-seed={value}")
+    return value
 
 
 @pytest.fixture

@@ -27,7 +27,10 @@ class BrokerProcess:
         *,
         arguments: Sequence[str] = (),
         environment: dict[str, str] | None = None,
+        module: str = "moldau",
     ) -> None:
+        self.module = module
+        """What is run: `python -m moldau broker ...`, or a test's variant of it."""
         self.data = data
         self.settings = settings or {}
         self.arguments = arguments
@@ -53,7 +56,7 @@ class BrokerProcess:
 
     def start(self) -> Self:
         """Returns when the broker says that it is ready."""
-        command = [sys.executable, "-m", "moldau", "broker", "--data", str(self.data)]
+        command = [sys.executable, "-m", self.module, "broker", "--data", str(self.data)]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
