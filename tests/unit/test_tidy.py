@@ -176,7 +176,7 @@ def test_every_handler_file_registers_a_handler() -> None:
     assert files == registered
 
 
-DECLARATIONS = ("settings/broker.py", "settings/topic.py", "settings/transactions.py")
+DECLARATIONS = ("settings/broker.py", "settings/topic.py", "settings/groups.py", "settings/transactions.py")
 
 
 def test_every_setting_that_claims_an_effect_is_read_somewhere() -> None:

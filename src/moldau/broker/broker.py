@@ -16,6 +16,7 @@ from moldau.broker.configs import controller_rules, log_config
 from moldau.broker.connections import IDLE_SWEEPS, Connections
 from moldau.broker.delayed import DelayedFetches
 from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.groups import Groups
 from moldau.broker.handlers.api_versions import unsupported_version
 from moldau.broker.listener import Listener
 from moldau.broker.metrics import BrokerMetrics, serve_metrics
@@ -91,6 +92,7 @@ class Broker:
         self.controller = Controller(store, host.randomness, controller_rules(lambda: self.settings))
         self.controller.listen(self._image_changed)
         self.replicas = ReplicaManager(self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn)
+        self.groups = Groups(self, host.randomness)
         self.transactions = Transactions(self)
         plan = settings.listener_plan()
         advertised = {address.name: address for address in plan.advertised}
@@ -119,6 +121,7 @@ class Broker:
         self.log_dirs.remember_cluster(image.cluster_id)
         self._take_dynamic_settings()
         await self.replicas.start(image)
+        self.groups.start()
         self.transactions.start()
         # What exists now lives as long as the process: spare the collector walking ten thousand partitions again and
         # again.
@@ -155,6 +158,7 @@ class Broker:
         self.delayed_fetches.complete_all()
         self.connections.close_all()
         await self._connections_closed()
+        self.groups.stop()
         self.transactions.stop()
         await self.controller.stop()
         self.replicas.stop()

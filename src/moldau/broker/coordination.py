@@ -117,6 +117,8 @@ class RunningShard(Generic[S]):
         self._coordination = coordination
         self._broker = coordination.broker
         self._tickets: dict[Ticket, None] = {}
+        self._early: list[Any] = []
+        """What happened while the shard was loading."""
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self._gone = False
         partition.await_bytes(self)  # for `partition_changed`
@@ -129,8 +131,10 @@ class RunningShard(Generic[S]):
         self.feed(event(ticket))
 
     def feed(self, event: Any) -> None:
-        """Feeds an event that nobody waits on."""
-        if not self._gone and not self.loading:
+        """Feeds an event."""
+        if self.loading:
+            self._early.append(event)
+        elif not self._gone:
             stored = self._carry_out(self.shard.step(self._coordination.now_ms(), event))
             if not stored and isinstance(event, TimerFired):
                 self._set_timer(event.key, self._coordination.now_ms() + STORE_RETRY_MS)
@@ -139,6 +143,9 @@ class RunningShard(Generic[S]):
         """All was replayed."""
         self.loading = False
         self._carry_out(self.shard.loaded(self._coordination.now_ms()))
+        for event in self._early:
+            self.feed(event)
+        self._early.clear()
 
     def _carry_out(self, outcome: Outcome) -> bool:
         """False where the records could not be stored."""
@@ -335,6 +342,11 @@ class Coordination(Generic[S]):
         """The shards that are loaded."""
         return [one for one in self._shards.values() if not one.loading]
 
+    def tell_all(self, event: Any) -> None:
+        """Feeds an event that nobody waits on to every shard; those that still load get it when they are done."""
+        for running in list(self._shards.values()):
+            running.feed(event)
+
     def send(self, key: str, event: Callable[[Ticket], Any], ticket: Ticket) -> None:
         """Has the shard of `key` decide over an event; the ticket is answered or refused, now or later."""
         found = self.find(key)
@@ -434,6 +446,9 @@ class Coordination(Generic[S]):
             },
         )
         running.started()
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
 
 
 class StoredBatch(NamedTuple):

@@ -61,7 +61,7 @@ def uniform_assignor(members: Subscribers, topics: Topics) -> dict[str, Assignme
         if found:
             readers[topic] = found
     kept, unassigned = _kept(members, topics, readers)
-    if len({one.topics & topics.keys() for one in members.values()}) == 1:
+    if len({frozenset(one.topics & topics.keys()) for one in members.values()}) == 1:
         _even(kept, unassigned)
     else:
         _uneven(kept, unassigned, readers)

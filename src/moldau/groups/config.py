@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from moldau.settings import BrokerSettings
 
 MINUTE_MS = 60_000
 
@@ -35,7 +36,7 @@ class GroupConfig(NamedTuple):
         return self.consumer_migration in ("downgrade", "bidirectional")
 
 
-def group_config(settings: Mapping[str, Any]) -> GroupConfig:
+def group_config(settings: BrokerSettings) -> GroupConfig:
     """From a broker's settings by their names."""
     return GroupConfig(
         min_session_ms=settings["group.min.session.timeout.ms"],
@@ -49,5 +50,5 @@ def group_config(settings: Mapping[str, Any]) -> GroupConfig:
         consumer_heartbeat_ms=settings["group.consumer.heartbeat.interval.ms"],
         consumer_max_size=settings["group.consumer.max.size"],
         consumer_assignors=tuple(settings["group.consumer.assignors"]),
-        consumer_migration=settings["group.consumer.migration.policy"],
+        consumer_migration=settings["group.consumer.migration.policy"].lower(),
     )

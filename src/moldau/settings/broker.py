@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from moldau.settings.groups import GROUPS
 from moldau.settings.listeners import SECURITY_PROTOCOLS
 from moldau.settings.setting import INT_MAX, Scope, Setting, SettingError, SettingType, Value
 from moldau.settings.table import SettingTable
@@ -31,7 +32,6 @@ ONE_LOOP = "one event loop serves all connections"
 EVENTS_WAKE = "waiting requests are woken by events and leave nothing behind to purge"
 EMBEDDED_STORE = "the broker keeps its metadata in an embedded store"
 NO_INTERNAL_TOPIC = "this version creates no internal topics"
-NO_GROUPS = "this version has no group coordinator"
 
 _dynamic = partial(Setting, scope=Scope.BROKER_DYNAMIC)
 
@@ -402,14 +402,6 @@ _NO_EFFECT = (
         no_effect=EMBEDDED_STORE,
     ),
     Setting(
-        "offsets.topic.replication.factor",
-        SHORT,
-        3,
-        "Replicas of the topic of committed offsets.",
-        low=1,
-        no_effect=NO_INTERNAL_TOPIC,
-    ),
-    Setting(
         "share.coordinator.state.topic.replication.factor",
         SHORT,
         3,
@@ -425,13 +417,6 @@ _NO_EFFECT = (
         low=1,
         no_effect=NO_INTERNAL_TOPIC,
     ),
-    Setting(
-        "group.initial.rebalance.delay.ms",
-        INT,
-        3000,
-        "How long a new group waits for more members.",
-        no_effect=NO_GROUPS,
-    ),
 )
 
 BROKER = SettingTable(
@@ -445,6 +430,7 @@ BROKER = SettingTable(
         "Storage": _STORAGE,
         "Defaults of topics": _TOPIC_DEFAULTS,
         "Transactions": TRANSACTIONS,
+        "Groups": GROUPS,
         "Metrics": _METRICS,
         "Without effect": _NO_EFFECT,
     },

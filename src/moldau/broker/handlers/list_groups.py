@@ -1,0 +1,66 @@
+"""ListGroups (16): the groups that this broker coordinates.
+
+Versions 0-5, with filters by state from 4 on and by type from 5 on; upper and lower case are the same in both. While
+a part of the groups is still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.coordination import Ticket
+from moldau.broker.registry import Answer, Later, Reply, handles
+from moldau.broker.session import Request
+from moldau.groups.events import ListGroups
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse, ListGroupsResponseGroup
+
+
+@handles(ApiKey.LIST_GROUPS)
+def list_groups(request: Request, message: ListGroupsRequest) -> Answer:
+    return Listing(request, message)
+
+
+class Listing(Later):
+    """Asks every shard."""
+
+    __slots__ = ("_found", "_left", "_message", "_request")
+
+    def __init__(self, request: Request, message: ListGroupsRequest) -> None:
+        self._request = request
+        self._message = message
+        self._found: list[ListGroupsResponseGroup] = []
+        self._left = 0
+
+    def start(self, reply: Reply) -> None:
+        groups = self._request.broker.groups
+        shards = [groups.shard_at(index) for index in range(groups.partition_count)]
+        running = [one for one in shards if not isinstance(one, ErrorCode)]
+        if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in shards:
+            self._answer(reply, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return
+        self._left = len(running)
+        if not running:
+            self._answer(reply)
+
+        def done(found: list[ListGroupsResponseGroup]) -> None:
+            self._found += found
+            self._left -= 1
+            if not self._left:
+                self._answer(reply)
+
+        for shard in running:
+            shard.ask(self._event, Ticket(done, lambda _: done([])))
+
+    def _event(self, ticket: Ticket) -> ListGroups:
+        return ListGroups(ticket, self._message.states_filter, self._message.types_filter)
+
+    def _answer(self, reply: Reply, code: ErrorCode = ErrorCode.NONE) -> None:
+        request = self._request
+        all_visible = request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER)
+        groups = [
+            group
+            for group in self._found
+            if all_visible or request.authorized(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        ]
+        reply([ListGroupsResponse(error_code=code, groups=groups).encode(request.version)])

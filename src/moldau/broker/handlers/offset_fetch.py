@@ -1,0 +1,181 @@
+"""OffsetFetch (9): how far groups have read.
+
+Versions 1-10; from 8 on several groups at once, from 10 on topics by id. A null list of topics asks for all of them
+(from version 2 on). With `require_stable`, an offset that an open transaction may replace is UNSTABLE_OFFSET_COMMIT.
+A partition without an offset has offset -1 and no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from moldau.broker.coordination import Ticket
+from moldau.broker.groups import Gathering, Part
+from moldau.broker.registry import Answer, handles
+from moldau.broker.session import Request
+from moldau.groups.commits import FetchAnswer
+from moldau.groups.events import Fetched, FetchOffsets
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseGroupTopic,
+    OffsetFetchResponseGroupTopicPartition,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from moldau.wire.primitives import ZERO_UUID
+
+GROUP_ERRORS_FROM = 2
+MANY_GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+
+
+class Question(NamedTuple):
+    """One group's part: what is asked of its shard, and what is answered here already."""
+
+    group: OffsetFetchRequestGroup
+    topics: list[tuple[str, Sequence[int]]] | None
+    refused: list[OffsetFetchResponseGroupTopic]
+
+
+@handles(ApiKey.OFFSET_FETCH)
+def offset_fetch(request: Request, message: OffsetFetchRequest) -> Answer:
+    groups = message.groups
+    if request.version < MANY_GROUPS_FROM:
+        topics = message.topics
+        groups = [
+            OffsetFetchRequestGroup(
+                group_id=message.group_id,
+                topics=None
+                if topics is None
+                else [
+                    OffsetFetchRequestGroupTopic(name=one.name, partition_indexes=one.partition_indexes)
+                    for one in topics
+                ],
+            )
+        ]
+    answered: dict[int, OffsetFetchResponseGroup] = {}
+    parts: list[Part] = []
+    questions: list[Question] = []
+    for place, group in enumerate(groups):
+        if not request.authorized(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            answered[place] = OffsetFetchResponseGroup(
+                group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+            )
+            continue
+        question = _question(request, group)
+        questions.append(question)
+        parts.append(_part(question, message.require_stable))
+
+    def build(answers: list[Any]) -> OffsetFetchResponse:
+        told = iter([_group(request, *pair) for pair in zip(questions, answers, strict=True)])
+        results = [answered.get(place) or next(told) for place in range(len(groups))]
+        if request.version >= MANY_GROUPS_FROM:
+            return OffsetFetchResponse(groups=results)
+        return _single(request.version, message, results[0])
+
+    return Gathering(request, parts, build)
+
+
+def _question(request: Request, group: OffsetFetchRequestGroup) -> Question:
+    if group.topics is None:
+        return Question(group, None, [])
+    topics: list[tuple[str, Sequence[int]]] = []
+    refused = []
+    for topic in group.topics:
+        name, code = topic.name, ErrorCode.NONE
+        if request.version >= TOPIC_IDS_FROM:
+            known = request.broker.image.topic_by_id(topic.topic_id)
+            if known is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+            else:
+                name = known.name
+        if code == ErrorCode.NONE and not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if code == ErrorCode.NONE:
+            topics.append((name, topic.partition_indexes))
+        else:
+            nothing = [Fetched(index, error=code) for index in topic.partition_indexes]
+            refused.append(_topic(topic.name, topic.topic_id, nothing))
+    return Question(group, topics, refused)
+
+
+def _part(question: Question, require_stable: bool) -> Part:
+    group = question.group
+
+    def event(ticket: Ticket) -> FetchOffsets:
+        return FetchOffsets(
+            ticket, group.group_id, question.topics, require_stable, group.member_id, group.member_epoch
+        )
+
+    return Part(group.group_id, event, lambda code: (code, []))
+
+
+def _group(request: Request, question: Question, answer: FetchAnswer) -> OffsetFetchResponseGroup:
+    code, found = answer
+    topics = []
+    for name, partitions in found:
+        known = request.broker.image.topics.get(name)
+        if question.topics is None and (
+            (known is None and request.version >= TOPIC_IDS_FROM)
+            or not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        ):
+            continue
+        topics.append(_topic(name, ZERO_UUID if known is None else known.id, partitions))
+    if code == ErrorCode.NONE:
+        topics += question.refused
+    return OffsetFetchResponseGroup(group_id=question.group.group_id, topics=topics, error_code=code)
+
+
+def _topic(name: str, topic_id: bytes, partitions: Sequence[Fetched]) -> OffsetFetchResponseGroupTopic:
+    return OffsetFetchResponseGroupTopic(
+        name=name,
+        topic_id=topic_id,
+        partitions=[
+            OffsetFetchResponseGroupTopicPartition(
+                partition_index=one.partition,
+                committed_offset=one.offset,
+                committed_leader_epoch=one.leader_epoch,
+                metadata=one.metadata,
+                error_code=one.error,
+            )
+            for one in partitions
+        ],
+    )
+
+
+def _single(version: int, message: OffsetFetchRequest, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """The answer of before version 8; of before version 2, where a group's error stands at each partition."""
+    topics = group.topics
+    if version < GROUP_ERRORS_FROM and group.error_code != ErrorCode.NONE:
+        code = ErrorCode(group.error_code)
+        topics = [
+            _topic(one.name, ZERO_UUID, [Fetched(index, error=code) for index in one.partition_indexes])
+            for one in message.topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=one.partition_index,
+                        committed_offset=one.committed_offset,
+                        committed_leader_epoch=one.committed_leader_epoch,
+                        metadata=one.metadata,
+                        error_code=one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

@@ -1,0 +1,338 @@
+"""The new protocol, KIP-848: heartbeats, epochs, giving up before taking over, static members, patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.groups.config import GroupConfig
+from moldau.groups.consumer import ConsumerGroup, MemberState
+from moldau.groups.events import DescribeConsumerGroup, DescribeGroup, TopicsChanged
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.unit.groups.world import REBALANCE_MS, World, topics
+
+E = ErrorCode
+SESSION_MS = 45_000
+
+
+def group(world: World) -> ConsumerGroup:
+    found = world.shard.groups["g"].consumer
+    assert found is not None
+    return found
+
+
+def described(world: World) -> Any:
+    return world.ask(DescribeConsumerGroup, "g")
+
+
+# Joining --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_member_gets_everything() -> None:
+    world = World()
+    response = world.beat("m1", 0)
+    assert (response.error_code, response.member_id, response.member_epoch) == (E.NONE, "m1", 1)
+    assert response.heartbeat_interval_ms == 5_000
+    assert world.assigned(response) == {"t": list(range(10))}
+    assert described(world).group_state == "Stable"
+
+
+def test_in_version_0_the_broker_chooses_the_id() -> None:
+    assert World().beat("", 0, version=0).member_id == "id1"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "code"),
+    [
+        ({"group_id": ""}, E.INVALID_REQUEST),
+        ({"member_id": ""}, E.INVALID_REQUEST),
+        ({"member_epoch": -3}, E.INVALID_REQUEST),
+        ({"member_epoch": -2}, E.INVALID_REQUEST),
+        ({"instance_id": ""}, E.INVALID_REQUEST),
+        ({"rack_id": ""}, E.INVALID_REQUEST),
+        ({"rebalance_timeout_ms": -1}, E.INVALID_REQUEST),
+        ({"subscribed_topic_names": None}, E.INVALID_REQUEST),
+        ({"server_assignor": "nearest"}, E.UNSUPPORTED_ASSIGNOR),
+        ({"subscribed_topic_regex": "("}, E.INVALID_REGULAR_EXPRESSION),
+        ({"member_epoch": 1}, E.GROUP_ID_NOT_FOUND),
+        ({"member_epoch": -1}, E.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_what_no_member_should_send_is_refused_with_a_reason(keywords: dict[str, Any], code: ErrorCode) -> None:
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 1_000,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    }
+    world = World()
+    response = world.answer(world.call(ConsumerGroupHeartbeatRequest(**(fields | keywords)), 1))
+    assert response.error_code == code
+    assert response.error_message
+    assert world.shard.groups == {}
+    assert world.log == []
+
+
+def test_a_group_without_room_refuses() -> None:
+    world = World(GroupConfig(consumer_max_size=1))
+    world.beat("m1", 0)
+    assert world.beat("m2", 0).error_code == E.GROUP_MAX_SIZE_REACHED
+    assert world.beat("m1", 1).error_code == E.NONE
+
+
+# Giving up and taking over --------------------------------------------------------------------------------------------
+
+
+def test_ten_partitions_for_a_second_member_are_five_each_once_the_first_has_given_up() -> None:
+    world = World()
+    world.beat("m1", 0)
+    waiting = world.beat("m2", 0)
+    assert world.assigned(waiting) == {}
+    assert waiting.member_epoch == 2, "it has nothing to give up, so it is in the new epoch at once"
+
+    told = world.beat("m1", 1, owned={"t": range(10)})
+    assert told.member_epoch == 1, "it stays in its epoch until it has given up"
+    kept = world.assigned(told)
+    assert kept is not None
+    assert len(kept["t"]) == 5
+    assert world.beat("m2", 2).assignment is None, "what the other still reads is nobody else's"
+
+    assert world.beat("m1", 1, owned={"t": range(10)}).assignment is None
+    done = world.beat("m1", 1, owned=kept)
+    assert done.member_epoch == 2
+    taken = world.assigned(world.beat("m2", 2))
+    assert taken is not None
+    assert sorted(kept["t"] + taken["t"]) == list(range(10))
+    assert described(world).group_state == "Stable"
+
+
+def test_a_member_that_does_not_give_up_in_time_is_out() -> None:
+    world = World()
+    world.beat("m1", 0, rebalance_ms=20_000)
+    world.beat("m2", 0)
+    world.beat("m1", 1, owned={"t": range(10)})
+    world.advance(19_999)
+    assert world.beat("m1", 1, owned={"t": range(10)}).error_code == E.NONE
+    world.advance(1)
+    assert world.beat("m1", 1, owned={"t": range(10)}).error_code == E.UNKNOWN_MEMBER_ID
+    assert world.assigned(world.beat("m2", 2, owned={})) == {"t": list(range(10))}
+
+
+def test_a_member_that_gave_up_in_time_is_not() -> None:
+    world = World()
+    world.beat("m1", 0, rebalance_ms=20_000)
+    world.beat("m2", 0)
+    kept = world.assigned(world.beat("m1", 1, owned={"t": range(10)}))
+    world.beat("m1", 1, owned=kept)
+    world.advance(30_000)
+    assert world.beat("m1", 2).error_code == E.NONE
+
+
+def test_an_unfinished_move_goes_on_after_the_coordinator_died() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.beat("m2", 0)
+    kept = world.assigned(world.beat("m1", 1, owned={"t": range(10)}))
+    world.reload()
+    assert group(world).current("m1").state is MemberState.UNREVOKED_PARTITIONS
+    assert world.beat("m2", 2).assignment is None
+    world.beat("m1", 1, owned=kept)
+    assert world.assigned(world.beat("m2", 2)) is not None
+
+
+def test_after_a_restart_a_member_that_never_gives_up_is_still_thrown_out() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.beat("m2", 0)
+    world.beat("m1", 1, owned={"t": range(10)})
+    world.reload()
+    for _ in range(REBALANCE_MS // 10_000):
+        assert world.beat("m1", 1, owned={"t": range(10)}).error_code == E.NONE
+        world.advance(10_000)
+    assert "m1" not in group(world).members
+
+
+# Epochs ---------------------------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_that_is_not_the_members_is_fenced() -> None:
+    world = World()
+    world.beat("m1", 0)
+    assert world.beat("m1", 2).error_code == E.FENCED_MEMBER_EPOCH
+    assert world.beat("m1", 1).error_code == E.NONE
+    assert world.beat("m3", 1).error_code == E.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_missed_an_answer_may_be_one_epoch_behind() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.beat("m1", 1, names=["t", "u"])
+    assert group(world).current("m1").epoch == 2
+    assert world.beat("m1", 1).error_code == E.FENCED_MEMBER_EPOCH, "it must say what it reads"
+    again = world.beat("m1", 1, owned={"t": [0]})
+    assert (again.error_code, again.member_epoch) == (E.NONE, 2)
+
+
+def test_a_heartbeat_without_news_has_no_news() -> None:
+    world = World()
+    world.beat("m1", 0)
+    stored = len(world.log)
+    assert world.beat("m1", 1).assignment is None
+    assert len(world.log) == stored
+    full = world.beat("m1", 1, names=["t"], owned={"t": range(10)}, rebalance_ms=REBALANCE_MS)
+    assert full.assignment is not None, "who says everything is told everything"
+
+
+def test_a_member_that_rejoins_with_nothing_has_given_up_everything() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.beat("m2", 0)
+    world.beat("m1", 0)
+    assert len(group(world).current("m1").assigned[world.known["t"].id]) == 5
+    assert len((world.assigned(world.beat("m2", 2)) or {})["t"]) == 5
+
+
+# Time and leaving -----------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_member_is_out_after_the_session_and_its_partitions_are_free() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.beat("m2", 0)
+    world.advance(SESSION_MS - 1)
+    world.beat("m2", 2)
+    world.advance(1)
+    assert list(group(world).members) == ["m2"]
+    assert world.assigned(world.beat("m2", 2)) == {"t": list(range(10))}
+
+
+def test_whoever_leaves_frees_its_partitions_at_once() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.beat("m2", 0)
+    left = world.beat("m1", -1)
+    assert (left.error_code, left.member_epoch) == (E.NONE, -1)
+    assert world.assigned(world.beat("m2", 2)) == {"t": list(range(10))}
+    world.beat("m2", -1)
+    assert described(world).group_state == "Empty"
+    world.reload()
+    assert described(world).members == []
+
+
+# Static members -------------------------------------------------------------------------------------------------------
+
+
+def test_a_static_member_comes_back_to_what_it_had() -> None:
+    world = World()
+    world.beat("m1", 0, instance="i")
+    world.beat("m2", 0)
+    kept = world.assigned(world.beat("m1", 1, instance="i", owned={"t": range(10)}))
+    world.beat("m1", 1, instance="i", owned=kept)
+    world.beat("m2", 2)
+    assert world.beat("m1", -2, instance="i").member_epoch == -2
+    epoch = group(world).epoch
+    back = world.beat("m3", 0, instance="i")
+    assert (back.error_code, world.assigned(back)) == (E.NONE, kept)
+    assert group(world).epoch == epoch, "nobody else noticed"
+    assert world.beat("m1", 2, instance="i").error_code == E.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_that_does_not_come_back_is_out_after_its_session() -> None:
+    world = World()
+    world.beat("m1", 0, instance="i")
+    world.beat("m1", -2, instance="i")
+    world.advance(SESSION_MS)
+    assert group(world).members == {}
+
+
+def test_the_place_of_a_static_member_that_is_there_is_not_given_away() -> None:
+    world = World()
+    world.beat("m1", 0, instance="i")
+    assert world.beat("m2", 0, instance="i").error_code == E.UNRELEASED_INSTANCE_ID
+    assert world.beat("m2", 1, instance="i").error_code == E.FENCED_INSTANCE_ID
+    assert world.beat("m2", -1, instance="i").error_code == E.FENCED_INSTANCE_ID
+
+
+# Topics ---------------------------------------------------------------------------------------------------------------
+
+
+def test_new_partitions_are_found_at_the_next_heartbeat() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.known = topics(t=12)
+    world.feed(TopicsChanged(world.known))
+    response = world.beat("m1", 1, owned={"t": range(10)})
+    assert world.assigned(response) == {"t": list(range(12))}
+    assert response.member_epoch == 2
+
+
+def test_a_topic_may_come_after_its_subscribers() -> None:
+    world = World(known={})
+    assert world.assigned(world.beat("m1", 0, names=["later"])) == {}
+    world.known = topics(later=2)
+    world.feed(TopicsChanged(world.known))
+    assert world.assigned(world.beat("m1", 1)) == {"later": [0, 1]}
+
+
+def test_a_change_of_other_topics_changes_nothing() -> None:
+    world = World()
+    world.beat("m1", 0)
+    world.feed(TopicsChanged(world.known | topics(other=1)))
+    assert world.beat("m1", 1).member_epoch == 1
+
+
+def test_a_pattern_subscribes_to_what_it_matches_as_a_whole() -> None:
+    world = World(known=topics(orders_a=1, orders_b=1, old_orders=1, __consumer_offsets=1))
+    assert world.assigned(world.beat("m1", 0, regex="orders.*")) == {"orders_a": [0], "orders_b": [0]}
+    world.known |= topics(orders_c=1)
+    world.feed(TopicsChanged(world.known))
+    assert set(world.assigned(world.beat("m1", 1)) or {}) == {"orders_a", "orders_b", "orders_c"}
+    world.reload()
+    assert world.beat("m1", 2).error_code == E.NONE
+    assert world.assigned(world.beat("m1", 2, regex="")) == {}, "an empty pattern ends it"
+    assert world.assigned(world.beat("m2", 0, regex=".*", names=["x"])) is not None
+    assert "__consumer_offsets" not in group(world).topics
+
+
+def test_a_pattern_cannot_take_long() -> None:
+    world = World(known={"a" * 200: topics(t=1)["t"]})
+    assert world.beat("m1", 0, regex="(a+)+(a+)+(a+)+b").error_code == E.NONE
+
+
+def test_members_choose_the_assignor_by_majority() -> None:
+    world = World(known=topics(t=4, u=4))
+    world.beat("m1", 0, names=["t", "u"], assignor="range")
+    world.beat("m2", 0, names=["t", "u"], assignor="range")
+    world.beat("m3", 0, names=["t", "u"], assignor="uniform")
+    assert described(world).assignor_name == "range"
+    assert all(target.keys() == {world.known["t"].id, world.known["u"].id} for target in group(world).targets.values())
+
+
+# Offsets and descriptions ---------------------------------------------------------------------------------------------
+
+
+def test_offsets_are_committed_with_the_members_epoch() -> None:
+    world = World()
+    world.beat("m1", 0)
+    assert world.commit(5, "m1", 1) == E.NONE
+    assert world.commit(6, "m1", 0) == E.STALE_MEMBER_EPOCH
+    assert world.commit(6, "m2", 1) == E.UNKNOWN_MEMBER_ID
+    assert world.commit(6) == E.UNKNOWN_MEMBER_ID
+    assert world.committed().offset == 5
+
+
+def test_each_kind_of_group_is_described_by_its_own_request() -> None:
+    world = World()
+    world.beat("m1", 0)
+    found = described(world)
+    assert (found.group_epoch, found.assignment_epoch, found.assignor_name) == (1, 1, "uniform")
+    (member,) = found.members
+    assert (member.member_id, member.member_epoch, member.member_type) == ("m1", 1, 1)
+    assert member.assignment.topic_partitions[0].topic_name == "t"
+    assert member.target_assignment == member.assignment
+    assert world.ask(DescribeGroup, "g").error_code == E.GROUP_ID_NOT_FOUND
+    assert world.ask(DescribeConsumerGroup, "none").error_code == E.GROUP_ID_NOT_FOUND

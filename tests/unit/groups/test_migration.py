@@ -1,0 +1,230 @@
+"""A live group goes over to the new protocol, member by member, and back; nobody loses what it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.groups.classic import State
+from moldau.groups.config import GroupConfig
+from moldau.groups.consumer_protocol import parse_assignment
+from moldau.groups.events import DescribeConsumerGroup
+from moldau.wire.errors import ErrorCode
+from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World, assignment, subscription
+
+E = ErrorCode
+
+
+def classic_group(world: World, count: int = 2, **keywords: Any) -> list[str]:
+    """A stable classic group that shares the ten partitions of `t`."""
+    members = [world.member_id(**keywords) for _ in range(count)]
+    tickets = [world.join(member, **keywords) for member in members]
+    world.advance(0)
+    responses = [world.answer(ticket) for ticket in tickets]
+    given = {member: assignment(t=range(place, 10, count)) for place, member in enumerate(members)}
+    for one in sorted(responses, key=lambda response: response.member_id == response.leader):
+        world.sync(one.member_id, 1, given if one.member_id == one.leader else None)
+    world.answers.clear()
+    return members
+
+
+def rejoin(world: World, member: str, owned: list[int]) -> tuple[int, list[int]]:
+    """A classic member of a consumer group joins and syncs: its generation, and what it is to read."""
+    metadata = subscription("t", owned=[("t", owned)])
+    joined = world.answer(world.join(member, protocols=[("range", metadata)]))
+    assert joined.error_code == E.NONE, joined
+    synced = world.answer(world.sync(member, joined.generation_id))
+    assert synced.error_code == E.NONE, synced
+    return joined.generation_id, [index for _, some in parse_assignment(synced.assignment) for index in some]
+
+
+def settle(world: World, classic: dict[str, list[int]], modern: dict[str, int]) -> dict[str, list[int]]:
+    """Everybody behaves until nothing changes any more; what each reads in the end."""
+    reads = dict(classic)
+    epochs = dict(modern)
+    generations = {member: world.shard.groups["g"].consumer.current(member).epoch for member in classic}  # type: ignore[union-attr]
+    for member in modern:
+        reads[member] = []
+    for _ in range(10):
+        world.advance(1_000)
+        for member in modern:
+            response = world.beat(member, epochs[member], owned={"t": reads[member]} if epochs[member] else None)
+            assert response.error_code == E.NONE
+            epochs[member] = response.member_epoch
+            told = world.assigned(response)
+            if told is not None:
+                reads[member] = told.get("t", [])
+        for member in classic:
+            if world.heartbeat(member, generations[member]) == E.REBALANCE_IN_PROGRESS:
+                generations[member], reads[member] = rejoin(world, member, reads[member])
+        owned = [index for some in reads.values() for index in some]
+        assert len(owned) == len(set(owned)), f"two readers: {reads}"
+    return reads
+
+
+def test_a_live_classic_group_takes_in_a_member_of_the_new_protocol() -> None:
+    world = World()
+    first, second = classic_group(world)
+    joined = world.beat("new", 0)
+    assert joined.error_code == E.NONE
+    assert world.assigned(joined) == {}, "the others have not given up anything yet"
+    reads = settle(world, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": joined.member_epoch})
+    assert sorted(map(len, reads.values())) == [3, 3, 4]
+    types = {one.member_id: one.member_type for one in world.ask(DescribeConsumerGroup, "g").members}
+    assert types == {first: 0, second: 0, "new": 1}
+
+
+def test_the_change_survives_the_coordinator() -> None:
+    world = World()
+    first, second = classic_group(world)
+    joined = world.beat("new", 0)
+    world.reload()
+    reads = settle(world, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": joined.member_epoch})
+    assert sorted(index for some in reads.values() for index in some) == list(range(10))
+
+
+def test_members_go_over_one_by_one() -> None:
+    world = World()
+    first, second = classic_group(world)
+    epoch = world.beat("new1", 0).member_epoch
+    world.leave(first)
+    reads = settle(world, {second: [1, 3, 5, 7, 9]}, {"new1": epoch})
+    assert sorted(map(len, reads.values())) == [5, 5]
+    world.leave(second)
+    response = world.beat("new1", world.shard.groups["g"].consumer.current("new1").epoch)  # type: ignore[union-attr]
+    assert world.assigned(response) == {"t": list(range(10))}
+
+
+def test_the_last_member_of_the_new_protocol_leaves_a_classic_group_that_rebalances() -> None:
+    world = World()
+    first, second = classic_group(world)
+    epoch = world.beat("new", 0).member_epoch
+    settle(world, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": epoch})
+    world.beat("new", -1)
+    world.advance(0)
+    group = world.shard.groups["g"]
+    assert group.consumer is None
+    assert group.classic is not None
+    assert group.classic.state is State.PREPARING_REBALANCE
+    assert sorted(group.classic.members) == sorted([first, second])
+    tickets = [world.join(member) for member in (first, second)]
+    assert {world.answer(ticket).error_code for ticket in tickets} == {E.NONE}
+
+
+def test_after_the_way_back_silent_members_are_still_found_out() -> None:
+    world = World()
+    classic_group(world)
+    world.beat("new", 0)
+    world.beat("new", -1)
+    world.advance(SESSION_MS + REBALANCE_MS)
+    group = world.shard.groups["g"].classic
+    assert group is not None
+    assert group.state is State.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("policy", "may_upgrade", "may_downgrade"),
+    [
+        ("disabled", False, False),
+        ("upgrade", True, False),
+        ("downgrade", False, True),
+        ("bidirectional", True, True),
+    ],
+)
+def test_the_policy_says_which_way_a_group_may_go(policy: str, may_upgrade: bool, may_downgrade: bool) -> None:
+    world = World(GroupConfig(initial_rebalance_delay_ms=0, consumer_migration=policy))
+    classic_group(world)
+    response = world.beat("new", 0)
+    assert response.error_code == (E.NONE if may_upgrade else E.GROUP_ID_NOT_FOUND)
+    if not may_upgrade:
+        classic = world.shard.groups["g"].classic
+        assert classic is not None
+        assert classic.state is State.STABLE
+        return
+    world.beat("new", -1)
+    assert (world.shard.groups["g"].consumer is None) == may_downgrade
+
+
+@pytest.mark.parametrize("keywords", [{"protocol_type": "connect"}, {"protocols": [("range", b"")]}])
+def test_a_group_that_is_not_of_consumers_stays_what_it_is(keywords: dict[str, Any]) -> None:
+    world = World()
+    world.stable_group(**keywords)
+    assert world.beat("new", 0).error_code == E.GROUP_ID_NOT_FOUND
+
+
+def test_whoever_waits_in_the_classic_group_is_told_to_come_again() -> None:
+    world = World()
+    first, _ = classic_group(world)
+    waiting = world.join(first)
+    assert world.answer(waiting) is None
+    world.beat("new", 0)
+    assert world.answer(waiting).error_code == E.REBALANCE_IN_PROGRESS
+
+
+def test_an_empty_group_changes_its_protocol_without_ado() -> None:
+    world = World()
+    (member,) = world.stable_group()
+    world.commit(7, member, 1)
+    world.leave(member)
+    assert world.beat("new", 0).error_code == E.NONE
+    assert world.committed().offset == 7
+    world.beat("new", -1)
+    again = world.member_id()
+    ticket = world.join(again)
+    world.advance(0)
+    assert world.answer(ticket).error_code == E.NONE
+    assert world.committed().offset == 7
+    world.reload()
+    assert world.committed().offset == 7
+
+
+def test_a_classic_member_that_does_not_rejoin_in_time_is_out() -> None:
+    world = World()
+    first, second = classic_group(world, session_ms=1_000_000)
+    world.beat("new", 0)
+    assert world.heartbeat(first, 1) == E.REBALANCE_IN_PROGRESS
+    world.advance(REBALANCE_MS)
+    members = world.shard.groups["g"].consumer.members  # type: ignore[union-attr]
+    assert first not in members
+    assert second in members, "nobody has told it yet"
+
+
+@pytest.mark.parametrize(
+    ("generation", "keywords", "code"),
+    [
+        (0, {}, E.ILLEGAL_GENERATION),
+        (1, {"protocol": "other"}, E.INCONSISTENT_GROUP_PROTOCOL),
+        (1, {}, E.REBALANCE_IN_PROGRESS),
+        (1, {"group": "none"}, E.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_classic_members_sync_is_checked(generation: int, keywords: dict[str, Any], code: ErrorCode) -> None:
+    world = World()
+    first, _ = classic_group(world)
+    world.beat("new", 0)
+    assert world.answer(world.sync(first, generation, **keywords)).error_code == code
+
+
+def test_a_new_classic_member_may_join_a_consumer_group() -> None:
+    world = World()
+    world.beat("new", 0)
+    member = world.member_id()
+    generation, reads = rejoin(world, member, [])
+    assert (generation, reads) == (2, [])
+    settled = settle(world, {member: []}, {"new": 0})
+    assert sorted(map(len, settled.values())) == [5, 5]
+    assert world.commit(1, member, generation + 5) == E.ILLEGAL_GENERATION
+    other = world.join(protocols=[("x", b"")])
+    assert world.answer(other).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_static_classic_member_comes_back_to_its_place() -> None:
+    world = World()
+    world.beat("new", 0)
+    first = world.answer(world.join(instance="i")).member_id
+    again = world.answer(world.join(instance="i"))
+    assert again.error_code == E.NONE
+    assert again.member_id != first
+    assert world.heartbeat(first, 2, instance="i") == E.FENCED_INSTANCE_ID
+    assert world.leave(("", "i"), ("", "none")) == [E.NONE, E.UNKNOWN_MEMBER_ID]
