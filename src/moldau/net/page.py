@@ -31,4 +31,7 @@ async def serve_page(host: str, port: int, content_type: str, render: Callable[[
         finally:
             writer.close()
 
-    return await asyncio.start_server(answer, host, port, limit=MAX_REQUEST_BYTES)
+    try:
+        return await asyncio.start_server(answer, host, port, limit=MAX_REQUEST_BYTES)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
