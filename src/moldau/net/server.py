@@ -26,13 +26,12 @@ async def bind(
 
     Accepted connections inherit the buffer sizes, which therefore must be set before the socket listens.
     """
-    family, kind, protocol, _, address = (
-        await asyncio.get_running_loop().getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    )[0]
-    sock = socket.socket(family, kind, protocol)
+    loop = asyncio.get_running_loop()
+    sock: socket.socket | None = None
     try:
+        addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = addresses[0]
+        sock = socket.socket(family, kind, protocol)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if send_buffer != SYSTEM_DEFAULT:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
@@ -40,7 +39,8 @@ async def bind(
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         sock.setblocking(False)
         sock.bind(address)
-        return await asyncio.get_running_loop().create_server(factory, sock=sock, backlog=backlog, start_serving=False)
+        return await loop.create_server(factory, sock=sock, backlog=backlog, start_serving=False)
     except OSError as error:
-        sock.close()
+        if sock is not None:
+            sock.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
