@@ -19,7 +19,7 @@ import errno
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from posixpath import dirname, join
 
 from moldau.host.calls import Buffer, LinuxCalls, SystemCalls, files_allowed, process_id
@@ -400,8 +400,21 @@ class FileSystem:
         Without `sync` a power loss may leave the old content, the new, or none: only for what can be checked and
         made again.
         """
-        temporary = path + ".tmp"
-        fd = self._calls.open(temporary, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC, _MODE)
+        self._write_temporary(path + ".tmp", data, sync=sync)
+        self._calls.rename(path + ".tmp", path)
+        if sync:
+            self.sync_dir(dirname(path) or ".")
+
+    def write_all(self, files: Mapping[str, bytes]) -> None:
+        """Replaces several files of one directory, in this order, durably. Cheaper than one after another."""
+        for path, data in files.items():
+            self._write_temporary(path + ".tmp", data, sync=True)
+        for path in files:
+            self._calls.rename(path + ".tmp", path)
+        self.sync_dir(dirname(next(iter(files))) or ".")
+
+    def _write_temporary(self, path: str, data: bytes, *, sync: bool) -> None:
+        fd = self._calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC, _MODE)
         try:
             position = 0
             while position < len(data):
@@ -410,9 +423,6 @@ class FileSystem:
                 self._calls.fdatasync(fd)
         finally:
             self._calls.close(fd)
-        self._calls.rename(temporary, path)
-        if sync:
-            self.sync_dir(dirname(path) or ".")
 
     def read_bytes(self, path: str) -> bytes:
         """A whole (small) file."""

@@ -108,6 +108,9 @@ class LogDirs:
             for one in self.all:
                 self._open_one(one)
             self._require_one_online()
+            for one in self.all:
+                if one.failure is not None:
+                    logger.error("the data directory %s is offline: %s", one.path, one.failure)
             self.cluster_id = self._agreed("cluster", {one.path: one.meta.cluster_id for one in self.online})
             known = self._agreed("broker", {one.path: one.meta.node_id for one in self.online})
             if node_id is not None and known is not None and node_id != known:
@@ -131,7 +134,7 @@ class LogDirs:
         except checkpoints.BadCheckpointError as error:
             raise LogDirsError(f"{join(one.path, checkpoints.META_PROPERTIES)}: {error}") from None
         except OSError as error:
-            one.failed(error, f"could not open {one.path}", fatal=True)
+            one.failure = f"could not open {one.path}: {error.strerror or error}"
 
     def _agreed(self, what: str, by_path: dict[str, T | None]) -> T | None:
         """The one value that all directories have; those that are new have none."""
@@ -316,7 +319,7 @@ class LogDirs:
                 log.flushed_offset = offset
                 lowered[log.home.path] = log.home
         for home in lowered.values():
-            home.save_recovery_points()
+            home.save_checkpoints()
         now_ms = self.clock.now_ms()
         for log, offset in cuts:
             log.truncate_to(offset, now_ms)

@@ -29,6 +29,11 @@ class LeaderEpochs:
         """The epoch of the last entry, -1 where there is none."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
+    @property
+    def earliest_start(self) -> int:
+        """Where the first entry begins, -1 where there is none."""
+        return self._starts[0] if self._starts else NO_OFFSET
+
     def entries(self) -> list[tuple[int, int]]:
         """The (epoch, start offset) of each, in order."""
         return list(zip(self._epochs, self._starts, strict=True))

@@ -28,24 +28,15 @@ class FlushJob:
     sealing: list[Segment] = field(default_factory=list)
     snapshots: dict[int, bytes] = field(default_factory=dict)
     epochs: bytes | None = None
+    metadata: bytes | None = None
     directories: list[str] = field(default_factory=list)
     sealed: list[tuple[Segment, SegmentIndex]] = field(default_factory=list)
     error: OSError | None = None
     sync_failed: bool = False
 
     def run(self) -> None:
-        """In a thread. Derived files first: when the recovery point has passed a segment nobody makes them again."""
-        try:
-            for segment in self.sealing:
-                self.sealed.append((segment, write_indexes(self.fs, segment, sync=True)))
-            for offset, snapshot in self.snapshots.items():
-                path = join(self.directory, names.segment_file(offset, names.SNAPSHOT))
-                self.fs.write_atomically(path, snapshot, sync=True)
-            if self.epochs is not None:
-                self.fs.write_atomically(join(self.directory, names.EPOCHS), self.epochs, sync=True)
-        except OSError as error:
-            self.error = error
-            return
+        """In a thread. The bytes of the log first: a snapshot at an offset on disk is the proof, for recovery, that
+        all below that offset was on disk before it."""
         try:
             for file in self.files:
                 file.sync()
@@ -54,17 +45,38 @@ class FlushJob:
         except OSError as error:
             self.error = error
             self.sync_failed = True
+            return
+        try:
+            self._write_derived()
+        except OSError as error:
+            self.error = error
+
+    def _write_derived(self) -> None:
+        """What recovery makes anew above the recovery point, and nobody below it. Snapshots come last: they prove
+        that the indexes are there too."""
+        files: dict[str, bytes] = {}
+        for segment in self.sealing:
+            whole = segment.whole_index()
+            files.update(index_files(segment, whole))
+            self.sealed.append((segment, whole))
+        if self.epochs is not None:
+            files[join(self.directory, names.EPOCHS)] = self.epochs
+        if self.metadata is not None:
+            files[join(self.directory, names.PARTITION_METADATA)] = self.metadata
+        for offset, snapshot in self.snapshots.items():
+            files[join(self.directory, names.segment_file(offset, names.SNAPSHOT))] = snapshot
+        if files:
+            self.fs.write_all(files)
 
 
-def write_indexes(fs: FileSystem, segment: Segment, *, sync: bool) -> SegmentIndex:
-    """Writes the segment's index files as they must be when it is complete; returns what they hold."""
-    whole = segment.whole_index()
-    fs.write_atomically(segment.path(names.INDEX), whole.encode_offsets(), sync=sync)
-    fs.write_atomically(segment.path(names.TIME_INDEX), whole.encode_times(), sync=sync)
+def index_files(segment: Segment, whole: SegmentIndex) -> dict[str, bytes]:
+    """The content of the segment's index files as they must be when it is complete, by path."""
+    files = {
+        segment.path(names.INDEX): whole.encode_offsets(),
+        segment.path(names.TIME_INDEX): whole.encode_times(),
+    }
     if segment.aborted_dirty:
-        if segment.aborted():
-            fs.write_atomically(segment.path(names.TXN_INDEX), segment.encode_aborted(), sync=sync)
-        else:
-            fs.remove(segment.path(names.TXN_INDEX), missing_ok=True)
+        # Where none is left the file is written all the same, empty: it may be there with what is not true any more.
+        files[segment.path(names.TXN_INDEX)] = segment.encode_aborted()
         segment.aborted_dirty = False
-    return whole
+    return files

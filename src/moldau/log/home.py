@@ -79,8 +79,8 @@ class Home:
         if self.failure is not None:
             raise DirectoryOffline(f"the data directory {self.path} is offline: {self.failure}")
 
-    def save_recovery_points(self) -> None:
-        """A recovery point was lowered: the file must say so before the log grows again."""
+    def save_checkpoints(self) -> None:
+        """A recovery point or a start offset was lowered: the files must say so before the log grows again."""
 
     def doom(self, paths: list[str], delay_ms: int) -> None:
         """Files that nobody needs any more, to be removed when `delay_ms` have passed. Here: at once."""

@@ -21,7 +21,6 @@ from moldau.log.checkpoints import BadCheckpointError
 from moldau.log.config import LogConfig
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import DamagedLog
-from moldau.log.flush import write_indexes
 from moldau.log.home import Home
 from moldau.log.producer_state import BadSnapshotError, ProducerStates
 from moldau.log.recover import recover_segment, set_segment_aside
@@ -41,6 +40,8 @@ class Loaded:
 
     topic_id: bytes
     segments: list[Segment]
+    unsealed: list[Segment]
+    """Complete segments that were recovered: their indexes are in memory, and not on disk yet."""
     start_offset: int
     end_offset: int
     recovery_point: int
@@ -68,7 +69,7 @@ def load(
         segment.created_ms = now_ms
     epochs, epochs_whole = _load_epochs(fs, directory)
     producers: ProducerStates | None = None
-    end_offset = start_offset
+    end_offset, begin = start_offset, len(segments)
     if clean and segments:
         try:
             last = segments[-1].last_header()
@@ -77,7 +78,8 @@ def load(
             logger.error("%s, after a clean stop; the log is recovered", damage)
             clean = False
     if not clean and segments:
-        begin = _number_of(segments, recovery_point)
+        begin = _first_to_recover(fs, segments, recovery_point)
+        epochs.truncate_end(segments[begin].base_offset)
         producers = rebuild_producers(fs, directory, segments, start_offset, segments[begin].base_offset, {})
         end_offset = _recover(segments, begin, config, recovery_point, epochs, producers, fs)
     if segments and end_offset < start_offset:
@@ -90,8 +92,8 @@ def load(
         segments.append(Segment.create(fs, directory, start_offset, home.index_cache, now_ms))
         end_offset, producers = start_offset, ProducerStates(start_offset)
     start_offset = max(start_offset, segments[0].base_offset)
-    if not epochs_whole:
-        _rebuild_epochs(segments, epochs)
+    if not epochs_whole or start_offset < epochs.earliest_start < end_offset:
+        epochs = _rebuild_epochs(segments, epochs)
     epochs.truncate_end(end_offset)
     epochs.truncate_start(start_offset)
     if producers is None:
@@ -99,6 +101,7 @@ def load(
     return Loaded(
         _load_topic_id(fs, directory),
         segments,
+        segments[begin:-1],
         start_offset,
         end_offset,
         end_offset if clean else min(recovery_point, end_offset),
@@ -108,9 +111,15 @@ def load(
     )
 
 
-def _number_of(segments: list[Segment], offset: int) -> int:
-    """The segment that holds the offset; the first where it lies before all."""
-    return max((number for number, one in enumerate(segments) if one.base_offset <= offset), default=0)
+def _first_to_recover(fs: FileSystem, segments: list[Segment], recovery_point: int) -> int:
+    """The number of the segment that holds the recovery point.
+
+    Where that is exactly the beginning of one, the segment before it may have been the active one when the recovery
+    point was taken; only a snapshot at its end says that its indexes were written since.
+    """
+    begin = max((number for number, one in enumerate(segments) if one.base_offset <= recovery_point), default=0)
+    at_beginning = begin > 0 and segments[begin].base_offset == recovery_point
+    return begin - 1 if at_beginning and _read_snapshot(fs, segments[begin]) is None else begin
 
 
 def _recover(
@@ -129,12 +138,18 @@ def _recover(
     expected = segments[begin].base_offset
     for number in range(begin, len(segments)):
         segment = segments[number]
+        gap = expected < segment.base_offset and segment.base_offset > recovery_point
+        if gap and _read_snapshot(fs, segment) is None:
+            # Compaction leaves gaps, but only below a snapshot. Here a power loss took the end of one segment and
+            # left the next.
+            logger.error("offsets %d to %d are missing before %s", expected, segment.base_offset - 1, segment)
+            _set_aside(fs, segments, keep=number)
+            break
         following = segments[number + 1].base_offset if number + 1 < len(segments) else None
         expected = max(expected, segment.base_offset)
         expected, cut = recover_segment(
             segment, expected, following, recovery_point, config.index_interval_bytes, epochs, producers, fs
         )
-        segment.index_written(write_indexes(fs, segment, sync=False))
         if cut:
             _set_aside(fs, segments, keep=number + 1)
             break
@@ -232,19 +247,36 @@ def _load_epochs(fs: FileSystem, directory: str) -> tuple[LeaderEpochs, bool]:
         return LeaderEpochs(), False
 
 
-def _rebuild_epochs(segments: list[Segment], epochs: LeaderEpochs) -> None:
-    epochs.clear()
-    for segment in segments:
-        try:
+def _rebuild_epochs(segments: list[Segment], known: LeaderEpochs) -> LeaderEpochs:
+    """Finds in the batches what the checkpoint does not say: all before its earliest entry.
+
+    Its entries begin too late where the log's start has gone back, to what the last start offset checkpoint has.
+    """
+    epochs = LeaderEpochs()
+    try:
+        for segment in segments:
             for _, header in headers(segment.file, 0, segment.file.size):
+                if known.entries() and header.base_offset >= known.earliest_start:
+                    break
                 if header.leader_epoch > epochs.latest:
                     epochs.assign(header.leader_epoch, header.base_offset)
-        except DamagedLog as damage:
-            logger.error("%s; its epochs from there on are not known", damage)
+    except DamagedLog as damage:
+        logger.error("%s; the epochs behind it are not known", damage)
+    for epoch, start in known.entries():
+        epochs.assign(epoch, start)
     epochs.dirty = True
+    return epochs
 
 
 # -- producer state --------------------------------------------------------------------------------------------------
+
+
+def _read_snapshot(fs: FileSystem, segment: Segment) -> ProducerStates | None:
+    """The snapshot at the beginning of a segment, if there is one that can be believed."""
+    try:
+        return ProducerStates.decode(fs.read_bytes(segment.path(names.SNAPSHOT)), segment.base_offset)
+    except (FileNotFoundError, BadSnapshotError):
+        return None
 
 
 def list_snapshots(fs: FileSystem, directory: str) -> list[int]:

@@ -315,6 +315,8 @@ class LocalLog:
         if self._directory_dirty:
             job.directories.append(self.directory)
         if self._parent_dirty:
+            # A new log: so far neither its name nor its topic's id need have reached the disk.
+            job.metadata = names.encode_partition_metadata(self.topic_id)
             job.directories.append(self.home.path)
         self._directory_dirty = self._parent_dirty = False
         self._job = job
@@ -343,14 +345,21 @@ class LocalLog:
             raise self.home.failed(job.error, doing, fatal=True if job.sync_failed else None) from job.error
         if job.truncations == self.truncations:
             for segment, index in job.sealed:
-                segment.index_written(index)
-                self._unsealed.remove(segment)
+                if segment in self._unsealed:
+                    segment.index_written(index)
+                    self._unsealed.remove(segment)
             for offset in job.snapshots:
                 self._snapshots.pop(offset, None)
         self._last_flush_ms = now_ms
         self.flushed_offset = max(self.flushed_offset, min(job.target, self.end_offset))
         self._held = self.end_offset - self.flushed_offset >= self._flush_messages
         self.flush_barrier = max(self.flush_barrier, self.flushed_offset) if self._held else self.end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Where a recovery must begin: all below is on disk, and so are the indexes of the segments that are
+        complete below it."""
+        return min(self.flushed_offset, self._unsealed[0].base_offset) if self._unsealed else self.flushed_offset
 
     # -- dropping --------------------------------------------------------------------------------------------------
 

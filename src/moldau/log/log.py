@@ -21,7 +21,7 @@ from moldau.log.checkpoints import LogState
 from moldau.log.config import LogConfig
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import DamagedLog, LogError, OffsetOutOfRange, RejectedBatch, StorageError
-from moldau.log.flush import write_indexes
+from moldau.log.flush import index_files
 from moldau.log.home import Home
 from moldau.log.local_log import LocalLog, Segments
 from moldau.log.producer_state import ProducerStates, last_sequence_of
@@ -148,7 +148,10 @@ class Log(LocalLog):
         self._stray_snapshot = loaded.stray_snapshot
         self._last_flush_ms = now_ms
         self._cold = self._origin = None
+        # The page cache shows names that need not have reached the disk before the crash.
+        self._directory_dirty = self._parent_dirty = not clean
         self._take(loaded.segments)
+        self._unsealed = loaded.unsealed
 
     def _take(self, segments: list[Segment]) -> None:
         self._segments = Segments(segments)
@@ -384,34 +387,53 @@ class Log(LocalLog):
     # -- cutting ---------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cuts off everything from `offset` on, and the batch that it lies in: as a follower does. Reads the disk."""
-        active = self._active or self._open()
+        """Cuts off everything from `offset` on, and the batch that it lies in: as a follower does.
+
+        Durable at return. It asks the disk, and is rare.
+        """
+        self._active or self._open()
         if offset >= self.end_offset:
             return
-        if offset < self._segments.bases[0]:
+        segments = self._segments.segments
+        if offset < segments[0].base_offset:
             self.restart_at(offset, now_ms)
             return
-        self.lower_recovery_point(offset)
-        self.truncations += 1
-        self._drop([one for one in self._segments.segments[1:] if one.base_offset >= offset])
-        active = self._segments.segments[-1]
+        active = [one for one in segments if one.base_offset < offset or one is segments[0]][-1]
         try:
-            before = active.file.size
-            end = active.truncate(offset)
+            position, end = active.find_cut(offset)
+            self._forget_after(end)
+            # The last first, and durably: a crash must never find a later segment where an earlier one is gone, nor
+            # old bytes behind those that are written after the cut.
+            self._drop(segments[: segments.index(active) : -1])
+            snapshots = loader.list_snapshots(self.home.fs, self.directory)
+            self._remove_snapshots([one for one in {*snapshots, *self._snapshots} if one > end])
+            self.home.fs.sync_dir(self.directory)
+            self.size_bytes -= active.file.size - position
+            active.truncate(position, offset)
+            active.file.sync()
         except OSError as error:
-            raise self.home.failed(error, f"could not cut {active.file.path} at offset {offset}", fatal=True) from error
-        self.size_bytes -= before - active.file.size
+            raise self.home.failed(error, f"could not cut {self.name} at offset {offset}", fatal=True) from error
         self._active = active
         self._unsealed = [one for one in self._unsealed if one is not active]
         self._ended_at(end)
         self.epochs.truncate_end(end)
         self.latest_epoch = self.epochs.latest
-        snapshots = loader.list_snapshots(self.home.fs, self.directory)
-        self._remove_snapshots([one for one in {*snapshots, *self._snapshots} if one > end])
         self.producers = loader.rebuild_producers(
             self.home.fs, self.directory, self._segments.segments, self.start_offset, end, self._snapshots
         )
         self._arm_roll(active)
+
+    def _forget_after(self, end: int) -> None:
+        """What stands from `end` on is about to change: readers look again, and so does recovery after a crash.
+
+        The latter durably before the change: else a power loss could leave torn bytes below a recovery point that was
+        true for other bytes.
+        """
+        self.truncations += 1
+        if end < self.flushed_offset or end < self.start_offset:
+            self.flushed_offset = min(self.flushed_offset, end)
+            self.start_offset = min(self.start_offset, end)
+            self.home.save_checkpoints()
 
     def _ended_at(self, end: int) -> None:
         self.end_offset = end
@@ -423,17 +445,16 @@ class Log(LocalLog):
             self._job.target = min(self._job.target, end)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """Throws everything away and begins anew at `offset`: as a follower does whose leader begins later."""
+        """Throws everything away and begins anew at `offset`: as a follower does whose leader begins elsewhere."""
         self._active or self._open()
-        self.lower_recovery_point(min(offset, self.flushed_offset))
-        self.truncations += 1
-        old = self._segments.segments
-        self._drop(old)
+        self._forget_after(min(offset, self.flushed_offset))
         try:
+            self._drop(self._segments.segments[::-1])
+            self._remove_snapshots(loader.list_snapshots(self.home.fs, self.directory))
             fresh = Segment.create(self.home.fs, self.directory, offset, self.home.index_cache, now_ms)
+            self.home.fs.sync_dir(self.directory)
         except OSError as error:
             raise self.home.failed(error, f"could not restart {self.name} at {offset}", fatal=True) from error
-        self._remove_snapshots(loader.list_snapshots(self.home.fs, self.directory))
         self._snapshots.clear()
         self.epochs.clear()
         self.latest_epoch = -1
@@ -441,17 +462,8 @@ class Log(LocalLog):
         self.start_offset = offset
         self._take([fresh])
         self._ended_at(offset)
-        self.flushed_offset = offset
-
-    def lower_recovery_point(self, offset: int) -> None:
-        """What stands from `offset` on is about to change: a crash must look at it again.
-
-        Durable before the change: else a power loss could leave torn bytes below a recovery point that was true
-        for other bytes.
-        """
-        if offset < self.flushed_offset:
-            self.flushed_offset = offset
-            self.home.save_recovery_points()
+        self.flushed_offset = self.flush_barrier = offset
+        self._held = False
 
     def delete_before(self, offset: int) -> None:
         """Raises the start of the log (DeleteRecords, or a leader's start): what is before it is gone for readers."""
@@ -523,8 +535,7 @@ class Log(LocalLog):
             job.run()
             self.flush_done(job, now_ms)
         try:
-            active.index_written(write_indexes(self.home.fs, active, sync=False))
-            self._write_last_snapshot()
+            self._write_last_files(active)
         except OSError as error:
             raise self.home.failed(error, f"could not close {self.name}") from error
         state = self._state(active)
@@ -556,13 +567,16 @@ class Log(LocalLog):
             and not self.truncations
             and not self.epochs.dirty
             and self.start_offset == origin.start_offset
+            and self._segments.bases == [segment.base_offset for segment in origin.segments]
         )
 
-    def _write_last_snapshot(self) -> None:
+    def _write_last_files(self, active: Segment) -> None:
         fs, end = self.home.fs, self.end_offset
-        fs.write_atomically(
-            join(self.directory, names.segment_file(end, names.SNAPSHOT)), self.producers.encode(), sync=False
-        )
+        whole = active.whole_index()
+        files = index_files(active, whole)
+        files[join(self.directory, names.segment_file(end, names.SNAPSHOT))] = self.producers.encode()
+        fs.write_all(files)
+        active.index_written(whole)
         stray = self._stray_snapshot
         if stray is not None and stray != end and stray not in self._segments.bases:
             self._remove_snapshots([stray])

@@ -67,7 +67,7 @@ class LogDir(Home):
 
     def open(self) -> None:
         """Makes the directory if need be, locks it for this process, reads whose it is."""
-        self.fs.mkdir(self.path)
+        self.fs.mkdir(self.path, sync=True)
         self._lock = self.fs.lock(self._file(checkpoints.LOCK))
         try:
             self.meta = checkpoints.decode_meta_properties(self.fs.read_bytes(self._file(checkpoints.META_PROPERTIES)))
@@ -167,7 +167,7 @@ class LogDir(Home):
         logs = self.logs
         contents = {
             checkpoints.RECOVERY_POINTS: checkpoints.encode_offsets(
-                {name: log.flushed_offset for name, log in logs.items()}
+                {name: log.recovery_point for name, log in logs.items()}
             ),
             checkpoints.START_OFFSETS: checkpoints.encode_offsets(
                 {name: log.start_offset for name, log in logs.items() if log.start_offset > log.first_base_offset}
@@ -183,12 +183,11 @@ class LogDir(Home):
         for file, content in contents.items():
             self.fs.write_atomically(self._file(file), content)
 
-    def save_recovery_points(self) -> None:
-        content = self.checkpoint_contents(None)[checkpoints.RECOVERY_POINTS]
+    def save_checkpoints(self) -> None:
         try:
-            self.fs.write_atomically(self._file(checkpoints.RECOVERY_POINTS), content)
+            self.write_checkpoints(self.checkpoint_contents(None))
         except OSError as error:
-            raise self.failed(error, f"could not write the recovery points of {self.path}") from error
+            raise self.failed(error, f"could not write the checkpoints of {self.path}") from error
 
     # -- stopping --------------------------------------------------------------------------------------------------
 

@@ -339,16 +339,17 @@ class Segment:
 
     # -- cutting ---------------------------------------------------------------------------------------------------
 
-    def truncate(self, offset: int) -> int:
-        """Cuts off every batch that holds `offset` or a later one; returns where the log goes on. Reads the disk."""
-        whole = self.whole_index()
-        position, end = self.file.size, offset
+    def find_cut(self, offset: int) -> tuple[int, int]:
+        """Where to cut so that no batch with `offset` or a later one is left: position, and where offsets go on."""
         found = self.find(offset)
-        start = 0 if found is None else found[1]
-        for at, header in headers(self.file, start, self.file.size):
+        for position, header in headers(self.file, 0 if found is None else found[1], self.file.size):
             if header.last_offset >= offset:
-                position, end = at, min(offset, header.base_offset)
-                break
+                return position, min(offset, header.base_offset)
+        return self.file.size, offset
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Cuts the file at `position`, and forgets all about batches that hold `offset` or later ones."""
+        whole = self.whole_index()
         self.file.truncate(position)
         whole.truncate(offset - self.base_offset)
         self._cache.drop(self)
@@ -359,7 +360,6 @@ class Segment:
         self.aborted_dirty = self.aborted_dirty or len(kept) < len(self.aborted())
         self._aborted = kept
         self._after_cut(position)
-        return end
 
     def _after_cut(self, position: int) -> None:
         """Finds the largest timestamp anew: from the last entry that is left, and what stands behind it."""

@@ -1,0 +1,442 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The inner loops of compaction in C: the twin of reference.py, with the same names and results.
+
+The map is one block of memory, three words a slot: two of the key's hash, and its last offset plus one (zero: nobody
+is here). A key's slot is found by walking on from where its hash points to.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+from moldau.records._walk cimport (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    Header,
+    Parsed,
+    Walk,
+    end_walk,
+    load_be16,
+    load_be32,
+    load_be64,
+    next_record,
+    read_varint,
+    read_varlong,
+    start_walk,
+    write_varint,
+)
+
+from moldau.log.clean.model import Sifted as _Sifted
+from moldau.records import codecs as _codecs
+from moldau.records.errors import refusal as _refusal
+from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
+
+cdef object Sifted = _Sifted
+
+cdef enum:
+    WORDS = 3
+    MOST_GROWTH = 13  # what another timestamp delta (9) and a longer length (4) can add to a record
+
+
+SLOT_BYTES = WORDS * 8
+
+
+# -- the hash
+
+
+cdef inline uint64_t rotate(uint64_t x, int bits) noexcept nogil:
+    return x << bits | x >> (64 - bits)
+
+
+cdef inline void sip_round(uint64_t *v) noexcept nogil:
+    v[0] += v[1]
+    v[1] = rotate(v[1], 13) ^ v[0]
+    v[0] = rotate(v[0], 32)
+    v[2] += v[3]
+    v[3] = rotate(v[3], 16) ^ v[2]
+    v[0] += v[3]
+    v[3] = rotate(v[3], 21) ^ v[0]
+    v[2] += v[1]
+    v[1] = rotate(v[1], 17) ^ v[2]
+    v[2] = rotate(v[2], 32)
+
+
+cdef inline uint64_t load_le64(const uint8_t *p) noexcept nogil:
+    return (
+        <uint64_t>p[0] | <uint64_t>p[1] << 8 | <uint64_t>p[2] << 16 | <uint64_t>p[3] << 24
+        | <uint64_t>p[4] << 32 | <uint64_t>p[5] << 40 | <uint64_t>p[6] << 48 | <uint64_t>p[7] << 56
+    )
+
+
+cdef inline void hash_key(uint64_t k0, uint64_t k1, const uint8_t *p, Py_ssize_t size, uint64_t *out) noexcept nogil:
+    """SipHash-2-4 with an output of 128 bits."""
+    cdef uint64_t v[4]
+    cdef uint64_t word
+    cdef Py_ssize_t left = size
+    cdef int i
+    v[0] = k0 ^ <uint64_t>0x736F6D6570736575
+    v[1] = k1 ^ <uint64_t>0x646F72616E646F6D ^ 0xEE
+    v[2] = k0 ^ <uint64_t>0x6C7967656E657261
+    v[3] = k1 ^ <uint64_t>0x7465646279746573
+    while left >= 8:
+        word = load_le64(p)
+        v[3] ^= word
+        sip_round(v)
+        sip_round(v)
+        v[0] ^= word
+        p += 8
+        left -= 8
+    word = <uint64_t>(size & 0xFF) << 56
+    for i in range(left):
+        word |= <uint64_t>p[i] << (8 * i)
+    v[3] ^= word
+    sip_round(v)
+    sip_round(v)
+    v[0] ^= word
+    v[2] ^= 0xEE
+    for i in range(4):
+        sip_round(v)
+    out[0] = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    for i in range(4):
+        sip_round(v)
+    out[1] = v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def siphash128(bytes key, bytes data):
+    """The hash alone, for holding it against the published values."""
+    cdef uint64_t out[2]
+    if len(key) != 16:
+        raise ValueError("the key has sixteen bytes")
+    hash_key(
+        load_le64(<const uint8_t *>PyBytes_AS_STRING(key)),
+        load_le64(<const uint8_t *>PyBytes_AS_STRING(key) + 8),
+        <const uint8_t *>PyBytes_AS_STRING(data),
+        len(data),
+        out,
+    )
+    return int(out[0]).to_bytes(8, "little") + int(out[1]).to_bytes(8, "little")
+
+
+# -- a batch
+
+
+cdef int open_batch(Py_buffer *view, Header *header) except -1:
+    """Reads the header of a batch that somebody has checked; what matters for memory is looked at again."""
+    cdef const uint8_t *p = <const uint8_t *>view.buf
+    if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + 8) + 12 != view.len:
+        raise ValueError(f"{view.len} bytes are not one batch")
+    header.size = view.len
+    header.base_offset = <int64_t>load_be64(p)
+    header.attributes = <int16_t>load_be16(p + 21)
+    header.last_offset_delta = <int32_t>load_be32(p + 23)
+    header.base_timestamp = <int64_t>load_be64(p + 27)
+    header.max_timestamp = <int64_t>load_be64(p + 35)
+    header.count = <int32_t>load_be32(p + 57)
+    return 0
+
+
+cdef object records_of(batch, Header *header):
+    """What holds the records: the batch itself, or what was compressed in it."""
+    if header.attributes & CODEC_MASK == 0:
+        return batch
+    codec = _codecs.codec_of(header.attributes & CODEC_MASK)
+    return _codecs.decompress(codec, memoryview(batch)[HEADER_SIZE:], _MAX_DECOMPRESSED)
+
+
+cdef inline int begin(Walk *walk, Header *header, Py_buffer *records) except -1:
+    cdef Py_ssize_t skip = HEADER_SIZE if header.attributes & CODEC_MASK == 0 else 0
+    start_walk(walk, header, <const uint8_t *>records.buf + skip, records.len - skip, False, True)
+    return 0
+
+
+cdef object fail(Walk *walk, int fault):
+    raise _refusal(fault, walk.index, walk.found, walk.expected)
+
+
+# -- the map
+
+
+cdef class OffsetMap:
+    """See reference.OffsetMap."""
+
+    cdef uint64_t *table
+    cdef uint64_t slots
+    cdef uint64_t k0, k1
+    cdef Py_ssize_t used
+    cdef readonly Py_ssize_t capacity
+
+    def __cinit__(self, Py_ssize_t slots, double load_factor, bytes seed):
+        if slots < 1 or not 0 < load_factor <= 1 or len(seed) != 16:
+            raise ValueError(f"an offset map of {slots} slots, load factor {load_factor}, {len(seed)} bytes of seed")
+        self.capacity = max(1, <Py_ssize_t>(slots * load_factor))
+        # One slot always stays empty: it is where a search for what is not there ends.
+        self.slots = max(slots, self.capacity + 1)
+        self.k0 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed))
+        self.k1 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed) + 8)
+        self.table = <uint64_t *>calloc(self.slots, WORDS * 8)
+        if self.table == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.table)
+
+    def __len__(self):
+        return self.used
+
+    cdef inline uint64_t *find(self, const uint8_t *key, Py_ssize_t size, uint64_t *hashed) noexcept nogil:
+        """The slot of the key, or the empty one that it would take."""
+        cdef uint64_t at
+        cdef uint64_t *slot
+        hash_key(self.k0, self.k1, key, size, hashed)
+        at = hashed[0] % self.slots
+        while True:
+            slot = self.table + at * WORDS
+            if slot[2] == 0 or (slot[0] == hashed[0] and slot[1] == hashed[1]):
+                return slot
+            at += 1
+            if at == self.slots:
+                at = 0
+
+    cdef inline bint put_key(self, const uint8_t *key, Py_ssize_t size, int64_t offset) noexcept nogil:
+        cdef uint64_t hashed[2]
+        cdef uint64_t *slot = self.find(key, size, hashed)
+        if slot[2] == 0:
+            if self.used >= self.capacity:
+                return False
+            slot[0] = hashed[0]
+            slot[1] = hashed[1]
+            self.used += 1
+        slot[2] = <uint64_t>(offset + 1)
+        return True
+
+    cdef inline int64_t get_key(self, const uint8_t *key, Py_ssize_t size) noexcept nogil:
+        cdef uint64_t hashed[2]
+        return <int64_t>self.find(key, size, hashed)[2] - 1
+
+    def put(self, bytes key, int64_t offset):
+        """See reference.OffsetMap.put."""
+        return self.put_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key), offset)
+
+    def get(self, bytes key):
+        """See reference.OffsetMap.get."""
+        return self.get_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key))
+
+    def put_batch(self, batch, int64_t first_offset):
+        """See reference.OffsetMap.put_batch."""
+        cdef Py_buffer view, inner
+        cdef Header header
+        PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
+        try:
+            open_batch(&view, &header)
+            records = records_of(batch, &header)
+            PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
+            try:
+                return self.put_records(&header, &inner, first_offset)
+            finally:
+                PyBuffer_Release(&inner)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef object put_records(self, Header *header, Py_buffer *records, int64_t first_offset):
+        cdef Walk walk
+        cdef Parsed record
+        cdef int64_t offset, refused = -1
+        cdef int fault = 0
+        begin(&walk, header, records)
+        for _ in range(header.count):
+            fault = next_record(&walk, &record)
+            if fault:
+                break
+            if refused >= 0:
+                continue  # all of it is walked, so that damage is found whether or not there is room
+            offset = header.base_offset + record.offset_delta
+            if record.key_size >= 0 and offset >= first_offset:
+                if not self.put_key(record.key, record.key_size, offset):
+                    refused = offset
+        if not fault:
+            fault = end_walk(&walk)
+        if fault:
+            fail(&walk, fault)
+        return refused
+
+
+# -- the filter
+
+
+cdef struct Verdict:
+    int32_t kept
+    Py_ssize_t kept_bytes
+    bint tombstones
+    int64_t earliest  # as deltas
+    int64_t latest
+
+
+def sift(batch, OffsetMap offsets, int64_t through, bint drop_deletes, int64_t horizon):
+    """See reference.sift."""
+    cdef Py_buffer view, inner
+    cdef Header header
+    PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
+    try:
+        open_batch(&view, &header)
+        records = records_of(batch, &header)
+        PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
+        try:
+            return sift_records(&header, &inner, offsets, through, drop_deletes, horizon)
+        finally:
+            PyBuffer_Release(&inner)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef object sift_records(
+    Header *header, Py_buffer *records, OffsetMap offsets, int64_t through, bint drop_deletes, int64_t horizon
+):
+    cdef Verdict verdict
+    cdef bint rebased
+    cdef int64_t latest
+    # A record takes seven bytes at least: a count that lies is found out before it is given room.
+    cdef uint8_t *stays = <uint8_t *>malloc(min(<Py_ssize_t>max(header.count, 0), records.len // 7 + 1) + 1)
+    if stays == NULL:
+        raise MemoryError
+    try:
+        judge(header, records, offsets, through, drop_deletes, stays, &verdict)
+        if verdict.kept == 0:
+            return Sifted(0, None if header.count == 0 else b"", -1, False)
+        latest = header.base_timestamp + verdict.latest
+        if header.attributes & LOG_APPEND_TIME_BIT:
+            latest = header.max_timestamp
+        rebased = (
+            horizon != -1
+            and verdict.tombstones
+            and header.base_timestamp + verdict.earliest >= INT64_MIN + horizon
+        )
+        if verdict.kept == header.count and not rebased:
+            return Sifted(verdict.kept, None, latest, False)
+        if rebased:
+            kept = copy_rebased(header, records, stays, &verdict, horizon)
+        else:
+            kept = copy_kept(header, records, stays, &verdict)
+        return Sifted(verdict.kept, kept, latest, rebased)
+    finally:
+        free(stays)
+
+
+cdef int judge(
+    Header *header,
+    Py_buffer *records,
+    OffsetMap offsets,
+    int64_t through,
+    bint drop_deletes,
+    uint8_t *stays,
+    Verdict *verdict,
+) except -1:
+    """Marks for each record whether it stays, and sums up those that do."""
+    cdef Walk walk
+    cdef Parsed record
+    cdef int64_t offset
+    cdef int32_t i
+    cdef bint keep
+    cdef int fault = 0
+    verdict.kept = 0
+    verdict.kept_bytes = 0
+    verdict.tombstones = False
+    verdict.earliest = INT64_MAX
+    verdict.latest = INT64_MIN
+    begin(&walk, header, records)
+    for i in range(header.count):
+        fault = next_record(&walk, &record)
+        if fault:
+            break
+        offset = header.base_offset + record.offset_delta
+        if offset > through:
+            keep = True
+        elif record.key_size < 0 or (drop_deletes and record.value_size < 0):
+            keep = False
+        else:
+            keep = offsets.get_key(record.key, record.key_size) <= offset
+        stays[i] = keep
+        if keep:
+            verdict.kept += 1
+            verdict.kept_bytes += walk.at - record.start
+            if record.value_size < 0:
+                verdict.tombstones = True
+            if record.timestamp_delta > verdict.latest:
+                verdict.latest = record.timestamp_delta
+            if record.timestamp_delta < verdict.earliest:
+                verdict.earliest = record.timestamp_delta
+    if not fault:
+        fault = end_walk(&walk)
+    if fault:
+        fail(&walk, fault)
+    return 0
+
+
+cdef bytes copy_kept(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict):
+    """The records that stay, as they are: neighbours in one piece."""
+    cdef Walk walk
+    cdef Parsed record
+    cdef int32_t i
+    cdef const uint8_t *piece = NULL
+    cdef const uint8_t *end = NULL
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, verdict.kept_bytes)
+    cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
+    begin(&walk, header, records)
+    for i in range(header.count):
+        next_record(&walk, &record)  # found sound before
+        if not stays[i]:
+            continue
+        if record.start != end:
+            if piece != NULL:
+                memcpy(to, piece, end - piece)
+                to += end - piece
+            piece = record.start
+        end = walk.at
+    memcpy(to, piece, end - piece)
+    return out
+
+
+cdef bytes copy_rebased(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict, int64_t horizon):
+    """The records that stay, their timestamps relative to the horizon."""
+    cdef Walk walk
+    cdef Parsed record
+    cdef int32_t i, length = 0
+    cdef int64_t delta = 0
+    cdef const uint8_t *p
+    cdef const uint8_t *body
+    cdef uint8_t number[10]
+    cdef Py_ssize_t digits
+    cdef Py_ssize_t most = verdict.kept_bytes + <Py_ssize_t>verdict.kept * MOST_GROWTH
+    cdef uint8_t *buffer
+    cdef uint8_t *to
+    if most > INT32_MAX:
+        raise ValueError("a batch is limited to 2 GiB")
+    buffer = <uint8_t *>malloc(most)
+    if buffer == NULL:
+        raise MemoryError
+    to = buffer
+    try:
+        begin(&walk, header, records)
+        for i in range(header.count):
+            next_record(&walk, &record)
+            if not stays[i]:
+                continue
+            p = record.start
+            read_varint(&p, walk.at, &length)
+            body = p
+            p += 1
+            read_varlong(&p, walk.at, &delta)
+            digits = write_varint(number, header.base_timestamp + delta - horizon) - number
+            to = write_varint(to, 1 + digits + (walk.at - p))
+            to[0] = body[0]
+            to += 1
+            memcpy(to, number, digits)
+            to += digits
+            memcpy(to, p, walk.at - p)
+            to += walk.at - p
+        return PyBytes_FromStringAndSize(<const char *>buffer, to - buffer)
+    finally:
+        free(buffer)

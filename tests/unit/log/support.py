@@ -1,0 +1,176 @@
+"""What the tests of the log share: batches, logs on a disk in memory, reading everything back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from posixpath import join
+from typing import Any, ParamSpec, TypeVar
+
+from moldau.host.clock import SeededRandomness
+from moldau.host.threads import Threads
+from moldau.log.config import LogConfig
+from moldau.log.dirs import LogDirs
+from moldau.log.home import Home
+from moldau.log.log import Log
+from moldau.log.names import PartitionName
+from moldau.records import Codec, Record, decode_batch, encode_batch, peek_header
+from moldau.testing.faulty_fs import FaultyFileSystem
+
+NOW = 1_700_000_000_000
+ROOT = "/data"
+NAME = PartitionName("topic", 0)
+TOPIC_ID = bytes(range(16))
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def batch(
+    count: int = 1,
+    *,
+    timestamp: int = NOW,
+    step: int = 1,
+    value: bytes = b"value",
+    key: bytes | None = b"key",
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    epoch: int = 0,
+    sequence: int = 0,
+    transactional: bool = False,
+) -> memoryview:
+    """A batch as a producer sends it, in memory that can be written to."""
+    return memoryview(
+        encode_batch(
+            [Record(number, timestamp + number * step, key, value) for number in range(count)],
+            codec=codec,
+            producer_id=producer_id,
+            producer_epoch=epoch if producer_id >= 0 else -1,
+            base_sequence=sequence if producer_id >= 0 else -1,
+            transactional=transactional,
+        )
+    )
+
+
+def new_log(fs: FaultyFileSystem | None = None, config: LogConfig | None = None, name: PartitionName = NAME) -> Log:
+    """A new log in a directory of its own, without checkpoint files around it."""
+    fs = fs if fs is not None else FaultyFileSystem()
+    fs.mkdir(ROOT)
+    home = Home(ROOT, fs, randomness=SeededRandomness(1))
+    return Log.create(name, TOPIC_ID, home, config if config is not None else LogConfig(), NOW)
+
+
+def reload(
+    log: Log, *, clean: bool = False, recovery_point: int = 0, fs: FaultyFileSystem | None = None, start_offset: int = 0
+) -> Log:
+    """The log as a new process finds it."""
+    fs = fs if fs is not None else file_system(log).after_kill()
+    home = Home(ROOT, fs, randomness=SeededRandomness(1))
+    return Log.load(
+        log.name, home, log.config, NOW, clean=clean, recovery_point=recovery_point, start_offset=start_offset
+    )
+
+
+def file_system(log: Log) -> FaultyFileSystem:
+    assert isinstance(log.home.fs, FaultyFileSystem)
+    return log.home.fs
+
+
+def append_all(log: Log, count: int, **fields: Any) -> None:
+    for _ in range(count):
+        log.append(batch(**fields), 0, NOW)
+
+
+def flush(log: Log, now_ms: int = NOW) -> None:
+    """All that stands in the log becomes durable, as the broker would do it with a thread in between."""
+    job = log.flush_job()
+    if job is not None:
+        job.run()
+        log.flush_done(job, now_ms)
+
+
+def read_all(log: Log, max_bytes: int = 1000) -> list[Record]:
+    """Every record, as a consumer that fetches from the start gets them."""
+    records: list[Record] = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        data = log.read(offset, max_bytes, log.end_offset)
+        assert data is not None
+        found = split(data)
+        assert found, f"nothing at {offset} of {log}"
+        for one in found:
+            records += [record for record in decode_batch(one) if record.offset >= offset]
+            offset = peek_header(one).last_offset + 1
+    return records
+
+
+def offsets(log: Log) -> list[int]:
+    return [record.offset for record in read_all(log)]
+
+
+def split(data: memoryview) -> list[bytes]:
+    """The batches in what was read; there must be nothing but whole ones."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(data):
+        size = peek_header(data, at).size
+        assert at + size <= len(data), "a batch was cut"
+        found.append(bytes(data[at : at + size]))
+        at += size
+    return found
+
+
+def log_files(log: Log) -> list[str]:
+    return log.home.fs.listdir(log.directory)
+
+
+def path(log: Log, file: str) -> str:
+    return join(log.directory, file)
+
+
+class FixedClock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self, now_ms: int = NOW) -> None:
+        self.ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+class InlineThreads(Threads):
+    """Runs each job at once, in place: the same order every time."""
+
+    async def run(self, lane: str, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return fn(*args, **kwargs)
+
+
+def with_threads(scenario: Callable[[Threads], Coroutine[Any, Any, T]]) -> T:
+    """Runs a scenario to its end, with jobs in place of threads."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(scenario(InlineThreads()))
+    finally:
+        loop.close()
+
+
+def open_dirs(
+    fs: FaultyFileSystem,
+    config: LogConfig | None = None,
+    paths: tuple[str, ...] = (ROOT,),
+    clock: FixedClock | None = None,
+) -> LogDirs:
+    """Data directories, locked and loaded."""
+    dirs = LogDirs(list(paths), fs, clock if clock is not None else FixedClock(), SeededRandomness(1))
+    dirs.open()
+    dirs.remember_cluster("cluster")
+    settings = config if config is not None else LogConfig()
+    with_threads(lambda threads: dirs.load(threads, lambda _: settings))
+    return dirs
+
+
+def close_dirs(dirs: LogDirs) -> None:
+    with_threads(dirs.close)
