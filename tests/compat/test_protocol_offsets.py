@@ -21,6 +21,7 @@ from moldau.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponsePartition,
 )
 from tests.compat import wire
+from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
 
 EARLIEST_LOCAL = -4
@@ -241,3 +242,35 @@ def test_who_asks_for_an_epoch_must_know_the_current_one(raw: RawConnection, tim
     assert end_of_epoch(raw, timed, epoch, current=epoch).error_code == 0
     assert end_of_epoch(raw, timed, epoch, current=epoch + 1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert end_of_epoch(raw, timed, epoch, partition=8).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_empty_partition_has_an_epoch_all_the_same(raw: RawConnection, topic: str) -> None:
+    """A reader that waits at an empty log, and asks, must not hear that its place is gone."""
+    epoch = wire.list_offset(raw, topic, wire.LATEST).leader_epoch
+    assert wire.list_offset(raw, topic, wire.EARLIEST).leader_epoch == epoch
+    answer = end_of_epoch(raw, topic, epoch)
+    assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, epoch, 0)
+    same = wire.only_partition(wire.fetch(raw, topic, [wire.fetch_partition(0, 0, last_fetched_epoch=epoch)]))
+    assert (same.error_code, same.diverging_epoch) == (0, None)
+    beyond = wire.only_partition(wire.fetch(raw, topic, [wire.fetch_partition(0, 5, last_fetched_epoch=epoch)]))
+    assert (beyond.diverging_epoch.epoch, beyond.diverging_epoch.end_offset) == (epoch, 0)
+
+
+def test_an_epoch_is_known_from_its_beginning_not_from_its_first_record(broker: BrokerProcess) -> None:
+    with RawConnection(broker.bootstrap) as raw:
+        wire.create_topic(raw, "topic", 1, {})
+        wire.produced(raw, "topic", b"one", b"two")
+        first = wire.list_offset(raw, "topic", wire.LATEST).leader_epoch
+    assert broker.stop() == 0
+    broker.start()
+    with RawConnection(broker.bootstrap) as raw:
+        second = wire.list_offset(raw, "topic", wire.LATEST).leader_epoch
+        assert second >= first
+        for epoch in (first, second):
+            answer = end_of_epoch(raw, "topic", epoch)
+            assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, epoch, 2)
+        wire.produced(raw, "topic", b"three")
+        found = [(end_of_epoch(raw, "topic", epoch).end_offset) for epoch in (first, second)]
+        assert found == ([2, 3] if second > first else [3, 3])
+        headers = [header for header, _ in wire.stored_batches(raw, "topic")]
+        assert [header.leader_epoch for header in headers] == [first, second]

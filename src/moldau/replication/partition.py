@@ -77,6 +77,24 @@ class Partition:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of an offset; the log's end belongs to the current one, whose records come there."""
+        return self.leader_epoch if offset >= self.log.end_offset else self.log.epochs.epoch_at(offset)
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not above the asked one, and where it ends; (-1, -1) for one that has not come.
+
+        The log knows an epoch from its first record on. The leader is there before: until it has written, its epoch
+        begins and ends at the log's end. A reader that waits at an empty log must not be told that it is lost.
+        """
+        log = self.log
+        known, end_offset = log.epoch_end_offset(epoch)
+        if end_offset >= 0 or not 0 <= epoch <= self.leader_epoch:
+            return known, end_offset
+        if epoch == self.leader_epoch or log.latest_epoch < 0:
+            return epoch, log.end_offset
+        return log.latest_epoch, log.end_offset
+
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def append(self, records: memoryview, now_ms: int, *, all_replicas: bool = False) -> AppendResult:

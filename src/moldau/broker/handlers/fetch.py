@@ -151,12 +151,12 @@ class Reading(Later):
         log_ = partition.log
         offset = target.fetch_offset
         high_watermark = partition.high_watermark
-        stable = min(log_.last_stable_offset, high_watermark)
+        stable = log_.stable_offset(high_watermark)
         committed_only = self.call.isolation_level == READ_COMMITTED
         end = stable if committed_only else high_watermark
         start = log_.start_offset
         if target.last_fetched_epoch >= 0:
-            epoch, epoch_end = log_.epoch_end_offset(target.last_fetched_epoch)
+            epoch, epoch_end = partition.epoch_end_offset(target.last_fetched_epoch)
             if epoch_end < 0:
                 return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < target.last_fetched_epoch or epoch_end < offset:

@@ -87,7 +87,7 @@ def _refusal(request: Request, topic: str, wanted: ListOffsetsRequestPartition, 
 
 def _visible_end(partition: Partition, isolation_level: int) -> int:
     if isolation_level == READ_COMMITTED:
-        return min(partition.high_watermark, partition.log.last_stable_offset)
+        return partition.log.stable_offset(partition.high_watermark)
     return partition.high_watermark
 
 
@@ -97,7 +97,7 @@ def _position(answer: ListOffsetsResponsePartition, partition: Partition, spec: 
         answer.leader_epoch = partition.leader_epoch
     elif spec in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = partition.log.start_offset
-        answer.leader_epoch = partition.log.epochs.epoch_at(answer.offset)
+        answer.leader_epoch = partition.epoch_at(answer.offset)
 
 
 async def _search_all(
@@ -114,7 +114,7 @@ async def _search_all(
             continue
         if found is not None and found.offset < _visible_end(partition, isolation_level):
             answer.offset, answer.timestamp = found.offset, found.timestamp
-            answer.leader_epoch = partition.log.epochs.epoch_at(answer.offset)
+            answer.leader_epoch = partition.epoch_at(answer.offset)
     return response
 
 

@@ -43,5 +43,5 @@ def _answer(
         return answer
     answer.error_code = partition.failure or partition.epoch_error(wanted.current_leader_epoch)
     if not answer.error_code and wanted.leader_epoch >= 0:
-        answer.leader_epoch, answer.end_offset = partition.log.epoch_end_offset(wanted.leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.epoch_end_offset(wanted.leader_epoch)
     return answer
