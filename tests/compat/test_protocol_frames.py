@@ -117,6 +117,13 @@ def test_a_client_needs_no_name(bootstrap: str) -> None:
         assert wire.metadata(connection, []).topics == []
 
 
+def test_a_clients_name_may_be_any_bytes(raw: RawConnection) -> None:
+    latin = "Köln".encode("latin-1")
+    name = struct.pack(">h", len(latin)) + latin
+    raw.send_frame(struct.pack(">hhi", ApiKey.METADATA, 1, 8) + name + MetadataRequest(topics=[]).encode(1))
+    raw.receive(ApiKey.METADATA, 1, MetadataResponse, 8)
+
+
 def test_tagged_fields_that_nobody_knows_are_skipped(raw: RawConnection) -> None:
     tags = b"\x02" + b"\x63\x03abc" + b"\x64\x00"  # two: 99 with three bytes, 100 with none
     request = MetadataRequest(topics=[], unknown_tags={77: b"xyz"}).encode(METADATA_VERSION)

@@ -237,10 +237,7 @@ class Session(FramedConnection):
         if raw != self._client_id_bytes:
             if len(frame) < end:
                 raise WireError("client id passes the end of the frame")
-            try:
-                self._client_id = raw.decode()
-            except UnicodeDecodeError as error:
-                raise WireError(f"client id is not UTF-8: {error}") from None
+            self._client_id = raw.decode(errors="replace")  # a name for logs and quotas: no reason to hang up
             self._client_id_bytes = raw
         return self._client_id
 
