@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
@@ -49,7 +50,7 @@ def main() -> int:
             began = time.perf_counter()
             try:
                 rows.extend(BENCHMARKS[name](context))
-            except (KcatMissingError, AssertionError, OSError, RuntimeError) as error:
+            except (KcatMissingError, AssertionError, OSError, RuntimeError, subprocess.SubprocessError) as error:
                 # One that fails must not cost us the others; the exit code tells.
                 failed.append(name)
                 console.print(f"[bold red]{name} failed:[/] {type(error).__name__}: {error}")

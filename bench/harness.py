@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import psutil
 from confluent_kafka.admin import AdminClient
@@ -25,7 +26,7 @@ from bench import frames
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 240  # a stop may have to bring thousands of files to a slow disk first
 ADMIN_TIMEOUT_S = 120
 START_POLL_S = 0.002
 GB = 1e9
@@ -94,17 +95,13 @@ class Context:
 
     @contextlib.contextmanager
     def broker(self, *settings: str) -> Iterator[Broker]:
-        with self.scratch("broker") as directory:
-            broker = Broker(directory / "data", settings)
+        with self.scratch("broker") as directory, Broker(directory / "data", settings) as broker:
             broker.start()
-            try:
-                yield broker
-            finally:
-                broker.stop()
+            yield broker
 
 
 class Broker:
-    """A `moldau broker` process; its data directory outlives it, so that it can be started again."""
+    """A `moldau broker` process. Its data outlives it, so it can be started again; leaving the context stops it."""
 
     def __init__(self, data: Path, settings: Sequence[str] = ()) -> None:
         self.data = data
@@ -112,6 +109,12 @@ class Broker:
         self.address = f"{HOST}:{self.port}"
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def pid(self) -> int:

@@ -15,8 +15,7 @@ MOST_MB = 150
 
 
 def run(context: Context) -> Iterator[Row]:
-    with context.scratch("partitions") as directory:
-        broker = Broker(directory / "data")
+    with context.scratch("partitions") as directory, Broker(directory / "data") as broker:
         broker.start()
         began = time.perf_counter()
         for number in range(TOPICS):
@@ -38,7 +37,6 @@ def run(context: Context) -> Iterator[Row]:
                 assert frames.fetched(frames.call(connection, last))[0] == 0
             memory.append(broker.memory_mb())
             context.say(f"restart: stop {stops[-1]:.2f} s, start {starts[-1]:.2f} s, {memory[-1]:.0f} MB")
-        broker.stop()
     whole = [stop + start for stop, start in zip(stops, starts, strict=True)]
     note = f"stop {median(stops):.2f} s, start {median(starts):.2f} s; one record in each; made in {created:.1f} s; "
     note += f"the stop with every file still unwritten took {first_stop:.1f} s; "

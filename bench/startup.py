@@ -13,8 +13,7 @@ MOST_MB = 60
 def run(context: Context) -> Iterator[Row]:
     seconds, memory = [], []
     for _ in range(context.sized(7, 3)):
-        with context.scratch("startup") as directory:
-            broker = Broker(directory / "data")
+        with context.scratch("startup") as directory, Broker(directory / "data") as broker:
             for _ in range(2):
                 seconds.append(broker.start())
                 memory.append(broker.memory_mb())
