@@ -18,7 +18,7 @@ STOP_TIMEOUT_S = 30
 
 
 class BrokerProcess:
-    """`moldau broker` on a data directory. The port is chosen by the system at the first start and kept for restarts."""
+    """`moldau broker` on a data directory. The port is the system's choice at the first start, then it is kept."""
 
     def __init__(
         self,
@@ -54,17 +54,20 @@ class BrokerProcess:
         """Everything the broker has logged, over all its starts."""
         return b"".join(self._lines).decode(errors="replace")
 
-    def start(self) -> Self:
-        """Returns when the broker says that it is ready."""
+    def command(self) -> list[str]:
         command = [sys.executable, "-m", self.module, "broker", "--data", str(self.data)]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
+        return command
+
+    def start(self) -> Self:
+        """Returns when the broker says that it is ready."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
         if "MOLDAU_PURE" in os.environ:
             environment["MOLDAU_PURE"] = os.environ["MOLDAU_PURE"]
         self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment | self.environment
+            self.command(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment | self.environment
         )
         ready = threading.Event()
         self._reader = threading.Thread(target=self._read_log, args=(self.process, ready), daemon=True)

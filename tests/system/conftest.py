@@ -1,0 +1,35 @@
+"""A disk of a few megabytes, where this machine lets us mount one."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SMALL_DISK_BYTES = 24 << 20
+NO_MOUNT = "a small tmpfs cannot be mounted here"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """The root of a file system of its own with SMALL_DISK_BYTES."""
+    root = tmp_path / "disk"
+    root.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(root)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"{NO_MOUNT}: {error}")
+    try:
+        yield root
+    finally:
+        subprocess.run(["umount", "--lazy", str(root)], check=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A disk that was never filled is a promise not checked: say so in a line of its own."""
+    count = sum(NO_MOUNT in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+    if count:
+        terminalreporter.write_line(f"WARNING: {NO_MOUNT}: {count} tests SKIPPED", red=True, bold=True)

@@ -1,0 +1,70 @@
+"""The machine loses power: unsynced bytes are gone, torn, or garbage, and the broker starts on what is left.
+
+With `flush.messages=1` an acknowledged record is there. Without it a log is a clean beginning of what was sent.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moldau.wire.errors import ErrorCode
+from tests.support.raw import RawConnection
+from tests.system import calls
+from tests.system.in_process import InProcessBroker, Machine
+from tests.system.ledger import Ledger
+from tests.system.producers import Producer, Progress
+
+PARTITIONS = 2
+PRODUCERS = 2
+LIVES = 4
+MOST_RECORDS_A_LIFE = 1_500
+TOPICS = {
+    "synced": {"flush.messages": "1"},
+    "grouped": {"flush.messages": "7"},
+    "timed": {"flush.ms": "5"},
+    "plain": {},
+}
+SURVIVING = frozenset(("synced",))
+SETTINGS = {"log.flush.offset.checkpoint.interval.ms": "20"}
+
+
+@pytest.mark.timeout(120)
+def test_what_was_acknowledged_after_a_flush_survives_and_the_rest_is_a_clean_prefix(
+    tmp_path: Path, seed: int, count: Callable[[int, int], int]
+) -> None:
+    rng = random.Random(seed)
+    lost = 0
+    for machine_number in range(count(20, 1_000)):
+        data = tmp_path / str(machine_number)
+        machine = Machine()
+        ledgers = [Ledger(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
+        for life in range(LIVES):
+            with InProcessBroker(machine.fs, data, settings=SETTINGS) as broker:
+                with RawConnection(broker.bootstrap) as connection:
+                    if life == 0:
+                        for name, configs in TOPICS.items():
+                            calls.create_topic(connection, name, PARTITIONS, configs)
+                    for ledger in ledgers:
+                        lost += check(connection, ledger)
+                progress = Progress()
+                producers = [Producer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)]
+                progress.reach(rng.randrange(1, MOST_RECORDS_A_LIFE))
+                machine.cut_power()
+            for producer in producers:
+                producer.join(unless=ErrorCode.KAFKA_STORAGE_ERROR)
+            machine.power_on(rng.randrange(1 << 32))
+    assert lost, "no power loss took anything: these were none"
+
+
+def check(connection: RawConnection, ledger: Ledger) -> int:
+    """Fails where the log is not what it must be; how many records it has lost, where it may."""
+    records = calls.read_all(connection, ledger.topic, ledger.partition)
+    acked = ledger.acked
+    if ledger.topic not in SURVIVING:
+        ledger.forget_from(len(records))
+    ledger.check(records)
+    return acked - ledger.acked
