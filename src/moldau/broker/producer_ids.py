@@ -35,6 +35,10 @@ class ProducerIds:
         self._left = 0
         self._reserving: asyncio.Task[None] | None = None
 
+    @property
+    def at_hand(self) -> bool:
+        return self._left > 0
+
     def take(self) -> int | None:
         """An id; None where a block is being reserved and has to be waited for."""
         if self._left <= RESERVE_BELOW and self._reserving is None:

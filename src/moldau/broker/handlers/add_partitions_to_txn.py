@@ -2,10 +2,9 @@
 
 Versions 0-5. Up to 3 for clients: one transaction, all of its partitions or none; where one is unknown or may not be
 written to, the others are answered with OPERATION_NOT_ATTEMPTED. From 4 on for brokers (CLUSTER_ACTION): many
-transactions, and with `verify_only` a question that changes nothing.
+transactions, and with `verify_only` a question that changes nothing: TRANSACTION_ABORTABLE means no.
 
-* Below version 2 being fenced is told as INVALID_PRODUCER_EPOCH.
-* Below version 5 a partition that does not verify is told as INVALID_TXN_STATE, from 5 on as TRANSACTION_ABORTABLE.
+Below version 2 being fenced is told as INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from moldau.wire.messages.add_partitions_to_txn import (
 
 FENCED_FROM = 2
 MANY_FROM = 4
-ABORTABLE_FROM = 5
 CLIENT_VERSION = 1
 BROKER_VERSION = 2
 
@@ -161,6 +159,4 @@ def _results(request: Request, topics: Topics, errors: ErrorCode | Errors) -> li
 def _told(version: int, error: ErrorCode) -> ErrorCode:
     if error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
-        return ErrorCode.INVALID_TXN_STATE
     return error

@@ -14,6 +14,9 @@ first (CONCURRENT_TRANSACTIONS until its markers are written).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from moldau.broker.coordination import Ticket
 from moldau.broker.registry import Answer, handles
 from moldau.broker.session import Request
 from moldau.security import Operation, ResourceType
@@ -34,18 +37,24 @@ def init_producer_id(request: Request, message: InitProducerIdRequest) -> Answer
     expected = Identity(message.producer_id, message.producer_epoch)
     if error := _refusal(request, message, expected):
         return _response(request, ProducerInitialised(error))
-    return request.broker.transactions.later(
-        request,
-        name,
-        lambda ticket: InitProducer(
-            ticket,
-            name,
-            NO_TIMEOUT if message.enable2_pc else message.transaction_timeout_ms,
-            None if expected == NOBODY else expected,
-            message.keep_prepared_txn,
-        ),
-        lambda result: _response(request, result),
-    )
+
+    def event(ticket: Ticket) -> InitProducer:
+        timeout_ms = NO_TIMEOUT if message.enable2_pc else message.transaction_timeout_ms
+        return InitProducer(
+            ticket, name, timeout_ms, None if expected == NOBODY else expected, message.keep_prepared_txn
+        )
+
+    transactions = request.broker.transactions
+    if transactions.producer_ids.at_hand:
+        return transactions.later(request, name, event, lambda result: _response(request, result))
+    return _wait_and_ask(request, name, event)
+
+
+async def _wait_and_ask(request: Request, name: str, event: Callable[[Ticket], InitProducer]) -> InitProducerIdResponse:
+    """The first producer after a start waits for the broker's first block of ids."""
+    transactions = request.broker.transactions
+    await transactions.producer_ids.ready()
+    return _response(request, await transactions.ask(name, event))
 
 
 def _refusal(request: Request, message: InitProducerIdRequest, expected: Identity) -> ErrorCode:

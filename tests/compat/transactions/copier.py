@@ -1,0 +1,82 @@
+"""Copies a topic exactly once: reads, writes what it read in a transaction, and commits its position with it.
+
+Run as a program of its own, so that it can be killed anywhere:
+
+    python copier.py BOOTSTRAP SOURCE SINK GROUP (assign|subscribe)
+
+Says each step on a line of its own before it takes it, and ends when it has read all that was there when it began.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+TIMEOUT_S = 30
+RECORDS_A_TRANSACTION = 20
+
+
+class Copier:
+    def __init__(self, bootstrap: str, source: str, sink: str, group: str, mode: str) -> None:
+        self.source = source
+        self.sink = sink
+        self.producer = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": group, "linger.ms": 0, "retry.backoff.ms": 20}
+        )
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,
+        }
+        if mode == "subscribe":
+            settings["group.instance.id"] = group  # whoever comes next takes the place of the one that was killed
+        self.consumer = Consumer(settings)
+        say("init")
+        self.producer.init_transactions(TIMEOUT_S)  # ends what the one before has left open
+        partitions = [TopicPartition(source, one) for one in self._partitions()]
+        self.ends = {one.partition: self.consumer.get_watermark_offsets(one, TIMEOUT_S)[1] for one in partitions}
+        say("begin")
+        if mode == "subscribe":
+            self.consumer.subscribe([source])
+        else:
+            self.consumer.assign(self.consumer.committed(partitions, TIMEOUT_S))
+        self.at = {one.partition: max(0, one.offset) for one in self.consumer.committed(partitions, TIMEOUT_S)}
+
+    def _partitions(self) -> list[int]:
+        return sorted(self.consumer.list_topics(self.source, TIMEOUT_S).topics[self.source].partitions)
+
+    def run(self) -> None:
+        while any(self.at[partition] < end for partition, end in self.ends.items()):
+            messages = self.consumer.consume(RECORDS_A_TRANSACTION, 0.05)
+            if messages:
+                self._copy(messages)
+        say("done")
+        self.consumer.close()
+
+    def _copy(self, messages: list[Message]) -> None:
+        say("transaction")
+        self.producer.begin_transaction()
+        for message in messages:
+            if message.error():
+                raise KafkaException(message.error())
+            self.producer.produce(self.sink, message.value(), partition=message.partition())
+            self.at[message.partition()] = message.offset() + 1
+        say("flush")
+        self.producer.flush(TIMEOUT_S)
+        say("offsets")
+        read = [TopicPartition(self.source, partition, offset) for partition, offset in self.at.items() if offset]
+        self.producer.send_offsets_to_transaction(read, self.consumer.consumer_group_metadata(), TIMEOUT_S)
+        say("commit")
+        self.producer.commit_transaction(TIMEOUT_S)
+
+
+def say(step: str) -> None:
+    print(step, flush=True)
+
+
+if __name__ == "__main__":
+    Copier(*sys.argv[1:]).run()
