@@ -32,6 +32,10 @@ class SystemCalls(Protocol):
     def fdatasync(self, fd: int) -> None: ...
     def fsync(self, fd: int) -> None: ...
     def ftruncate(self, fd: int, size: int) -> None: ...
+    def syncfs(self, fd: int) -> None:
+        """Brings all of the volume to disk that holds the file."""
+        ...
+
     def try_lock(self, fd: int) -> None:
         """An exclusive lock on the file, held until it is closed; BlockingIOError where another process has it."""
         ...
@@ -74,6 +78,16 @@ class LinuxCalls:
     @staticmethod
     def size_of(fd: int) -> int:
         return os.fstat(fd).st_size
+
+    @staticmethod
+    def syncfs(fd: int) -> None:
+        # Not in `os`. Since Linux 5.8 it reports the errors of everything that it wrote.
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syncfs(fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     @staticmethod
     def try_lock(fd: int) -> None:

@@ -81,11 +81,35 @@ class DescriptorPool:
                 return file.fd
         # Opened outside of the lock: a slow disk must not hold up the files of the others.
         try:
-            fd = self._calls.open(file.path, _OPEN_FLAGS)
+            fd = self._open_where_it_is(file)
         except OSError:
             self.unpin(file)
             raise
         return self._adopt(file, fd)
+
+    def _open_where_it_is(self, file: File) -> int:
+        """Its owner may be renaming it under a reading thread: then it is at its new place, or still at the former
+        one, or by now at the new one."""
+        for path in (file.path, file.former_path):
+            try:
+                return self._open_descriptor(path)
+            except FileNotFoundError:
+                pass
+        return self._open_descriptor(file.path)
+
+    def _open_descriptor(self, path: str) -> int:
+        """Where the process has no descriptor left (sockets took them), files give some back first."""
+        try:
+            return self._calls.open(path, _OPEN_FLAGS)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+        given_back: list[int] = []
+        with self._lock:
+            self._collect_victims(given_back, len(self._open) // 2)
+        for fd in given_back:
+            self._calls.close(fd)
+        return self._calls.open(path, _OPEN_FLAGS)
 
     def _adopt(self, file: File, fd: int) -> int:
         found = self._calls.size_of(fd)
@@ -101,7 +125,7 @@ class DescriptorPool:
             else:
                 file.fd = fd
                 self._open[file] = None
-                self._collect_victims(too_many)
+                self._collect_victims(too_many, self.limit)
             fd = file.fd
         for victim in too_many:
             self._calls.close(victim)
@@ -133,8 +157,9 @@ class DescriptorPool:
         del self._open[file]
         return fd
 
-    def _collect_victims(self, victims: list[int]) -> None:
-        excess = len(self._open) - self.limit
+    def _collect_victims(self, victims: list[int], limit: int) -> None:
+        """Takes out the least recently used, as many as are open beyond `limit`."""
+        excess = len(self._open) - limit
         if excess <= 0:
             return
         idle: list[File] = []
@@ -153,10 +178,22 @@ class File:
     renaming belong to one owner; reading and syncing may run in threads beside it.
     """
 
-    __slots__ = ("_calls", "_nowait", "_pool", "_sync_error", "closing", "fd", "path", "pins", "size", "torn")
+    __slots__ = (
+        "_calls",
+        "_nowait",
+        "_pool",
+        "_sync_error",
+        "closing",
+        "fd",
+        "former_path",
+        "path",
+        "pins",
+        "size",
+        "torn",
+    )
 
     def __init__(self, path: str, size: int, pool: DescriptorPool, calls: SystemCalls) -> None:
-        self.path = path
+        self.path = self.former_path = path
         self.size = size
         self.torn = False
         self.fd = -1  # these three are the pool's
@@ -276,9 +313,14 @@ class File:
         self.size = size
 
     def rename(self, path: str) -> None:
-        """Moves the file; an open descriptor stays good."""
-        self._calls.rename(self.path, path)
+        """Moves the file; an open descriptor stays good, and a thread that is about to open one finds the file."""
+        former = self.former_path = self.path
         self.path = path
+        try:
+            self._calls.rename(former, path)
+        except OSError:
+            self.path = former
+            raise
 
     def remove(self) -> None:
         """Removes the file. A thread that still reads it holds a pin, and reads on."""
@@ -394,6 +436,14 @@ class FileSystem:
         finally:
             self._calls.close(fd)
 
+    def sync_volume(self, path: str) -> None:
+        """Everything on the volume that holds this directory is on disk after it: for many files at once."""
+        fd = self._calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._calls.syncfs(fd)
+        finally:
+            self._calls.close(fd)
+
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
         """Replaces the file as a whole; with `sync` it is on disk at return, whatever happens next.
 
@@ -405,13 +455,14 @@ class FileSystem:
         if sync:
             self.sync_dir(dirname(path) or ".")
 
-    def write_all(self, files: Mapping[str, bytes]) -> None:
-        """Replaces several files of one directory, in this order, durably. Cheaper than one after another."""
+    def write_all(self, files: Mapping[str, bytes], *, sync: bool = True) -> None:
+        """Replaces several files of one directory, in this order. Cheaper than one after another."""
         for path, data in files.items():
-            self._write_temporary(path + ".tmp", data, sync=True)
+            self._write_temporary(path + ".tmp", data, sync=sync)
         for path in files:
             self._calls.rename(path + ".tmp", path)
-        self.sync_dir(dirname(next(iter(files))) or ".")
+        if files and sync:
+            self.sync_dir(dirname(next(iter(files))) or ".")
 
     def _write_temporary(self, path: str, data: bytes, *, sync: bool) -> None:
         fd = self._calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC, _MODE)

@@ -29,7 +29,7 @@ def reopen(state: LogState, directory: str, home: Home) -> tuple[list[Segment], 
 
     The size of the last segment is checked now, those of the others when they are first read.
     """
-    segments = [_reopen_segment(one, directory, home) for one in state.segments]
+    segments = [reopen_segment(one, directory, home) for one in state.segments]
     active = segments[-1]
     active.first_timestamp = state.age_from
     found = home.fs.size(active.file.path)
@@ -44,7 +44,8 @@ def reopen(state: LogState, directory: str, home: Home) -> tuple[list[Segment], 
     return segments, ProducerStates.decode(home.fs.read_bytes(path), state.end_offset)
 
 
-def _reopen_segment(state: SegmentState, directory: str, home: Home) -> Segment:
+def reopen_segment(state: SegmentState, directory: str, home: Home) -> Segment:
+    """A segment of which all this is known, without asking the disk."""
     segment = Segment.open(home.fs, directory, state.base_offset, state.size, home.index_cache)
     segment.max_timestamp = segment.last_time_entry = state.max_timestamp
     segment.offset_of_max_timestamp = state.offset_of_max_timestamp

@@ -343,6 +343,8 @@ class LogDirs:
             one.failed(error, f"could not mark the clean stop of {one.path}")
 
     def release(self) -> None:
-        """Gives the locks back, as the end of the process would."""
+        """Gives locks and descriptors back, as the end of the process would."""
+        for log in self.logs.values():
+            log.close_files()
         for one in self.all:
             one.release()

@@ -34,24 +34,31 @@ class FlushJob:
     error: OSError | None = None
     sync_failed: bool = False
 
-    def run(self) -> None:
-        """In a thread. The bytes of the log first: a snapshot at an offset on disk is the proof, for recovery, that
-        all below that offset was on disk before it."""
+    def run(self, *, sync: bool = True) -> None:
+        """In a thread. Without `sync` all is written, and somebody else brings it to disk.
+
+        The bytes of the log come first: a snapshot at an offset on disk is the proof, for recovery, that all below
+        that offset was on disk before it.
+        """
         try:
-            for file in self.files:
-                file.sync()
-            for directory in self.directories:
-                self.fs.sync_dir(directory)
+            if sync:
+                self._sync()
         except OSError as error:
             self.error = error
             self.sync_failed = True
             return
         try:
-            self._write_derived()
+            self._write_derived(sync=sync)
         except OSError as error:
             self.error = error
 
-    def _write_derived(self) -> None:
+    def _sync(self) -> None:
+        for file in self.files:
+            file.sync()
+        for directory in self.directories:
+            self.fs.sync_dir(directory)
+
+    def _write_derived(self, *, sync: bool) -> None:
         """What recovery makes anew above the recovery point, and nobody below it. Snapshots come last: they prove
         that the indexes are there too."""
         files: dict[str, bytes] = {}
@@ -65,8 +72,7 @@ class FlushJob:
             files[join(self.directory, names.PARTITION_METADATA)] = self.metadata
         for offset, snapshot in self.snapshots.items():
             files[join(self.directory, names.segment_file(offset, names.SNAPSHOT))] = snapshot
-        if files:
-            self.fs.write_all(files)
+        self.fs.write_all(files, sync=sync)
 
 
 def index_files(segment: Segment, whole: SegmentIndex) -> dict[str, bytes]:

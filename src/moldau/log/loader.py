@@ -107,7 +107,7 @@ def load(
         end_offset if clean else min(recovery_point, end_offset),
         epochs,
         producers,
-        _tidy_snapshots(fs, directory, segments, end_offset),
+        _tidy_snapshots(fs, directory, segments, end_offset if clean else -1),
     )
 
 
@@ -208,13 +208,16 @@ def complete_swaps(fs: FileSystem, directory: str) -> None:
             if covered is not None and base <= covered <= last:
                 for suffix in names.SEGMENT_SUFFIXES:
                     fs.remove(join(directory, names.segment_file(covered, suffix)), missing_ok=True)
-        for suffix in names.SEGMENT_SUFFIXES:
+        # The log last: as long as it has not its name, a crash here finds it again, and its indexes are not lost.
+        for suffix in reversed(names.SEGMENT_SUFFIXES):
             final = join(directory, names.segment_file(base, suffix))
             if fs.exists(final + names.SWAP):
                 fs.rename(final + names.SWAP, final)
     for name in fs.listdir(directory):
         if name.endswith(names.SWAP):
             fs.remove(join(directory, name))
+    if swaps:
+        fs.sync_dir(directory)
 
 
 def _base(name: str, suffix: str) -> int:
@@ -322,14 +325,16 @@ def _replay(segment: Segment, states: ProducerStates, end_offset: int) -> None:
             if header.base_offset >= end_offset:
                 return
             if header.base_offset >= states.end_offset:
-                batch = segment.file.read(position, header.size) if header.is_control else None
+                # A control batch without its record was emptied by a cleaner: it says nothing any more.
+                says = header.is_control and header.count
+                batch = segment.file.read(position, header.size) if says else None
                 states.replay(header, None if batch is None else parse_marker(batch))
     except DamagedLog as damage:
         logger.error("%s; the state of producers is taken from what stands before", damage)
 
 
 def _tidy_snapshots(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int) -> int | None:
-    """Removes snapshots that belong to no segment, save the latest: it is the one a clean stop took."""
+    """Removes snapshots that belong to no segment, save the one that a clean stop took, at `end_offset` at latest."""
     bases = {segment.base_offset for segment in segments}
     strays = [offset for offset in list_snapshots(fs, directory) if offset not in bases]
     kept = max((offset for offset in strays if offset <= end_offset), default=None)

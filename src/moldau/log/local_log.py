@@ -12,6 +12,7 @@ from bisect import bisect_right
 from posixpath import join
 from typing import NoReturn
 
+from moldau.host.fs import FileChanged
 from moldau.log import names
 from moldau.log.config import MAX_LONG, LogConfig
 from moldau.log.epochs import LeaderEpochs
@@ -206,12 +207,13 @@ class LocalLog:
         self._roll_after = self._roll_clock = MAX_LONG
         if not active.file.size:
             return
-        jitter = int(self.home.randomness.random() * min(config.segment_jitter_ms, config.segment_ms))
+        age = config.roll_ms
+        jitter = int(self.home.randomness.random() * min(config.segment_jitter_ms, age))
         age_from = active.age_from()
         if age_from >= 0:
-            self._roll_after = age_from + config.segment_ms - jitter
+            self._roll_after = age_from + age - jitter
         else:
-            self._roll_clock = active.created_ms + config.segment_ms - jitter
+            self._roll_clock = active.created_ms + age - jitter
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -258,6 +260,9 @@ class LocalLog:
             logger.error("%s", error)
             raise error
         doing = f"could not read {self.name} at offset {offset}"
+        if isinstance(error, FileChanged):
+            logger.error("%s: %s", doing, error)
+            raise DamagedLog(str(error.filename), 0, str(error.strerror)) from error
         if isinstance(error, FileNotFoundError):
             # One file lost is no reason to take the whole directory offline.
             logger.error("%s: %s is gone", doing, error.filename)
@@ -361,7 +366,36 @@ class LocalLog:
         complete below it."""
         return min(self.flushed_offset, self._unsealed[0].base_offset) if self._unsealed else self.flushed_offset
 
-    # -- dropping --------------------------------------------------------------------------------------------------
+    # -- replacing and dropping ------------------------------------------------------------------------------------
+
+    def holds(self, segments: list[Segment], sizes: list[int]) -> bool:
+        """Whether these segments are still here, neighbours, complete and of these sizes."""
+        if self._active is None or not segments:
+            return False
+        mine = self._segments.segments
+        first = self._segments.holding(segments[0].base_offset)
+        return (
+            [id(one) for one in mine[first : first + len(segments)]] == [id(one) for one in segments]
+            and [one.file.size for one in segments] == sizes
+            and segments[-1] is not self._active
+            and not any(one in self._unsealed for one in segments)
+        )
+
+    def replace(self, old: list[Segment], new: Segment) -> None:
+        """`new` stands from now on where `old` stood, whose files have been moved out of its way.
+
+        Readers in the middle of an old segment read on: their list of segments is another, and its files are there
+        until `file.delete.delay.ms` have passed.
+        """
+        mine = self._segments.segments
+        first = mine.index(old[0])
+        self._segments = Segments([*mine[:first], new, *mine[first + len(old) :]])
+        self.truncations += 1
+        self.size_bytes += new.file.size - sum(one.file.size for one in old)
+        self._directory_dirty = True
+        for segment in old:
+            self.home.index_cache.drop(segment)
+            segment.file.close()
 
     def _drop(self, segments: list[Segment]) -> None:
         """Takes segments out of the log. Their files are renamed, and removed when readers have had their time."""

@@ -313,7 +313,8 @@ class Log(LocalLog):
             self._append_one(batch, header.base_offset, header.last_offset, header.max_timestamp, now_ms)
             if header.leader_epoch >= 0 and header.leader_epoch != self.latest_epoch:
                 self.assign_epoch(header.leader_epoch, header.base_offset)
-            aborted = self.producers.replay(header, parse_marker(batch) if header.is_control else None)
+            marker = parse_marker(batch) if header.is_control and header.count else None
+            aborted = self.producers.replay(header, marker)
             if aborted is not None and self._active is not None:
                 self._active.add_aborted(aborted)
             at += header.size
@@ -518,9 +519,11 @@ class Log(LocalLog):
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    def close(self, now_ms: int) -> LogState:
-        """Leaves everything on disk as a clean start wants it; returns what the state file keeps. Reads and writes
-        the disk. StorageError where that fails."""
+    def close(self, now_ms: int, *, sync: bool = True) -> LogState:
+        """Leaves everything on disk as a clean start wants it; returns what the state file keeps.
+
+        Without `sync` the caller brings it to disk, with that of other logs. StorageError where it fails.
+        """
         if self._cold is not None:
             self.closed = True
             return self._cold._replace(topic_id=self.topic_id)
@@ -532,22 +535,29 @@ class Log(LocalLog):
             return self._origin
         job = self.flush_job()
         if job is not None:
-            job.run()
+            job.run(sync=sync)
             self.flush_done(job, now_ms)
         try:
-            self._write_last_files(active)
+            self._write_last_files(active, sync)
         except OSError as error:
             raise self.home.failed(error, f"could not close {self.name}") from error
         state = self._state(active)
-        for segment in self._segments.segments:
-            segment.file.close()
-            self.home.index_cache.drop(segment)
+        self.close_files()
         self.closed, self._active = True, None
         return state
+
+    @property
+    def untouched(self) -> bool:
+        """Whether everything is still as the last clean stop left it."""
+        return self._cold is not None or self._untouched()
 
     def discard(self) -> None:
         """The log is being deleted: it takes part in nothing any more."""
         self.closed, self._active, self._cold = True, None, None
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Gives back descriptors and cached indexes; both come again when they are needed."""
         for segment in self._segments.segments:
             segment.file.close()
             self.home.index_cache.drop(segment)
@@ -570,12 +580,14 @@ class Log(LocalLog):
             and self._segments.bases == [segment.base_offset for segment in origin.segments]
         )
 
-    def _write_last_files(self, active: Segment) -> None:
-        fs, end = self.home.fs, self.end_offset
+    def _write_last_files(self, active: Segment, sync: bool) -> None:
+        end = self.end_offset
+        if end == 0:
+            return  # nothing was ever written: the empty files are right
         whole = active.whole_index()
         files = index_files(active, whole)
         files[join(self.directory, names.segment_file(end, names.SNAPSHOT))] = self.producers.encode()
-        fs.write_all(files)
+        self.home.fs.write_all(files, sync=sync)
         active.index_written(whole)
         stray = self._stray_snapshot
         if stray is not None and stray != end and stray not in self._segments.bases:

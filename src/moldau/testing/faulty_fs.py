@@ -112,6 +112,10 @@ class FaultyCalls:
         self._strike("fsync", self._path(fd))
         self.inner.fsync(fd)
 
+    def syncfs(self, fd: int) -> None:
+        self._strike("syncfs", self._path(fd))
+        self.inner.syncfs(fd)
+
     def ftruncate(self, fd: int, size: int) -> None:
         self._strike("ftruncate", self._path(fd))
         self.inner.ftruncate(fd, size)

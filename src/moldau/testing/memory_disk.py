@@ -281,6 +281,16 @@ class MemoryDisk:
         else:
             self._file(fd).sync()
 
+    def syncfs(self, fd: int) -> None:
+        if fd not in self._open:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        for inode in self._seen.values():
+            if inode is not None:
+                inode.sync()
+        for _, change in self._pending:
+            self._arrive(change)
+        self._pending = []
+
     def ftruncate(self, fd: int, size: int) -> None:
         self._cut(self._file(fd), size)
 
