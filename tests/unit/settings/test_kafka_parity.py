@@ -20,6 +20,7 @@ DIFFERENT_DEFAULT = {
     "log.dir": "Kafka's is a directory of Kafka's, lost at a reboot",
     "controller.listener.names": "Kafka demands one",
     "process.roles": "Kafka demands one",
+    "queued.max.request.bytes": "Kafka sets no limit; every buffer of ours has one",
 }
 DIFFERENT_SCOPE = {
     "listeners": "not reopened while the broker runs",
