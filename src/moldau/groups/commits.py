@@ -18,6 +18,8 @@ from moldau.groups.stored import CommittedOffset, offset_key, offset_tail, offse
 from moldau.wire.errors import ErrorCode
 
 NO_MEMBER: Final = ""
+LAST_MS: Final = (1 << 63) - 1
+"""The end of time: what a client may ask for, and what can be stored."""
 
 # -- committing --------------------------------------------------------------------------------------------------------
 
@@ -76,7 +78,7 @@ def commit(now_ms: int, out: Outcome, group_id: str, group: Group | None, event:
         member = group.classic.members[event.member_id]
         member.deadline_ms = now_ms + member.session_timeout_ms
     out.producer = event.producer
-    expire_ms = now_ms + event.retention_ms if event.retention_ms >= 0 else -1
+    expire_ms = min(now_ms + event.retention_ms, LAST_MS) if event.retention_ms >= 0 else -1
     id_bytes = group_id.encode()
     codes = []
     for topic, partition, offset, leader_epoch, metadata in event.commits:

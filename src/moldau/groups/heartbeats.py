@@ -92,7 +92,8 @@ class ConsumerProtocol:
         answer = ConsumerGroupHeartbeatResponse(
             member_id=member.id, member_epoch=current.epoch, heartbeat_interval_ms=self.config.consumer_heartbeat_ms
         )
-        if request.member_epoch == JOIN_EPOCH or _is_full(request) or current.assigned != had.assigned:
+        missed = request.member_epoch != had.epoch
+        if missed or request.member_epoch == JOIN_EPOCH or _is_full(request) or current.assigned != had.assigned:
             answer.assignment = ConsumerGroupHeartbeatResponseAssignment(
                 topic_partitions=[
                     ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=topic, partitions=partitions)

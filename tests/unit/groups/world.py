@@ -224,6 +224,8 @@ class World:
             ],
         )
         response = self.answer(self.call(message, 5))
+        if isinstance(response, ErrorCode):
+            return [response]
         return [ErrorCode(one.error_code) for one in response.members] or [ErrorCode(response.error_code)]
 
     def member_id(self, **keywords: Any) -> str:

@@ -1,0 +1,299 @@
+"""Groups under any history: members that come, go, die, hang and are fenced; coordinators that die; disks that fail.
+
+What must hold in each: a partition has one reader a generation; a commit is never lost, nor moved back by somebody
+whose time is over; and when members behave for one session and one rebalance time-out, the group is stable, or empty.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from moldau.groups.classic import State
+from moldau.groups.config import GroupConfig
+from moldau.groups.consumer import GroupState
+from moldau.groups.outcome import Producer
+from moldau.wire.errors import ErrorCode
+from tests.unit.groups.members import ClassicMember, ConsumerMember
+from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World
+
+E = ErrorCode
+TICK_MS = 1_000
+SLACK_TICKS = 8
+"""Heartbeats that members need to hear of what has happened."""
+MAX_MEMBERS = 6
+
+places = st.integers(0, MAX_MEMBERS - 1)
+
+
+class ClassicGroupMachine(RuleBasedStateMachine):
+    """One classic group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(GroupConfig(initial_rebalance_delay_ms=3_000))
+        self.members: list[ClassicMember] = []
+        self.owners: dict[tuple[int, int], str] = {}
+        self.identities: set[tuple[str, int]] = set()
+        self.committed = -1
+        self.named = 0
+        self.pending: dict[int, int] = {}
+
+    def member(self, place: int) -> ClassicMember:
+        return self.members[place % len(self.members)]
+
+    # -- what can happen -------------------------------------------------------------------------------------------
+
+    @rule(instance=st.sampled_from([None, None, "one", "two"]))
+    def somebody_joins(self, instance: str | None) -> None:
+        if sum(member.alive for member in self.members) < MAX_MEMBERS:
+            self.named += 1
+            self.members.append(ClassicMember(self.world, f"member{self.named}", instance))
+            self.members[-1].act()
+
+    @precondition(lambda self: self.members)
+    @rule(place=places)
+    def a_member_acts(self, place: int) -> None:
+        self.member(place).act()
+
+    @rule(ticks=st.integers(1, 8))
+    def everybody_behaves_for_a_while(self, ticks: int) -> None:
+        for _ in range(ticks):
+            for member in self.members:
+                if member.alive:
+                    member.act()
+            self.world.advance(TICK_MS)
+            self.a_partition_has_one_reader_a_generation()
+
+    @precondition(lambda self: self.members)
+    @rule(place=places)
+    def a_member_leaves(self, place: int) -> None:
+        if self.member(place).alive:
+            self.member(place).leave()
+
+    @precondition(lambda self: self.members)
+    @rule(place=places)
+    def a_member_dies(self, place: int) -> None:
+        self.member(place).alive = False
+
+    @rule(milliseconds=st.sampled_from([1, 500, 3_000, SESSION_MS, REBALANCE_MS]))
+    def time_passes(self, milliseconds: int) -> None:
+        self.world.advance(milliseconds)
+
+    @rule()
+    def the_coordinator_dies(self) -> None:
+        self.world.reload()
+
+    @rule(broken=st.booleans())
+    def the_disk_fails_or_recovers(self, broken: bool) -> None:
+        self.world.broken = broken
+
+    @precondition(lambda self: self.members)
+    @rule(place=places)
+    def a_member_commits(self, place: int) -> None:
+        member = self.member(place)
+        if member.generation >= 0 and not self.world.broken:
+            self._commit(member.id, member.generation, member.instance)
+
+    @precondition(lambda self: self.identities)
+    @rule(place=st.integers(0, 1_000))
+    def somebody_of_the_past_commits(self, place: int) -> None:
+        if not self.world.broken:
+            self._commit(*sorted(self.identities)[place % len(self.identities)], None)
+
+    def _commit(self, member_id: str, generation: int, instance: str | None) -> None:
+        group = self.world.shard.groups["g"].classic if "g" in self.world.shard.groups else None
+        current = (
+            group is not None
+            and group.generation == generation
+            and member_id in group.members
+            and group.state is not State.COMPLETING_REBALANCE
+        )
+        code = self.world.commit(self.committed + 1, member_id, generation, instance=instance)
+        assert (code == E.NONE) <= current, f"{code!r} for a member of the past"
+        if code == E.NONE:
+            self.committed += 1
+
+    @precondition(lambda self: self.members)
+    @rule(place=places, producer=st.integers(1, 3))
+    def a_member_commits_in_a_transaction(self, place: int, producer: int) -> None:
+        member = self.member(place)
+        if self.world.broken or producer in self.pending or member.generation < 0:
+            return
+        offset = self.committed + 1
+        code = self.world.commit(
+            offset, member.id, member.generation, instance=member.instance, producer=Producer(producer, 0)
+        )
+        if code == E.NONE:
+            self.pending[producer] = offset
+
+    @precondition(lambda self: self.pending)
+    @rule(place=places, committed=st.booleans())
+    def a_transaction_ends(self, place: int, committed: bool) -> None:
+        producer = sorted(self.pending)[place % len(self.pending)]
+        offset = self.pending.pop(producer)
+        self.world.marker(producer, committed)
+        if committed:
+            # What was stored after it counts more.
+            self.committed = max(self.committed, offset)
+
+    # -- what must hold --------------------------------------------------------------------------------------------
+
+    @invariant()
+    def a_partition_has_one_reader_a_generation(self) -> None:
+        for member in self.members:
+            if member.phase != "in":
+                continue
+            self.identities.add((member.id, member.generation))
+            for partition in member.partitions:
+                owner = self.owners.setdefault((member.generation, partition), member.identity)
+                assert owner == member.identity, f"{owner} and {member.identity} read {partition}"
+
+    @invariant()
+    def what_was_committed_is_told(self) -> None:
+        assert self.world.committed().offset == self.committed
+
+    @invariant()
+    def what_was_stored_is_what_is_known(self) -> None:
+        known = {name: group.offsets.committed for name, group in self.world.shard.groups.items() if group.offsets}
+        shard = self.world._new_shard()
+        for producer, record in self.world.log:
+            if isinstance(producer, int):
+                shard.replay_marker(producer, bool(record))
+            elif producer is None:
+                shard.replay(*record)  # type: ignore[misc]
+            else:
+                shard.replay_pending(producer.id, *record)  # type: ignore[misc]
+        assert {name: group.offsets.committed for name, group in shard.groups.items() if group.offsets} == known
+
+    def teardown(self) -> None:
+        """From wherever it has come to, the group settles when members behave."""
+        self.world.broken = False
+        for _ in range((SESSION_MS + REBALANCE_MS) // TICK_MS + SLACK_TICKS):
+            for member in self.members:
+                if member.alive:
+                    member.act()
+            self.world.advance(TICK_MS)
+            self.a_partition_has_one_reader_a_generation()
+        alive = [member for member in self.members if member.alive]
+        group = self.world.shard.groups["g"].classic if "g" in self.world.shard.groups else None
+        state = State.EMPTY if group is None else group.state
+        assert state is (State.STABLE if alive else State.EMPTY), f"{state} with {len(alive)} members"
+        assert all(member.phase == "in" for member in alive)
+        read = sorted(partition for member in alive for partition in member.partitions)
+        assert read == (list(range(10)) if alive else [])
+
+
+class ConsumerGroupMachine(RuleBasedStateMachine):
+    """One group of the new protocol."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.members: list[ConsumerMember] = []
+        self.named = 0
+
+    def member(self, place: int) -> ConsumerMember:
+        return self.members[place % len(self.members)]
+
+    @initialize()
+    def somebody_is_there(self) -> None:
+        self.somebody_joins(None)
+
+    @rule(instance=st.sampled_from([None, None, "one", "two"]))
+    def somebody_joins(self, instance: str | None) -> None:
+        if sum(member.alive for member in self.members) < MAX_MEMBERS:
+            self.named += 1
+            self.members.append(ConsumerMember(self.world, f"member{self.named}", instance))
+            self.members[-1].act()
+
+    @rule(place=places, lost=st.booleans(), slow=st.booleans())
+    def a_member_acts(self, place: int, lost: bool, slow: bool) -> None:
+        if self.member(place).alive:
+            self.member(place).act(lost=lost, slow=slow)
+
+    @rule(ticks=st.integers(1, 8))
+    def everybody_behaves_for_a_while(self, ticks: int) -> None:
+        for _ in range(ticks):
+            for member in self.members:
+                if member.alive:
+                    member.act()
+            self.world.advance(TICK_MS)
+            self.no_two_members_read_the_same()
+
+    @rule(place=places)
+    def a_member_leaves(self, place: int) -> None:
+        member = self.member(place)
+        if member.alive:
+            member.leave(-2 if member.instance else -1)
+
+    @rule(place=places)
+    def a_member_dies(self, place: int) -> None:
+        self.member(place).alive = False
+
+    @rule(place=places)
+    def a_member_starts_anew(self, place: int) -> None:
+        member = self.member(place)
+        if member.alive:
+            member.epoch, member.reads = 0, set()
+
+    @rule(milliseconds=st.sampled_from([1, 5_000, 30_000, 45_000]))
+    def time_passes(self, milliseconds: int) -> None:
+        self.world.advance(milliseconds)
+
+    @rule()
+    def the_coordinator_dies(self) -> None:
+        self.world.reload()
+
+    @rule(broken=st.booleans())
+    def the_disk_fails_or_recovers(self, broken: bool) -> None:
+        self.world.broken = broken
+
+    @invariant()
+    def no_two_members_read_the_same(self) -> None:
+        group = self.world.shard.groups["g"].consumer if "g" in self.world.shard.groups else None
+        known = {} if group is None else group.members
+        read = [partition for one in self.members if one.id in known for partition in one.reads]
+        assert len(read) == len(set(read))
+
+    def teardown(self) -> None:
+        self.world.broken = False
+        for _ in range((45_000 + REBALANCE_MS) // TICK_MS + SLACK_TICKS):
+            for member in self.members:
+                if member.alive:
+                    member.act()
+            self.world.advance(TICK_MS)
+            self.no_two_members_read_the_same()
+        alive = [member for member in self.members if member.alive]
+        group = self.world.shard.groups["g"].consumer if "g" in self.world.shard.groups else None
+        state = GroupState.EMPTY if group is None else group.state
+        assert state is (GroupState.STABLE if alive else GroupState.EMPTY)
+        assert sorted(index for one in alive for index in one.reads) == (list(range(10)) if alive else [])
+        sizes = [len(one.reads) for one in alive]
+        assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+TestClassicGroup = ClassicGroupMachine.TestCase
+TestClassicGroup.settings = settings(settings.default, stateful_step_count=40, max_examples=60)
+TestConsumerGroup = ConsumerGroupMachine.TestCase
+TestConsumerGroup.settings = settings(settings.default, stateful_step_count=40, max_examples=60)
+
+
+def test_ten_partitions_and_a_second_consumer_are_five_each() -> None:
+    for kind in (ClassicMember, ConsumerMember):
+        world = World()
+        members = [kind(world, "first")]
+        for tick in range(30):
+            if tick == 10:
+                members.append(kind(world, "second"))
+            for member in members:
+                member.act()
+            world.advance(TICK_MS)
+            if tick == 9:
+                assert [_count(member) for member in members] == [10]
+        assert [_count(member) for member in members] == [5, 5]
+
+
+def _count(member: ClassicMember | ConsumerMember) -> int:
+    return len(member.partitions if isinstance(member, ClassicMember) else member.reads)
