@@ -23,6 +23,9 @@ HOSTILE_INT64 = (0, 1, -1, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63))
 
 ODD_NAMES = ("", ".", "..", "x" * 249, "x" * 250, "größe", "a/b", "a\0b", "__consumer_offsets", "__cluster_metadata")
 
+GROUPS = ("fuzz-group", "fuzz-group", "another", "g" * 300, "")
+TRANSACTIONS = ("fuzz-transaction", "fuzz-transaction", "t" * 300, "")
+
 # Settings that a request may read or change. Those that shut the door to everybody, by design, are not among them.
 SETTINGS: Mapping[str, Sequence[str]] = {
     "retention.ms": ("-1", "1", "1000", "x"),
@@ -49,12 +52,16 @@ LIKELY: Mapping[str, Sequence[int]] = {
     "count": (1, 2, 3, 4, 5, 0, -1),
     "current_leader_epoch": (-1, -1, -1, 0, 1),
     "endpoint_type": (1, 1, 2, 0),
+    "coordinator_epoch": (0, 0, 1, -1),
     "fetch_offset": (0, 0, 1, 2, 5, 50, -1),
+    "generation_id": (-1, -1, 0, 1, 2),
+    "generation_id_or_member_epoch": (-1, -1, 0, 1, 2),
     "index": (0, 0, 0, 1, 2, -1),
     "isolation_level": (0, 0, 1, 2),
     "last_fetched_epoch": (-1, -1, 0, 1),
     "leader_epoch": (-1, 0, 0, 1),
     "max_bytes": (1 << 20, 1000, 1, 0, -1, 0x7FFFFFFF),
+    "key_type": (0, 0, 0, 1, 2, -1),
     "max_wait_ms": (0, 0, 0, 0, 1, -1),
     "min_bytes": (0, 1, 1, 1000, 0x7FFFFFFF, -1),
     "num_partitions": (-1, 1, 1, 2, 3, 0, -2),
@@ -63,13 +70,20 @@ LIKELY: Mapping[str, Sequence[int]] = {
     "partition_index": (0, 0, 0, 1, 2, -1),
     "partition_max_bytes": (1 << 20, 1000, 1, 0, -1, 0x7FFFFFFF),
     "partitions": (0, 0, 1, 2, -1),
+    "partition_indexes": (0, 0, 1, 2, -1),
+    "producer_epoch": (0, 0, 0, 1, -1),
+    "producer_id": (0, 1, 2, 3, 1_000, -1),
+    "rebalance_timeout_ms": (0, 1, 100, 1000, -1),
     "replica_id": (-1, -1, -1, -1, -2, 0, 1),
     "replication_factor": (-1, 1, 1, 1, 0, 2, -2),
     "resource_type": (2, 2, 2, 4, 8, 32, 0, -1),
     "response_partition_limit": (0, 1, 2, 2000, -1, 0x7FFFFFFF),
+    "member_epoch": (0, 0, 1, -1, -2),
+    "session_timeout_ms": (6_000, 6_000, 0, -1),
     "session_epoch": (-1, -1, 0, 0, 1, 2, 0x7FFFFFFF),
     "session_id": (0, 0, 0, 1, -1),
     "timeout_ms": (0, 1, 100, 1000, -1),
+    "transaction_timeout_ms": (1_000, 60_000, 0, -1),
     "timestamp": (-1, -2, -3, -4, -5, -6, -7, 0, 1_000, 1 << 50),
 }
 
@@ -149,6 +163,12 @@ class PlausibleMaker(Maker):
             return rng.choice(list(SETTINGS))
         if name in TOPIC_FIELDS:
             return rng.choice(list(self.source.topics) if rng.random() < 0.9 else ODD_NAMES)
+        if name in ("protocol_type", "protocol_name"):
+            return rng.choice(("consumer", "consumer", "range", ""))
+        if name in ("group_id", "groups", "groups_names", "group_ids", "key", "coordinator_keys"):
+            return rng.choice(GROUPS)
+        if name in ("transactional_id", "transactional_ids", "v3_and_below_transactional_id"):
+            return rng.choice(TRANSACTIONS)
         if name == "resource_name":
             return rng.choice((*self.source.topics, str(self.source.node_id), "", "99"))
         return rng.choice(("", "a", "moldau-fuzz", "1.0", "größe", "x" * 130))
