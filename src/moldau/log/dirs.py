@@ -8,6 +8,7 @@ with many thousand partitions opens none of them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Container, Iterator
 from posixpath import join
@@ -174,7 +175,14 @@ class LogDirs:
         """
         default = LogConfig()
         config_of = config_of if config_of is not None else lambda _: default
-        await asyncio.gather(*(self._load_dir(one, threads, config_of, workers) for one in self.online))
+        # Everything that is made here stays: the collector would walk it again and again and find nothing.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            await asyncio.gather(*(self._load_dir(one, threads, config_of, workers) for one in self.online))
+        finally:
+            if collecting:
+                gc.enable()
         self._require_one_online()
 
     async def _load_dir(

@@ -258,7 +258,7 @@ def _rebuild_epochs(segments: list[Segment], known: LeaderEpochs) -> LeaderEpoch
     epochs = LeaderEpochs()
     try:
         for segment in segments:
-            for _, header in headers(segment.file, 0, segment.file.size):
+            for _, header in headers(segment.file, 0, segment.file.size, segment.damaged):
                 if known.entries() and header.base_offset >= known.earliest_start:
                     break
                 if header.leader_epoch > epochs.latest:
@@ -321,7 +321,9 @@ def rebuild_producers(
 def _replay(segment: Segment, states: ProducerStates, end_offset: int) -> None:
     found = segment.find(states.end_offset)
     try:
-        for position, header in headers(segment.file, 0 if found is None else found[1], segment.file.size):
+        for position, header in headers(
+            segment.file, 0 if found is None else found[1], segment.file.size, segment.damaged
+        ):
             if header.base_offset >= end_offset:
                 return
             if header.base_offset >= states.end_offset:

@@ -249,7 +249,9 @@ class LocalLog:
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool, cached_only: bool) -> memoryview:
         for segment in self._segments.from_offset(offset):
-            data = read_segment(segment, offset, max_bytes, end_offset, min_one=min_one, cached_only=cached_only)
+            data = read_segment(
+                segment, offset, max_bytes, end_offset, self.end_offset, min_one=min_one, cached_only=cached_only
+            )
             if data is not None:
                 return data
             # Compaction may leave a segment that ends before its successor begins: the offset is in the gap.

@@ -34,7 +34,14 @@ class WouldBlock(Exception):
 
 
 def read_segment(
-    segment: Segment, offset: int, max_bytes: int, end_offset: int, *, min_one: bool, cached_only: bool
+    segment: Segment,
+    offset: int,
+    max_bytes: int,
+    end_offset: int,
+    log_end_offset: int,
+    *,
+    min_one: bool,
+    cached_only: bool,
 ) -> memoryview | None:
     """Whole batches from the one that holds `offset` on, all of them before `end_offset`.
 
@@ -45,38 +52,49 @@ def read_segment(
         raise WouldBlock
     entry_offset, position = found
     size = segment.file.size
-    chunk = _read(segment, position, max_bytes + LOOKAHEAD, cached_only)
+    wanted = max_bytes + LOOKAHEAD
+    chunk = _read(segment, position, wanted, cached_only)
     if entry_offset >= 0 and _last_offset(chunk) != entry_offset:
         # The index does not lead to the batch that it names.
         if cached_only:
             raise WouldBlock
         segment.drop_index()
         _, position = segment.find(offset) or (-1, 0)
-        chunk = _read(segment, position, max_bytes + LOOKAHEAD, cached_only)
+        chunk = _read(segment, position, wanted, cached_only)
 
     # First to the batch that holds the offset ...
-    at = 0
+    at, previous, fenced = 0, -1, -1
     while True:
+        for first, last in segment.damaged:
+            if first <= position + at < last:
+                at, fenced = last - position, first
         if at + HEADER_SIZE > len(chunk):
             position += at
             if position >= size:
                 return None
-            at, chunk = 0, _read(segment, position, max_bytes + LOOKAHEAD, cached_only)
+            at, chunk = 0, _read(segment, position, wanted, cached_only)
         base, length, magic, delta = _step(segment, chunk, at, position)
-        if magic != MAGIC or length < _MIN_LENGTH or delta < 0 or length + LENGTH_END > size - position - at:
-            raise DamagedLog(segment.file.path, position + at, "no batch begins here")
+        if (
+            magic != MAGIC
+            or not _MIN_LENGTH <= length <= size - position - at - LENGTH_END
+            or delta < 0
+            or not previous < base <= log_end_offset - 1 - delta
+        ):
+            raise DamagedLog(segment.file.path, position + at, "no batch of this log begins here")
         if base + delta >= offset:
             break
         at += LENGTH_END + length
-    whole = LENGTH_END + length
+        previous, fenced = base + delta, -1
+    if fenced >= 0 and base > offset:
+        raise DamagedLog(segment.file.path, fenced, f"recovery found broken what held offset {offset}")
     if base + delta >= end_offset:
         return EMPTY
-    if segment.damaged:
-        size = _before_damage(segment, position + at, size)
-    if whole > max_bytes:
+    if LENGTH_END + length > max_bytes:
         if not min_one:
             return EMPTY
-        max_bytes = whole
+        max_bytes = LENGTH_END + length
+    if segment.damaged:
+        size = min([size, *(first for first, _ in segment.damaged if first > position + at)])
     if at + max_bytes > len(chunk) and position + len(chunk) < size:
         position, at, chunk = position + at, 0, _read(segment, position + at, max_bytes, cached_only)
     # ... then over all that fit.
@@ -131,20 +149,10 @@ def _last_offset(chunk: bytearray) -> int:
     return int(base + delta)
 
 
-def _before_damage(segment: Segment, position: int, size: int) -> int:
-    """Where serving must end: before the next range that recovery found broken."""
-    for first, last in segment.damaged:
-        if first <= position < last:
-            raise DamagedLog(segment.file.path, first, "recovery found this batch broken")
-        if position < first:
-            return min(size, first)
-    return size
-
-
 def find_timestamp(segment: Segment, timestamp: int, from_offset: int) -> TimestampOffset | None:
     """The first record, not before `from_offset`, whose timestamp is at least the given one."""
     file = segment.file
-    for position, header in headers(file, segment.find_time(timestamp), file.size):
+    for position, header in headers(file, segment.find_time(timestamp), file.size, segment.damaged):
         if header.max_timestamp < timestamp or header.last_offset < from_offset:
             continue
         try:

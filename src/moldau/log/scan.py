@@ -6,7 +6,7 @@ stop with DamagedLog at the first thing that cannot be a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -32,11 +32,21 @@ class Batch(NamedTuple):
     data: memoryview
 
 
-def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The (position, header) of each batch from `position` to `end`; checksums are not looked at."""
+def headers(
+    file: File, position: int, end: int, fenced: Sequence[tuple[int, int]] = ()
+) -> Iterator[tuple[int, BatchHeader]]:
+    """The (position, header) of each batch from `position` to `end`; checksums are not looked at.
+
+    Ranges in `fenced` are known to be damaged and are passed over.
+    """
     chunk = bytearray()
     chunk_at = position
     while position < end:
+        for first, last in fenced:
+            if first <= position < last:
+                position = last
+        if position >= end:
+            return
         if position + HEADER_SIZE > chunk_at + len(chunk):
             chunk_at = position
             chunk = file.read(position, min(CHUNK, end - position))

@@ -264,7 +264,7 @@ class Segment:
         end = self.tail.positions[0] if self.tail.positions else self.file.size
         since, largest, largest_offset = 0, -1, 0
         try:
-            for position, header in headers(self.file, 0, end):
+            for position, header in headers(self.file, 0, end, self.damaged):
                 last = header.last_offset - self.base_offset
                 if header.max_timestamp > largest:
                     largest, largest_offset = header.max_timestamp, last
@@ -297,7 +297,7 @@ class Segment:
     def _scan_timestamps(self) -> None:
         self.max_timestamp = -1
         try:
-            for _, header in headers(self.file, 0, self.file.size):
+            for _, header in headers(self.file, 0, self.file.size, self.damaged):
                 if header.max_timestamp > self.max_timestamp:
                     self.max_timestamp = header.max_timestamp
                     self.offset_of_max_timestamp = header.last_offset
@@ -308,7 +308,7 @@ class Segment:
         """The timestamp from which the segment's age counts, -1 where its first batch has none."""
         if self.first_timestamp == UNKNOWN_TIMESTAMP:
             self.first_timestamp = -1
-            for _, header in headers(self.file, 0, self.file.size):
+            for _, header in headers(self.file, 0, self.file.size, self.damaged):
                 self.first_timestamp = header.max_timestamp
                 break
         return self.first_timestamp
@@ -342,7 +342,7 @@ class Segment:
     def find_cut(self, offset: int) -> tuple[int, int]:
         """Where to cut so that no batch with `offset` or a later one is left: position, and where offsets go on."""
         found = self.find(offset)
-        for position, header in headers(self.file, 0 if found is None else found[1], self.file.size):
+        for position, header in headers(self.file, 0 if found is None else found[1], self.file.size, self.damaged):
             if header.last_offset >= offset:
                 return position, min(offset, header.base_offset)
         return self.file.size, offset
@@ -369,7 +369,7 @@ class Segment:
         if position == 0:
             self.first_timestamp = -1
         start = self.find(self.offset_of_max_timestamp) if tail.timestamps else None
-        for _, header in headers(self.file, 0 if start is None else start[1], position):
+        for _, header in headers(self.file, 0 if start is None else start[1], position, self.damaged):
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
@@ -378,7 +378,7 @@ class Segment:
         """The header of the last batch, found from the last index entry; None in an empty segment."""
         found = self.find(self.base_offset + MAX_RELATIVE_OFFSET)
         last: BatchHeader | None = None
-        for _, header in headers(self.file, 0 if found is None else found[1], self.file.size):
+        for _, header in headers(self.file, 0 if found is None else found[1], self.file.size, self.damaged):
             last = header
         return last
 

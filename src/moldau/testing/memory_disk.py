@@ -107,6 +107,12 @@ class MemoryDisk:
             if inode is not None:
                 inode.locked = None
 
+    def damage(self, path: str, position: int, data: bytes) -> None:
+        """Changes bytes on the platter and in the cache, under whoever has the file open: as a failing disk does."""
+        inode = self._inode(path)
+        inode.data[position : position + len(data)] = data
+        inode.sync()
+
     def _apply_some_names(self, random: Random) -> None:
         """Of the names that were not synced, a beginning arrived: of all together, or of each directory's."""
         if random.random() < 0.5:

@@ -76,8 +76,8 @@ def file_system(log: Log) -> FaultyFileSystem:
     return log.home.fs
 
 
-def append_all(log: Log, count: int, **fields: Any) -> None:
-    for _ in range(count):
+def append_all(log: Log, times: int, **fields: Any) -> None:
+    for _ in range(times):
         log.append(batch(**fields), 0, NOW)
 
 
