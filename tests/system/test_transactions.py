@@ -128,6 +128,7 @@ def test_a_prepared_transaction_waits_for_whoever_ends_it(broker: BrokerProcess,
         assert answer.error_code == 0
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == me
         assert requests.end(raw, "x", me, commit, version=NEW_EPOCHS).error == E.PRODUCER_FENCED
+        assert write(raw, "x", me, TOPIC, b"too late", sequence=1, version=12) == E.INVALID_PRODUCER_EPOCH
         successor = Identity(answer.producer_id, answer.producer_epoch)
         after = requests.end(raw, "x", successor, commit, version=NEW_EPOCHS)
         assert after == (E.NONE, Identity(successor.producer_id, successor.epoch + 1))

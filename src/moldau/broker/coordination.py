@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from moldau.cluster.refusal import Refusal
@@ -53,6 +54,10 @@ MAX_TIMER_S = 3600.0
 S = TypeVar("S", bound=Shard)
 
 
+KEYS_REMEMBERED = 10_000
+"""Groups and transactional ids whose hash need not be computed anew."""
+
+
 class InternalTopic(NamedTuple):
     """A coordinator's topic, as it is made when it is first needed."""
 
@@ -68,6 +73,7 @@ class InternalTopic(NamedTuple):
         )
 
 
+@lru_cache(KEYS_REMEMBERED)
 def key_hash(key: str) -> int:
     """Java's hash of a string (over UTF-16 units), without its sign: by it Kafka spreads groups over partitions."""
     value = 0

@@ -107,7 +107,7 @@ def _check_version(partition: Partition, marker: Marker) -> None:
     """From transaction version 2 on every end has its own epoch: a late marker must not end the transaction after."""
     if marker.transaction_version < 2:
         return
-    producer = partition.log.producers.producers.get(marker.producer.producer_id)
+    producer = partition.log.active_producers().get(marker.producer.producer_id)
     if producer is not None and producer.transaction_start >= 0 and marker.producer.epoch <= producer.epoch:
         raise LogError(
             ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -120,6 +120,12 @@ class Transactions:
         verified = shard.verify(transactional_id, identity, (partition,))
         return verified if isinstance(verified, ErrorCode) else verified[partition]
 
+    def is_kept(self, transactional_id: str) -> bool:
+        """Whether a prepared transaction was handed on, as far as this broker knows: whoever wrote it is out."""
+        shard = self.shard_of(transactional_id)
+        found = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
+        return found is not None and found.is_kept
+
     async def add(self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]) -> ErrorCode:
         """Makes partitions part of the transaction, as a client of version 2 leaves to the broker.
 

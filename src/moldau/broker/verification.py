@@ -73,9 +73,11 @@ def check_transaction(request: Request, call: ProduceCall, partition: Partition,
     name = call.transactional_id
     if name is None or not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
         raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
-    if is_open(partition, identity):
-        return
     broker, version = request.broker, request.version
+    if is_open(partition, identity):
+        if broker.transactions.is_kept(name):
+            raise LogError(ErrorCode.INVALID_PRODUCER_EPOCH, "the transaction is prepared, and somebody else ends it")
+        return
     if version < ADDS_FROM and not broker.settings["transaction.partition.verification.enable"]:
         return
     error = broker.transactions.verify(name, identity, (partition.topic, partition.index))

@@ -22,7 +22,7 @@ def new_producer(bootstrap: str, name: str) -> Callable[..., Producer]:
     """A transactional producer that was let in."""
 
     def create(**settings: Any) -> Producer:
-        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, **settings})
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0, **settings})
         producer.init_transactions(TIMEOUT_S)
         return producer
 
@@ -69,7 +69,7 @@ def error_of(call: Callable[..., Any], *arguments: Any) -> KafkaError:
 
 
 def test_idempotence_as_it_is_by_default_keeps_order_and_writes_once(bootstrap: str, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0})
     sent = [b"%06d" % number for number in range(5_000)]
     for value in sent:
         producer.produce(topic, value)

@@ -61,7 +61,7 @@ def test_a_copier_that_is_killed_copies_everything_exactly_once(
         with RawConnection(broker.bootstrap) as raw:
             for topic in ("source", "sink"):
                 wire.create_topic(raw, topic, PARTITIONS, {})
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "log_level": 0})
         arguments = (broker.bootstrap, "source", "sink", "copier", mode)
         for number in range(kills):
             for partition, values in enumerate(inputs):

@@ -35,8 +35,8 @@ def list_transactions(request: Request, message: ListTransactionsRequest) -> Lis
     except ValueError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     coordination = request.broker.transactions.coordination
-    running = coordination.running()
-    if len(running) < coordination.partition_count:
+    shards = [coordination.shard_at(index) for index in range(coordination.partition_count)]
+    if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in shards:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     query = Query(states, frozenset(message.producer_id_filters), message.duration_filter, matches)
     now_ms = coordination.now_ms()
@@ -48,7 +48,8 @@ def list_transactions(request: Request, message: ListTransactionsRequest) -> Lis
                 producer_id=found.producer_id,
                 transaction_state=found.state.label,
             )
-            for one in running
+            for one in shards
+            if not isinstance(one, ErrorCode)
             for found in one.shard.matching(query, now_ms)
             if request.authorized(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, found.transactional_id)
         ],
