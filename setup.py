@@ -1,6 +1,6 @@
-"""Builds the record codec's native twin where that is possible; all else about the package is in pyproject.toml.
+"""Builds the native twins of the inner loops where that is possible; all else about the package is in pyproject.toml.
 
-Without Cython or a C compiler the installation goes on without it, and the readable reference does the work.
+Without Cython or a C compiler the installation goes on without it, and the readable references do the work.
 """
 
 from setuptools import Extension, setup
@@ -13,13 +13,14 @@ else:
     extensions = cythonize(
         [
             Extension(
-                f"moldau.records.{name}",
-                [f"src/moldau/records/{name}.pyx"],
+                f"moldau.{name.replace('/', '.')}",
+                [f"src/moldau/{name}.pyx"],
                 depends=["src/moldau/records/_crc32c.h"],
                 extra_compile_args=["-O3"],
             )
-            for name in ("_crc", "_native")
-        ]
+            for name in ("records/_crc", "records/_native", "log/clean/_native")
+        ],
+        include_path=["src"],
     )
     for extension in extensions:
         extension.optional = True  # only here: cythonize makes new objects and forgets it

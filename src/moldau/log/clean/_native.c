@@ -1774,11 +1774,11 @@ struct __pyx_t_6moldau_3log_5clean_7_native_Verdict;
  * 
  * cdef enum:             # <<<<<<<<<<<<<<
  *     WORDS = 3
- *     MOST_GROWTH = 9  # what another timestamp delta and the longer length can add to a record
+ *     MOST_GROWTH = 13  # what another timestamp delta (9) and a longer length (4) can add to a record
 */
 enum  {
   __pyx_e_6moldau_3log_5clean_7_native_WORDS = 3,
-  __pyx_e_6moldau_3log_5clean_7_native_MOST_GROWTH = 9
+  __pyx_e_6moldau_3log_5clean_7_native_MOST_GROWTH = 13
 };
 
 /* "moldau/log/clean/_native.pyx":270
@@ -11003,14 +11003,32 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("copy_rebased", 0);
 
+  /* "moldau/log/clean/_native.pyx":406
+ *     cdef Walk walk
+ *     cdef Parsed record
+ *     cdef int32_t i, length = 0             # <<<<<<<<<<<<<<
+ *     cdef int64_t delta = 0
+ *     cdef const uint8_t *p
+*/
+  __pyx_v_length = 0;
+
+  /* "moldau/log/clean/_native.pyx":407
+ *     cdef Parsed record
+ *     cdef int32_t i, length = 0
+ *     cdef int64_t delta = 0             # <<<<<<<<<<<<<<
+ *     cdef const uint8_t *p
+ *     cdef const uint8_t *body
+*/
+  __pyx_v_delta = 0;
+
   /* "moldau/log/clean/_native.pyx":412
  *     cdef uint8_t number[10]
  *     cdef Py_ssize_t digits
- *     cdef Py_ssize_t most = verdict.kept_bytes + <Py_ssize_t>verdict.kept * (MOST_GROWTH + 4)             # <<<<<<<<<<<<<<
+ *     cdef Py_ssize_t most = verdict.kept_bytes + <Py_ssize_t>verdict.kept * MOST_GROWTH             # <<<<<<<<<<<<<<
  *     cdef uint8_t *buffer
  *     cdef uint8_t *to
 */
-  __pyx_v_most = (__pyx_v_verdict->kept_bytes + (((Py_ssize_t)__pyx_v_verdict->kept) * (__pyx_e_6moldau_3log_5clean_7_native_MOST_GROWTH + 4)));
+  __pyx_v_most = (__pyx_v_verdict->kept_bytes + (((Py_ssize_t)__pyx_v_verdict->kept) * __pyx_e_6moldau_3log_5clean_7_native_MOST_GROWTH));
 
   /* "moldau/log/clean/_native.pyx":415
  *     cdef uint8_t *buffer

@@ -150,9 +150,7 @@ def _with_horizon(header: BatchHeader, batch: memoryview, horizon: int) -> bytea
     """A marker that nobody needs any more, with the time when it may go."""
     builder = RecordsBuilder(horizon)
     for record in decode_batch(batch):
-        builder.append(
-            record.offset - header.base_offset, record.timestamp, record.key, record.value, record.headers
-        )
+        builder.append(record.offset - header.base_offset, record.timestamp, record.key, record.value, record.headers)
     append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     latest = header.max_timestamp if append_time else builder.max_timestamp
     return _rewritten(header, builder.records(), builder.count, latest, horizon)

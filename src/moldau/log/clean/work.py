@@ -1,0 +1,189 @@
+"""The cleaning of one log: note the last offset of every key in its dirty part, then write what stays of all of it.
+
+Where the keys do not fit the map the cleaning goes as far as they do, and says so; the next one begins there. All is
+read from the log's files and written to new ones beside them. Nothing here knows the broker, nor whether it runs in
+its process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from math import ceil
+from posixpath import join
+
+from moldau.host.fs import File, FileSystem
+from moldau.log import names
+from moldau.log.aborted import AbortedTxn, decode_aborted
+from moldau.log.clean.decide import SourceSize, group
+from moldau.log.clean.engine import SLOT_BYTES, OffsetMap
+from moldau.log.clean.filter import LastEntry, Rules, filtered
+from moldau.log.clean.job import Failed, Finished, Job, Report, Source
+from moldau.log.clean.output import CleanedSegment
+from moldau.log.clean.transactions import Transactions
+from moldau.log.errors import DamagedLog
+from moldau.log.scan import Batch, batches, headers
+from moldau.records import BatchError, peek_header
+
+logger = logging.getLogger(__name__)
+
+Spend = Callable[[int], None]
+"""Told of the bytes that were read or written; it may wait, and it may raise to end the work."""
+
+
+def run(job: Job, fs: FileSystem, report: Callable[[Report], None], spend: Spend, seed: bytes) -> None:
+    """Does the job and reports each segment that is ready, then the end; or that it failed."""
+    try:
+        sweep(fs, job.directory)
+        _Cleaning(job, fs, report, spend).run(seed)
+    except (DamagedLog, BatchError) as error:
+        report(Failed(str(error), lasting=True))
+    except OSError as error:
+        report(Failed(f"{error.strerror or error} ({error.filename})", lasting=False))
+
+
+def sweep(fs: FileSystem, directory: str) -> None:
+    """Removes what a cleaning that did not come to its end has left."""
+    try:
+        found = fs.listdir(directory)
+    except FileNotFoundError:
+        return  # the log was deleted meanwhile
+    for name in found:
+        if name.endswith(names.CLEANED):
+            fs.remove(join(directory, name), missing_ok=True)
+
+
+class _Cleaning:
+    def __init__(self, job: Job, fs: FileSystem, report: Callable[[Report], None], spend: Spend) -> None:
+        self._job = job
+        self._fs = fs
+        self._report = report
+        self._spend = spend
+        self._files = [fs.open(self._path(source, names.LOG), source.size) for source in job.sources]
+        self._ends = [source.base_offset for source in job.sources[1:]] + [job.upper_offset]
+        self._read_bytes = 0
+        self._written_bytes = 0
+        self._kept_bytes = 0
+
+    def _path(self, source: Source, suffix: str) -> str:
+        return join(self._job.directory, names.segment_file(source.base_offset, suffix))
+
+    def run(self, seed: bytes) -> None:
+        job = self._job
+        aborted = self._aborted()
+        offsets = OffsetMap(_slots(job), job.load_factor, seed)
+        through = self._note_keys(offsets, Transactions(aborted))
+        producers = {producer: LastEntry(epoch, offset) for producer, epoch, offset in job.producers}
+        rules = Rules(offsets, through, job.now_ms, job.delete_retention_ms, producers)
+        transactions = Transactions(aborted)
+        for numbers in self._groups(through):
+            self._rewrite(numbers, rules, transactions)
+        self._report(Finished(through + 1, len(offsets), self._read_bytes, self._written_bytes, self._kept_bytes))
+
+    def _aborted(self) -> list[AbortedTxn]:
+        found = [AbortedTxn(*one) for one in self._job.aborted]
+        for source in self._job.sources:
+            path = self._path(source, names.TXN_INDEX)
+            if self._fs.exists(path):
+                found += decode_aborted(self._fs.read_bytes(path), path)
+        return found
+
+    # -- the first pass --------------------------------------------------------------------------------------------
+
+    def _note_keys(self, offsets: OffsetMap, transactions: Transactions) -> int:
+        """Fills the map from the dirty part; returns the last offset that it knows about."""
+        first = self._job.first_dirty_offset
+        for number, file in enumerate(self._files):
+            if self._ends[number] <= first:
+                continue
+            for batch in self._batches(number, _position_of(file, first)):
+                header = batch.header
+                if header.is_control:
+                    transactions.ends_nothing(header, batch.data)
+                elif not transactions.meets_aborted(header):
+                    refused = offsets.put_batch(batch.data, first)
+                    if refused >= 0:
+                        return refused - 1
+        return self._job.upper_offset - 1
+
+    # -- the second pass -------------------------------------------------------------------------------------------
+
+    def _groups(self, through: int) -> list[range]:
+        job = self._job
+        sizes = [
+            SourceSize(
+                source.base_offset,
+                source.size,
+                self._size_of(source, names.INDEX),
+                self._size_of(source, names.TIME_INDEX),
+            )
+            for source in job.sources
+            if source.base_offset <= through
+        ]
+        following = job.sources[len(sizes)].base_offset if len(sizes) < len(job.sources) else job.upper_offset
+        return group(sizes, following, job.segment_bytes, job.index_bytes)
+
+    def _size_of(self, source: Source, suffix: str) -> int:
+        path = self._path(source, suffix)
+        return self._fs.size(path) if self._fs.exists(path) else 0
+
+    def _rewrite(self, numbers: range, rules: Rules, transactions: Transactions) -> None:
+        job = self._job
+        bases = [job.sources[number].base_offset for number in numbers]
+        alone = self._files[numbers[0]] if len(numbers) == 1 else None
+        output = CleanedSegment(self._fs, job.directory, bases[0], job.index_interval_bytes, alone)
+        last = max((number for number in numbers if self._files[number].size), default=-1)
+        for number in numbers:
+            file = self._files[number]
+            for batch in self._batches(number, 0):
+                # The last batch of a group keeps its place: so the new segment spans what the old ones did, and a
+                # start after a crash can tell which of them it replaces.
+                keep_place = number == last and batch.position + batch.header.size == file.size
+                self._pass_on(batch, output, rules, transactions, keep_place)
+        aborted, transactions.kept = transactions.kept, []
+        replacement = output.finish(bases, aborted)
+        self._written_bytes += output.written_bytes
+        self._kept_bytes += output.size
+        if replacement is not None:
+            self._report(replacement)
+
+    def _pass_on(
+        self, batch: Batch, output: CleanedSegment, rules: Rules, transactions: Transactions, keep_place: bool
+    ) -> None:
+        header = batch.header
+        left = filtered(header, batch.data, rules, transactions, keep_place=keep_place)
+        if left is None:
+            output.differ()
+        elif isinstance(left, memoryview):
+            output.keep(left, header.last_offset, header.max_timestamp)
+            self._spend(len(left))
+        else:
+            output.put(left, header.last_offset, peek_header(left).max_timestamp)
+            self._spend(len(left))
+
+    def _batches(self, number: int, position: int) -> Iterator[Batch]:
+        """All batches of a source from `position` on. Their offsets are looked at too: no checksum covers them."""
+        file = self._files[number]
+        expected = self._job.sources[number].base_offset
+        for batch in batches(file, position, file.size, self._job.read_bytes):
+            header = batch.header
+            if header.base_offset < expected or header.last_offset >= self._ends[number]:
+                raise DamagedLog(file.path, batch.position, f"offset {header.base_offset} does not belong here")
+            expected = header.last_offset + 1
+            self._read_bytes += header.size
+            self._spend(header.size)
+            yield batch
+
+
+def _slots(job: Job) -> int:
+    """As many as keys can possibly come, and no more than the memory allows."""
+    records = job.upper_offset - job.first_dirty_offset
+    return max(1, min(job.dedupe_bytes // SLOT_BYTES, ceil(records / job.load_factor) + 1))
+
+
+def _position_of(file: File, offset: int) -> int:
+    """Where the batch that holds `offset`, or the first one after it, stands."""
+    for position, header in headers(file, 0, file.size):
+        if header.last_offset >= offset:
+            return position
+    return file.size

@@ -1,0 +1,145 @@
+"""A process that dies at any step of a cleaning leaves the old segments or the new ones, never a mix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from moldau.host.fault_points import POINTS
+from moldau.log import names
+from moldau.log.log import Log
+from moldau.records import peek_header
+from tests.unit.log_clean.support import (
+    NOW,
+    Died,
+    Room,
+    batches,
+    clean,
+    committed,
+    complete,
+    end_transaction,
+    flush,
+    put,
+)
+
+SOAK = bool(os.environ.get("MOLDAU_SOAK"))
+CLEANER_POINTS = sorted(name for name in POINTS if name.startswith(("clean.", "swap.")))
+
+
+def written() -> Room:
+    """A log of many segments, with deletes, transactions and producers, which becomes two or more groups."""
+    room = Room()
+    for turn in range(6):
+        put(
+            room.log, ("a", f"a{turn}" * 60), ("b", f"b{turn}"), producer_id=3, producer_epoch=0, base_sequence=turn * 2
+        )
+        complete(room.log)
+        put(room.log, (f"{turn}", "x" * 100), ("c", None if turn == 4 else "c"))
+        transaction = {"producer_id": 7, "producer_epoch": 0, "base_sequence": turn, "transactional": True}
+        put(room.log, ("a" if turn % 2 else "d", "bad" if turn % 2 else "good"), **transaction)
+        end_transaction(room.log, 7, commit=not turn % 2)
+        complete(room.log)
+    put(room.log, ("last", "1"))
+    flush(room.log)
+    return room
+
+
+def segments(log: Log) -> list[tuple[int, int]]:
+    return [(segment.base_offset, segment.file.size) for segment in log._segments.segments]
+
+
+def states_between() -> list[list[tuple[int, int]]]:
+    """What the segments may be: as they were, or with the first, the first two ... groups replaced."""
+    room = written()
+    found = [segments(room.log)]
+    clean(room.log, between=lambda: found.append(segments(room.log)))
+    found.append(segments(room.log))
+    assert len({tuple(one) for one in found}) > 2, "one group alone tries too little"
+    return found
+
+
+def steps() -> int:
+    room = written()
+    before = room.mortal.changes
+    clean(room.log)
+    return room.mortal.changes - before
+
+
+def check(room: Room, expected: dict[bytes, bytes], allowed: list[list[tuple[int, int]]]) -> None:
+    assert segments(room.log) in allowed
+    assert committed(room.log) == expected
+    assert room.log.producers.producers[3].next_sequence == 12
+    assert room.log.producers.producers[7].next_sequence == 6
+    assert not [name for name in room.files() if name.endswith((names.CLEANED, names.SWAP, names.DELETED))]
+    positions = [peek_header(batch).base_offset for batch in batches(room.log)]
+    assert positions == sorted(positions)
+    clean(room.log, now_ms=NOW + 1)
+    assert committed(room.log) == expected
+
+
+def deaths() -> Iterator[tuple[str, Callable[[Room], Log]]]:
+    yield "killed, all is read again", lambda room: room.restart()
+    yield "killed, all is believed", lambda room: room.restart(recovery_point=room.log.recovery_point)
+    for seed in range(20 if SOAK else 2):
+        yield f"power lost, seed {seed}", lambda room, seed=seed: room.restart(power_loss=seed)
+
+
+@pytest.mark.parametrize("restart", [one for _, one in deaths()], ids=[name for name, _ in deaths()])
+def test_every_change_of_the_disk_may_be_the_last(restart: Callable[[Room], Log]) -> None:
+    allowed = states_between()
+    expected = committed(written().log)
+    count = steps()
+    assert count > 40
+    for step in range(count):
+        room = written()
+        room.mortal.dies_at = room.mortal.changes + step
+        with pytest.raises(Died):
+            clean(room.log)
+        restart(room)
+        check(room, expected, allowed)
+
+
+def test_a_start_that_dies_as_well_is_finished_by_the_next_one() -> None:
+    allowed = states_between()
+    expected = committed(written().log)
+    for step in range(steps()):
+        for later in range(12):
+            if (step + later) % 6 and not SOAK:
+                continue
+            room = written()
+            room.mortal.dies_at = room.mortal.changes + step
+            with pytest.raises(Died):
+                clean(room.log)
+            room.next_life_ends_at, believed = later, room.log.recovery_point
+            try:
+                room.restart(recovery_point=believed)
+            except Died:
+                room.next_life_ends_at = None
+                room.restart(recovery_point=believed)
+            # From the index alone: nothing was read again, so a lost one would show.
+            assert len(room.log.aborted_transactions(0, room.log.end_offset)) == 3
+            check(room, expected, allowed)
+
+
+@pytest.mark.parametrize("name", CLEANER_POINTS)
+def test_every_fault_point_may_be_the_last(name: str) -> None:
+    allowed = states_between()
+    room = written()
+    expected = committed(room.log)
+
+    def die() -> None:
+        raise Died
+
+    with ExitStack() as stack:
+        stack.enter_context(POINTS[name].armed(die))
+        with pytest.raises(Died):
+            clean(room.log)
+    room.restart()
+    check(room, expected, allowed)
+
+
+def test_there_are_fault_points_on_both_sides_of_the_decision() -> None:
+    assert {"clean.all-synced", "swap.before-decision", "swap.decided", "swap.in-place"} <= set(CLEANER_POINTS)
