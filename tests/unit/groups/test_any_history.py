@@ -45,6 +45,12 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     # -- what can happen -------------------------------------------------------------------------------------------
 
+    @initialize(count=st.integers(0, 3))
+    def a_group_is_there(self, count: int) -> None:
+        for _ in range(count):
+            self.somebody_joins(None)
+        self.everybody_behaves_for_a_while(8)
+
     @rule(instance=st.sampled_from([None, None, "one", "two"]))
     def somebody_joins(self, instance: str | None) -> None:
         if sum(member.alive for member in self.members) < MAX_MEMBERS:
@@ -77,6 +83,13 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def a_member_dies(self, place: int) -> None:
         self.member(place).alive = False
 
+    @precondition(lambda self: self.members)
+    @rule(place=places, ticks=st.integers(0, 8))
+    def a_member_wants_a_rebalance(self, place: int, ticks: int) -> None:
+        if self.member(place).phase == "in":
+            self.member(place).phase = "out"
+        self.everybody_behaves_for_a_while(ticks)
+
     @rule(milliseconds=st.sampled_from([1, 500, 3_000, SESSION_MS, REBALANCE_MS]))
     def time_passes(self, milliseconds: int) -> None:
         self.world.advance(milliseconds)
@@ -85,22 +98,23 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def the_coordinator_dies(self) -> None:
         self.world.reload()
 
-    @rule(broken=st.booleans())
-    def the_disk_fails_or_recovers(self, broken: bool) -> None:
-        self.world.broken = broken
+    @rule(ticks=st.integers(1, 3))
+    def the_disk_fails_for_a_while(self, ticks: int) -> None:
+        self.world.broken = True
+        self.everybody_behaves_for_a_while(ticks)
+        self.world.broken = False
 
     @precondition(lambda self: self.members)
     @rule(place=places)
     def a_member_commits(self, place: int) -> None:
         member = self.member(place)
-        if member.generation >= 0 and not self.world.broken:
+        if member.generation >= 0:
             self._commit(member.id, member.generation, member.instance)
 
     @precondition(lambda self: self.identities)
     @rule(place=st.integers(0, 1_000))
     def somebody_of_the_past_commits(self, place: int) -> None:
-        if not self.world.broken:
-            self._commit(*sorted(self.identities)[place % len(self.identities)], None)
+        self._commit(*sorted(self.identities)[place % len(self.identities)], None)
 
     def _commit(self, member_id: str, generation: int, instance: str | None) -> None:
         group = self.world.shard.groups["g"].classic if "g" in self.world.shard.groups else None
@@ -119,7 +133,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @rule(place=places, producer=st.integers(1, 3))
     def a_member_commits_in_a_transaction(self, place: int, producer: int) -> None:
         member = self.member(place)
-        if self.world.broken or producer in self.pending or member.generation < 0:
+        if producer in self.pending or member.generation < 0:
             return
         offset = self.committed + 1
         code = self.world.commit(
@@ -169,7 +183,6 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """From wherever it has come to, the group settles when members behave."""
-        self.world.broken = False
         for _ in range((SESSION_MS + REBALANCE_MS) // TICK_MS + SLACK_TICKS):
             for member in self.members:
                 if member.alive:
@@ -246,9 +259,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def the_coordinator_dies(self) -> None:
         self.world.reload()
 
-    @rule(broken=st.booleans())
-    def the_disk_fails_or_recovers(self, broken: bool) -> None:
-        self.world.broken = broken
+    @rule(ticks=st.integers(1, 3))
+    def the_disk_fails_for_a_while(self, ticks: int) -> None:
+        self.world.broken = True
+        self.everybody_behaves_for_a_while(ticks)
+        self.world.broken = False
 
     @invariant()
     def no_two_members_read_the_same(self) -> None:
@@ -258,7 +273,6 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         assert len(read) == len(set(read))
 
     def teardown(self) -> None:
-        self.world.broken = False
         for _ in range((45_000 + REBALANCE_MS) // TICK_MS + SLACK_TICKS):
             for member in self.members:
                 if member.alive:
