@@ -50,7 +50,7 @@ class Refused(AssertionError):
         self.code = ErrorCode(code)
 
 
-class Producer:
+class NumberingProducer:
     """One connection and a stream to each partition. Ends when the broker does; a refusal is a failure."""
 
     def __init__(self, bootstrap: str, ledgers: Sequence[Ledger], progress: Progress, seed: float) -> None:

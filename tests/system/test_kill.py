@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Message, Producer
 
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
 from tests.system import calls
 from tests.system.ledger import Ledger
-from tests.system.producers import Producer, Progress
+from tests.system.producers import NumberingProducer, Progress
 
 PRODUCERS = 3
 PARTITIONS = 3
@@ -22,6 +23,18 @@ CLEAN_STOP_EVERY = 3
 
 # Segments as small as they may be, so that lives end while one is rolled; and a topic that syncs before it answers.
 TOPICS = {"plain": {"segment.bytes": "1048576"}, "synced": {"segment.bytes": "1048576", "flush.messages": "1"}}
+
+RETRYING = {
+    "enable.idempotence": False,
+    "acks": "all",
+    "linger.ms": 1,
+    "message.timeout.ms": 60_000,
+    "retry.backoff.ms": 20,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "queue.buffering.max.messages": 2_000,
+    "log_level": 0,
+}
 
 # Checkpoints all the time, so that recovery does not always begin at the beginning.
 SETTINGS = {"log.flush.offset.checkpoint.interval.ms": "50"}
@@ -41,7 +54,7 @@ def test_no_acknowledged_record_is_missing_after_the_broker_was_killed_while_it_
         life = 0
         while kills:
             life += 1
-            producers = [Producer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)]
+            producers = [NumberingProducer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)]
             progress.reach(rng.randrange(1, MOST_RECORDS_A_LIFE))
             if life % CLEAN_STOP_EVERY:
                 broker.kill()
@@ -54,6 +67,46 @@ def test_no_acknowledged_record_is_missing_after_the_broker_was_killed_while_it_
             check(broker, ledgers, ids)
     assert "handler" not in broker.log
     assert "ERROR" not in broker.log
+
+
+def test_a_producer_that_retries_delivers_everything_over_kills(
+    tmp_path: Path, seed: int, count: Callable[[int, int], int]
+) -> None:
+    rng = random.Random(seed)
+    delivered: list[tuple[int, int, bytes]] = []
+    failed: list[object] = []
+
+    def report(error: object, message: Message) -> None:
+        if error is None:
+            delivered.append((message.partition() or 0, message.offset() or 0, message.value() or b""))
+        else:
+            failed.append(error)
+
+    with BrokerProcess(tmp_path / "data") as broker:
+        create_topics(broker)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, **RETRYING})
+        number = 0
+        for _ in range(count(2, 20)):
+            target = len(delivered) + rng.randrange(1, 5_000)
+            while len(delivered) < target:
+                try:
+                    producer.produce("plain", b"%d" % number, partition=number % PARTITIONS, on_delivery=report)
+                    number += 1
+                except BufferError:
+                    producer.poll(0.01)
+                producer.poll(0)
+            broker.kill()
+            broker.start()
+        assert producer.flush(60) == 0
+        assert not failed
+        assert len(delivered) == number
+        with RawConnection(broker.bootstrap) as connection:
+            found = [
+                {record.offset: record.value for record in calls.read_all(connection, "plain", partition)}
+                for partition in range(PARTITIONS)
+            ]
+        for partition, offset, value in delivered:
+            assert found[partition][offset] == value
 
 
 def create_topics(broker: BrokerProcess) -> dict[str, bytes]:

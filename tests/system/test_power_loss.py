@@ -16,7 +16,7 @@ from tests.support.raw import RawConnection
 from tests.system import calls
 from tests.system.in_process import InProcessBroker, Machine
 from tests.system.ledger import Ledger
-from tests.system.producers import Producer, Progress
+from tests.system.producers import NumberingProducer, Progress
 
 PARTITIONS = 2
 PRODUCERS = 2
@@ -51,7 +51,9 @@ def test_what_was_acknowledged_after_a_flush_survives_and_the_rest_is_a_clean_pr
                     for ledger in ledgers:
                         lost += check(connection, ledger)
                 progress = Progress()
-                producers = [Producer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)]
+                producers = [
+                    NumberingProducer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)
+                ]
                 progress.reach(rng.randrange(1, MOST_RECORDS_A_LIFE))
                 machine.cut_power()
             for producer in producers:
