@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from moldau.broker import handlers  # noqa: F401  (registers them)
+from moldau.broker.cleaning import Cleaning
 from moldau.broker.configs import controller_rules, log_config
 from moldau.broker.connections import IDLE_SWEEPS, Connections
 from moldau.broker.delayed import DelayedFetches
@@ -92,6 +93,7 @@ class Broker:
         self.controller = Controller(store, host.randomness, controller_rules(lambda: self.settings))
         self.controller.listen(self._image_changed)
         self.replicas = ReplicaManager(self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn)
+        self.cleaning = Cleaning(lambda: self.settings, self.replicas, dirs, host.threads, host.clock, host.randomness)
         self.groups = Groups(self, host.randomness)
         self.transactions = Transactions(self)
         plan = settings.listener_plan()
@@ -121,6 +123,7 @@ class Broker:
         self.log_dirs.remember_cluster(image.cluster_id)
         self._take_dynamic_settings()
         await self.replicas.start(image)
+        await self.cleaning.start()
         self.groups.start()
         self.transactions.start()
         # What exists now lives as long as the process: spare the collector walking ten thousand partitions again and
@@ -161,6 +164,7 @@ class Broker:
         self.groups.stop()
         self.transactions.stop()
         await self.controller.stop()
+        await self.cleaning.stop()
         self.replicas.stop()
         for task in self._clockwork:
             task.cancel()
@@ -178,6 +182,7 @@ class Broker:
             listener.stop()
         if self._metrics_server is not None:
             self._metrics_server.close()
+        await self.cleaning.stop()
         for task in list(self._tasks):
             task.cancel()
         self.log_dirs.release()

@@ -89,6 +89,14 @@ _COUNTERS = {
     "unsupported_versions": "ApiVersions requests of a version we do not know",
 }
 
+_CLEANER_COUNTERS = {
+    "cleanings": "Logs compacted",
+    "failures": "Compactions that came to nothing",
+    "segments_replaced": "Compacted segments taken in",
+    "bytes_read": "Bytes read by compaction",
+    "bytes_written": "Bytes written by compaction",
+}
+
 
 class Collector:
     """Turns the counters into prometheus-client's families at scrape time."""
@@ -125,6 +133,11 @@ class Collector:
             yield CounterMetricFamily(f"moldau_{field}", text, value=getattr(metrics, field))
         for field, (text, value) in self._gauges().items():
             yield GaugeMetricFamily(f"moldau_{field}", text, value=value)
+
+        for field, text in _CLEANER_COUNTERS.items():
+            yield CounterMetricFamily(
+                f"moldau_cleaner_{field}", text, value=getattr(self.broker.cleaning.counts, field)
+            )
 
     def _gauges(self) -> dict[str, tuple[str, float]]:
         broker = self.broker

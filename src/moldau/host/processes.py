@@ -7,7 +7,6 @@ go on writing into directories that another broker has taken over.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import sys
@@ -81,6 +80,8 @@ class Parent:
     def __init__(self) -> None:
         """Ties our life to the parent's, and makes us modest."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the broker, which ends us in its own time
+        import ctypes  # only here: the broker has no use for it, and pays for every import at its start
+
         self._pid = int(sys.argv[1])
         try:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

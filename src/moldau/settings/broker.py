@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from moldau.settings.cleaning import CLEANING
 from moldau.settings.groups import GROUPS
 from moldau.settings.listeners import SECURITY_PROTOCOLS
 from moldau.settings.setting import INT_MAX, Scope, Setting, SettingError, SettingType, Value
@@ -428,6 +429,7 @@ BROKER = SettingTable(
         "Fetching and describing": _FETCHING,
         "Topics": _TOPICS,
         "Storage": _STORAGE,
+        "Compaction": CLEANING,
         "Defaults of topics": _TOPIC_DEFAULTS,
         "Transactions": TRANSACTIONS,
         "Groups": GROUPS,

@@ -30,7 +30,6 @@ CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 CLEANUP_POLICIES = ("compact", "delete")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
-NO_CLEANER = "records of compacted topics are all kept in this version"
 ONE_REPLICA = "there is one broker, so a partition has one replica"
 NO_PREALLOCATION = "segments grow as they are written"
 
@@ -88,7 +87,6 @@ _RETENTION = (
         "How long a compacted topic keeps the markers of deleted keys, so that a reader from the start sees them.",
         low=0,
         synonyms=("log.cleaner.delete.retention.ms",),
-        no_effect=NO_CLEANER,
     ),
     _topic(
         "min.cleanable.dirty.ratio",
@@ -98,7 +96,6 @@ _RETENTION = (
         low=0,
         high=1,
         synonyms=("log.cleaner.min.cleanable.ratio",),
-        no_effect=NO_CLEANER,
     ),
     _topic(
         "min.compaction.lag.ms",
@@ -107,7 +104,6 @@ _RETENTION = (
         "How long a record of a compacted topic is safe from cleaning.",
         low=0,
         synonyms=("log.cleaner.min.compaction.lag.ms",),
-        no_effect=NO_CLEANER,
     ),
     _topic(
         "max.compaction.lag.ms",
@@ -116,7 +112,6 @@ _RETENTION = (
         "How long a record of a compacted topic may stay uncleaned at most.",
         low=1,
         synonyms=("log.cleaner.max.compaction.lag.ms",),
-        no_effect=NO_CLEANER,
     ),
 )
 

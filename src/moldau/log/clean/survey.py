@@ -41,15 +41,17 @@ def look(log: Log, high_watermark: int, checkpoint: int | None) -> LogView:
         sizes = [one.file.size for one in log._segments.segments]
     settled = min(log.stable_offset(high_watermark), log.recovery_point)
     return LogView(
-        bases, sizes, log.start_offset, log.end_offset, settled, checkpoint, lambda number: _times(log, number)
+        bases, sizes, log.start_offset, log.end_offset, settled, checkpoint, lambda number: _times(log, bases[number])
     )
 
 
-def _times(log: Log, number: int) -> SegmentTimes:
-    """Asked only where a lag is set. Opens a log that is cold."""
+def _times(log: Log, base_offset: int) -> SegmentTimes:
+    """Asked only where a lag is set, and perhaps in a thread. Opens a log that is cold."""
     log._active or log._open()
-    segment = log._segments.segments[number]
-    return SegmentTimes(segment.age_from(), segment.largest_timestamp())
+    for segment in log._segments.segments:
+        if segment.base_offset == base_offset:
+            return SegmentTimes(segment.age_from(), segment.largest_timestamp())
+    return SegmentTimes(-1, -1)  # retention was faster
 
 
 def prepare(log: Log, dirt: Dirt, now_ms: int, resources: Resources) -> Prepared:

@@ -1,0 +1,358 @@
+"""The cleaner's shell: looks for the dirtiest compacted log, has it cleaned, takes the result in, and looks again.
+
+The work itself is done by a worker process (`log.clean.worker`), started when there is something to do for the first
+time. The loop decides, renames files and exchanges segments; it never reads a record. On a simulated disk, which no
+other process could see, a thread does the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from posixpath import join
+from typing import Protocol
+
+from moldau.host.clock import Clock, Randomness
+from moldau.host.fault_points import FaultPoint
+from moldau.host.fs import FileSystem, LocalFileSystem
+from moldau.host.processes import BrokenPipeToChild, Child
+from moldau.host.threads import Threads
+from moldau.log import checkpoints
+from moldau.log.checkpoints import BadCheckpointError
+from moldau.log.clean import work
+from moldau.log.clean.decide import Dirt, assess, worth_cleaning
+from moldau.log.clean.job import Failed, Finished, Job, Replacement, Report, decode_report, encode_job
+from moldau.log.clean.survey import Prepared, Resources, look, prepare
+from moldau.log.clean.swap import Swap
+from moldau.log.clean.worker import MODULE
+from moldau.log.config import MAX_LONG
+from moldau.log.dirs import LogDirs
+from moldau.log.errors import LogError
+from moldau.log.log import Log
+from moldau.log.log_dir import LogDir
+from moldau.log.names import PartitionName
+from moldau.replication.partition import Partition
+from moldau.settings import BrokerSettings
+
+log = logging.getLogger(__name__)
+
+LOOKS_A_TURN = 100
+"""Logs looked at before the loop gets to look after its clients again."""
+
+REST_AFTER_FAILURE_S = 60.0
+"""How long a log whose cleaning failed is left alone: others wait too."""
+
+LEAST_READ_BYTES = 4096
+
+LANE = "clean"
+
+before_checkpoint = FaultPoint("clean.before-checkpoint")
+after_checkpoint = FaultPoint("clean.after-checkpoint")
+
+Take = Callable[[Replacement], Awaitable[None]]
+
+
+class Worker(Protocol):
+    """Whoever does the work."""
+
+    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | Failed:
+        """Each segment that is ready goes to `take`; what comes back is the end."""
+
+    async def stop(self) -> None:
+        """Ends at once, in the middle of a job if need be: `run` returns that it failed."""
+
+
+class WorkerProcess:
+    """A process of its own, started at the first job and again after a death."""
+
+    def __init__(self) -> None:
+        self._child: Child | None = None
+
+    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | Failed:
+        try:
+            if self._child is None:
+                self._child = await Child.start(MODULE)
+                log.info("cleaner process started", extra={"pid": self._child.pid})
+            child = self._child
+            await child.send(encode_job(job))
+            while True:
+                report = decode_report(await child.receive())
+                if not isinstance(report, Replacement):
+                    return report
+                await take(report)
+        except (BrokenPipeToChild, OSError) as error:
+            await self.stop()
+            return Failed(f"the cleaner process is gone: {error}", lasting=False)
+
+    async def stop(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            await child.kill()
+
+
+class WorkerThread:
+    """For disks that only this process can see: those of a simulation."""
+
+    def __init__(self, fs: FileSystem, threads: Threads) -> None:
+        self._fs = fs
+        self._threads = threads
+
+    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | Failed:
+        reports: list[Report] = []
+        await self._threads.run(LANE, work.run, job, self._fs, reports.append, lambda _: None, seed)
+        for report in reports:
+            if isinstance(report, Replacement):
+                await take(report)
+            else:
+                return report
+        return Failed("it came to no end", lasting=False)
+
+    async def stop(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the cleaner has done since the start."""
+
+    cleanings: int = 0
+    failures: int = 0
+    segments_replaced: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+class Cleaning:
+    """The cleaner of one broker. One log at a time, the dirtiest first."""
+
+    def __init__(
+        self,
+        settings: Callable[[], BrokerSettings],
+        partitions: Iterable[Partition],
+        dirs: LogDirs,
+        threads: Threads,
+        clock: Clock,
+        randomness: Randomness,
+        worker: Worker | None = None,
+    ) -> None:
+        self._settings = settings
+        self._partitions = partitions
+        self._dirs = dirs
+        self._threads = threads
+        self._clock = clock
+        self._randomness = randomness
+        own_disk = isinstance(dirs.fs, LocalFileSystem)
+        self._worker = worker or (WorkerProcess() if own_disk else WorkerThread(dirs.fs, threads))
+        self._clean_up_to: dict[Log, int] = {}
+        """Where the last cleaning of each log ended: `cleaner-offset-checkpoint`, by log rather than by name, so that
+        a topic that is deleted and made again begins anew."""
+        self._given_up: dict[Log, float] = {}
+        """Logs that are left alone, until when."""
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.counts = Counts()
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """After the logs were loaded, and before they grow: what the checkpoints say is held against their ends."""
+        if not self._settings()["log.cleaner.enable"]:
+            return
+        for directory in self._dirs.online:
+            await self._read_checkpoint(directory)
+        self._task = asyncio.get_running_loop().create_task(self._go_on())
+
+    async def stop(self) -> None:
+        """Returns when nothing is under way any more. A cleaning in the middle is given up: it will begin again."""
+        self._stopping.set()
+        await self._worker.stop()
+        if self._task is not None:
+            await self._task
+
+    async def _go_on(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if await self.clean_one():
+                    continue
+            except Exception:
+                # Whatever it is, it is a bug; cleaning other logs later is better than cleaning none.
+                log.exception("cleaning failed")
+                self.counts.failures += 1
+            try:
+                async with asyncio.timeout(self._settings()["log.cleaner.backoff.ms"] / 1000):
+                    await self._stopping.wait()
+            except TimeoutError:
+                pass
+
+    def truncated(self, one: Log, offset: int) -> None:
+        """The log was cut at `offset`: what comes behind it from now on has never been cleaned."""
+        if self._clean_up_to.get(one, 0) > offset:
+            self._clean_up_to[one] = offset
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    async def clean_one(self) -> bool:
+        """Cleans the dirtiest log that is due; False where there is none."""
+        chosen = await self._dirtiest()
+        if chosen is None or self._stopping.is_set():
+            return False
+        partition, dirt = chosen
+        while True:
+            upper = dirt.upper_offset
+            end = await self._clean(partition.log, dirt)
+            if end is None or end >= upper or self._stopping.is_set():
+                return True
+            # The keys did not fit: the rest is due as well, whatever share of the log it is by now.
+            dirt = await self._assess(partition)
+            if dirt.upper_offset <= dirt.first_dirty_offset:
+                return True
+
+    async def _dirtiest(self) -> tuple[Partition, Dirt] | None:
+        best: tuple[Partition, Dirt] | None = None
+        for number, partition in enumerate(list(self._partitions)):
+            if number % LOOKS_A_TURN == LOOKS_A_TURN - 1:
+                await asyncio.sleep(0)
+            one = partition.log
+            if not one.config.compacts or partition.failure or one.closed or self._is_given_up(one):
+                continue
+            dirt = await self._assess(partition)
+            if worth_cleaning(dirt, one.config) and (best is None or dirt.ratio > best[1].ratio):
+                best = partition, dirt
+        return best
+
+    async def _assess(self, partition: Partition) -> Dirt:
+        one = partition.log
+        view = look(one, partition.high_watermark, self._clean_up_to.get(one))
+        config, now_ms = one.config, self._clock.now_ms()
+        if config.min_compaction_lag_ms > 0 or config.max_compaction_lag_ms < MAX_LONG:
+            return await self._threads.run(LANE, assess, view, config, now_ms)  # it looks into segments
+        return assess(view, config, now_ms)
+
+    def _is_given_up(self, one: Log) -> bool:
+        until = self._given_up.get(one)
+        return until is not None and self._clock.monotonic() < until
+
+    # -- cleaning --------------------------------------------------------------------------------------------------
+
+    async def _clean(self, one: Log, dirt: Dirt) -> int | None:
+        """One pass; returns where it ended, None where it came to nothing."""
+        began, size = self._clock.monotonic(), one.size_bytes
+        try:
+            prepared = await self._threads.run(LANE, prepare, one, dirt, self._clock.now_ms(), self._resources())
+        except LogError as error:
+            self._give_up(one, Failed(error.message, lasting=False))
+            return None
+        replaced = await self._run(one, prepared)
+        if replaced is None:
+            return None
+        finished, segments = replaced
+        self._clean_up_to[one] = finished.end_offset
+        await self._write_checkpoint(one)
+        self.counts.cleanings += 1
+        self.counts.segments_replaced += segments
+        self.counts.bytes_read += finished.bytes_read
+        self.counts.bytes_written += finished.bytes_written
+        log.info(
+            "log cleaned",
+            extra={
+                "partition": str(one.name),
+                "from": dirt.first_dirty_offset,
+                "to": finished.end_offset,
+                "keys": finished.keys,
+                "bytes_before": size,
+                "bytes_after": one.size_bytes,
+                "seconds": round(self._clock.monotonic() - began, 3),
+            },
+        )
+        return finished.end_offset
+
+    async def _run(self, one: Log, prepared: Prepared) -> tuple[Finished, int] | None:
+        """The job's end and how many segments were replaced; None where it failed, or the log changed under it."""
+        sizes = {source.base_offset: source.size for source in prepared.job.sources}
+        taken: list[bool] = []
+
+        async def take(replacement: Replacement) -> None:
+            taken.append(await self._swap(Swap(one, prepared.segments, sizes, replacement), one))
+
+        outcome = await self._worker.run(prepared.job, self._randomness.uuid(), take)
+        if isinstance(outcome, Finished) and all(taken):
+            return outcome, len(taken)
+        await self._threads.run(LANE, self._sweep, one)
+        if one.closed or self._stopping.is_set():
+            return None  # deleted or closed meanwhile: nothing to speak of
+        self._give_up(one, outcome if isinstance(outcome, Failed) else Failed("it has changed", lasting=False))
+        return None
+
+    async def _swap(self, swap: Swap, one: Log) -> bool:
+        try:
+            if not swap.decide():
+                return False
+            await self._threads.run(LANE, swap.sync)
+            return swap.finish()
+        except OSError as error:
+            one.home.failed(error, f"could not sync {one.directory}", fatal=True)
+        except LogError:
+            pass  # said, and its directory taken offline, where it happened
+        return False
+
+    def _sweep(self, one: Log) -> None:
+        try:
+            work.sweep(self._dirs.fs, one.directory)
+        except OSError as error:
+            log.warning("left-overs of a cleaning stay", extra={"partition": str(one.name), "reason": str(error)})
+
+    def _give_up(self, one: Log, failure: Failed) -> None:
+        self.counts.failures += 1
+        rest = float("inf") if failure.lasting else REST_AFTER_FAILURE_S
+        self._given_up[one] = self._clock.monotonic() + rest
+        level = logging.ERROR if failure.lasting else logging.WARNING
+        log.log(level, "log cannot be cleaned", extra={"partition": str(one.name), "reason": failure.reason})
+
+    def _resources(self) -> Resources:
+        settings = self._settings()
+        return Resources(
+            dedupe_bytes=settings["log.cleaner.dedupe.buffer.size"],
+            load_factor=settings["log.cleaner.io.buffer.load.factor"],
+            read_bytes=max(LEAST_READ_BYTES, settings["log.cleaner.io.buffer.size"]),
+            bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
+        )
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    async def _read_checkpoint(self, directory: LogDir) -> None:
+        path = join(directory.path, checkpoints.CLEANED)
+        try:
+            data = await self._threads.run(LANE, directory.fs.read_bytes, path)
+            offsets = checkpoints.decode_offsets(data)
+        except FileNotFoundError:
+            return
+        except (OSError, BadCheckpointError) as error:
+            log.warning("checkpoint cannot be read; all is cleaned again", extra={"path": path, "reason": str(error)})
+            return
+        for name, one in directory.logs.items():
+            offset = offsets.get(name)
+            if offset is not None and one.start_offset <= offset <= one.end_offset:
+                self._clean_up_to[one] = offset
+
+    async def _write_checkpoint(self, one: Log) -> None:
+        directory = one.home
+        for gone in [other for other in self._clean_up_to if other.closed]:
+            del self._clean_up_to[gone]
+            self._given_up.pop(gone, None)
+        offsets = dict(self._clean_in(directory.path))
+        path = join(directory.path, checkpoints.CLEANED)
+        before_checkpoint()
+        try:
+            await self._threads.run(
+                LANE, directory.fs.write_atomically, path, checkpoints.encode_offsets(offsets), sync=True
+            )
+        except OSError as error:
+            directory.failed(error, f"could not write {path}")
+        after_checkpoint()
+
+    def _clean_in(self, path: str) -> Iterator[tuple[PartitionName, int]]:
+        for one, offset in self._clean_up_to.items():
+            if one.home.path == path:
+                yield one.name, offset
