@@ -14,6 +14,7 @@ from moldau.broker.markers import Marker
 from moldau.broker.transactions import Transactions
 from moldau.host.fs import LocalFileSystem
 from moldau.transactions.transaction import Identity
+from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from moldau.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -24,6 +25,7 @@ from moldau.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
+from moldau.wire.messages.produce import ProduceResponse
 from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -287,3 +289,27 @@ def test_a_topic_that_is_deleted_does_not_hold_up_its_transactions(tmp_path: Pat
         assert requests.end(raw, "x", me, True, version=NEW_EPOCHS).error == E.NONE
         wire.eventually(lambda: state_of(raw) == "CompleteCommit")
         assert committed_values(raw, TOPIC) == [b"stays"]
+
+
+# -- where every record must be on disk before it counts ---------------------------------------------------------------
+
+
+def test_batches_that_are_sent_ahead_stay_in_order_while_the_transaction_takes_their_partition_in(
+    tmp_path: Path,
+) -> None:
+    settings = {**SETTINGS, "log.flush.interval.messages": "1"}
+    with BrokerProcess(tmp_path / "data", settings) as broker, RawConnection(broker.bootstrap) as raw:
+        wire.create_topic(raw, TOPIC, 1, {})
+        me = producer(raw, "x")
+        sent = []
+        for number in range(5):
+            fields = {"producer_id": me.producer_id, "producer_epoch": me.epoch, "base_sequence": number}
+            request = wire.produce_request(TOPIC, [(0, wire.batch_of(b"%d" % number, transactional=True, **fields))])
+            request.transactional_id = "x"
+            sent.append(raw.send(ApiKey.PRODUCE, 12, request.encode(12)))
+        for correlation_id in sent:
+            response = raw.receive(ApiKey.PRODUCE, 12, ProduceResponse, correlation_id)
+            ((answer,),) = [one.partition_responses for one in response.responses]
+            assert answer.error_code == 0
+        assert requests.end(raw, "x", me, True, version=NEW_EPOCHS).error == E.NONE
+        wire.eventually(lambda: committed_values(raw, TOPIC) == [b"%d" % number for number in range(5)])
