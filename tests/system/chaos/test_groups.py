@@ -1,0 +1,277 @@
+"""Groups of other people's consumers that join, leave, die and freeze, under a broker that stops and dies as well.
+
+A producer numbers the records of each partition. Every consumer commits what it has processed, so whatever happens
+each number must have been processed at least once, no consumer may skip one, and no commit may take a group back. After
+every change the group is settled within the time that its members are given: a session and a rebalance.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import BrokerProcess
+from tests.support.raw import RawConnection
+from tests.system import calls
+from tests.system.chaos.crowd import Crowd, Member, Processed
+from tests.system.chaos.member import Options
+from tests.system.chaos.numbered import NumberedRecords
+from tests.system.chaos.observer import Observer, balanced, commits_of, now, settled
+
+TOPIC = "numbers"
+GROUP = "crowd"
+PARTITIONS = 6
+RECORDS_A_TICK = 12
+MOST_MEMBERS = 5
+HICCUP_RECORDS = 200
+
+SESSION_MS = 2_500
+REBALANCE_MS = 4_000
+HEARTBEAT_MS = 250
+LATE_S = 4.0
+"""For clients that notice late: they look for a broker that went away, on cores that others use too."""
+
+LOOK_EVERY_S = 0.03
+CATCH_UP_S = 30.0
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "group.min.session.timeout.ms": "500",
+    "group.initial.rebalance.delay.ms": "100",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kind of group, and what happens to it. One deal of the deck is the short form."""
+
+    name: str
+    clients: Sequence[str]
+    deck: Sequence[str]
+    assignors: Sequence[str] = ()
+    protocol: str = "classic"
+    static: bool = False
+    session_ms: int = SESSION_MS
+
+
+EVERY_CLIENT = ("confluent-kafka", "kafka-python", "aiokafka")
+
+VARIANTS = [
+    Variant(
+        "three clients",
+        EVERY_CLIENT,
+        ("join", "leave", "kill", "freeze", "hiccup", "stop the broker", "kill the broker"),
+        assignors=("range", "roundrobin"),
+    ),
+    Variant(
+        "cooperative",
+        ("confluent-kafka", "kafka-python"),
+        ("join", "kill", "leave", "kill the broker"),
+        assignors=("cooperative-sticky",),
+    ),
+    Variant(
+        "static members",
+        EVERY_CLIENT,
+        ("replace", "join", "hiccup", "replace", "kill the broker"),
+        assignors=("range",),
+        static=True,
+        session_ms=6_000,
+    ),
+    Variant(
+        "new protocol",
+        ("confluent-kafka",) * 3,
+        ("join", "leave", "kill", "freeze", "hiccup", "stop the broker", "kill the broker"),
+        protocol="consumer",
+    ),
+]
+
+
+class Chaos:
+    """What can happen, each as a method; all return with the group settled."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        broker: BrokerProcess,
+        records: NumberedRecords,
+        crowd: Crowd,
+        rng: random.Random,
+    ) -> None:
+        self.variant = variant
+        self.broker = broker
+        self.records = records
+        self.crowd = crowd
+        self.slowest_s = 0.0
+        self._rng = rng
+        self._started = 0
+        self._observer = Observer(lambda: broker.bootstrap, GROUP, variant.protocol)
+        self._events: dict[str, Callable[[], None]] = {
+            "join": self.join,
+            "leave": self.leave,
+            "kill": self.kill,
+            "freeze": self.freeze,
+            "hiccup": self.hiccup,
+            "replace": self.replace,
+            "stop the broker": self.stop_broker,
+            "kill the broker": self.kill_broker,
+        }
+
+    def happen(self, event: str) -> None:
+        if event in ("leave", "kill", "freeze") and len(self.crowd.members) < 2:
+            self.join()
+        if event == "join" and len(self.crowd.members) >= MOST_MEMBERS:
+            self.leave()
+        began = now()
+        self._events[event]()
+        self.crowd.check()
+        print(f"{event}: {now() - began:.1f} s, {sorted(self.crowd.members)}, {self.crowd.processed.total()} processed")
+
+    # -- members ---------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """One member of each client, all at once."""
+        members = [self._start() for _ in self.variant.clients]
+        for one in members:
+            one.wait_ready()
+        self._settle()
+
+    def join(self) -> None:
+        self._start().wait_ready()
+        self._settle()
+
+    def leave(self) -> None:
+        self.crowd.remove(self._any().name).leave()
+        self._settle()
+
+    def kill(self) -> None:
+        self.crowd.remove(self._any().name).kill()
+        self._settle()
+
+    def freeze(self) -> None:
+        """Long enough to be taken for dead; then it is back and wants to go on as if nothing had been."""
+        frozen = self._any()
+        frozen.pause()
+        self._settle(without=frozen.name)
+        frozen.resume()
+        self._settle()
+
+    def hiccup(self) -> None:
+        """Not long enough for that."""
+        one = self._any()
+        one.pause()
+        target = self.crowd.processed.total() + HICCUP_RECORDS
+        self.crowd.processed.wait_for(lambda: self.crowd.processed.total() >= target, self.variant.session_ms / 2000)
+        one.resume()
+        self._settle()
+
+    def replace(self) -> None:
+        """A static member is killed and comes back within its session: nobody else hears of it."""
+        old = self._any()
+        others = {name: one.rebalances for name, one in self.crowd.members.items() if name != old.name}
+        self.crowd.remove(old.name).kill()
+        self.crowd.start(old.options).wait_ready()
+        self._settle()
+        for name, rebalances in others.items():
+            one = self.crowd.members[name]
+            assert one.rebalances == rebalances, f"{name} had to rebalance because {old.name} came back: {one.story}"
+
+    # -- the broker ------------------------------------------------------------------------------------------------
+
+    def stop_broker(self) -> None:
+        assert self.broker.stop() == 0, self.broker.log
+        self.broker.start()
+        self._settle()
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.broker.start()
+        self._settle()
+
+    # --------------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> Member:
+        variant = self.variant
+        client = variant.clients[self._started % len(variant.clients)]
+        self._started += 1
+        name = f"{client}-{self._started}"
+        return self.crowd.start(
+            Options(
+                client=client,
+                bootstrap=self.broker.bootstrap,
+                topic=TOPIC,
+                group=GROUP,
+                name=name,
+                assignors=self._rng.sample(variant.assignors, len(variant.assignors)),
+                protocol=variant.protocol,
+                instance=name if variant.static else None,
+                session_ms=variant.session_ms,
+                rebalance_ms=max(REBALANCE_MS, variant.session_ms),
+                heartbeat_ms=HEARTBEAT_MS,
+            )
+        )
+
+    def _any(self) -> Member:
+        return self._rng.choice(list(self.crowd.members.values()))
+
+    def _settle(self, without: str = "") -> None:
+        """Waits until the group is what its living members make it and has read on; no longer than they are given."""
+        written = list(self.records.written)
+        names = set(self.crowd.members) - {without}
+        began = now()
+        deadline = began + (self.variant.session_ms + max(REBALANCE_MS, self.variant.session_ms)) / 1000 + LATE_S
+        seen = self._observer.look()
+        while not settled(seen, names, PARTITIONS):
+            assert now() < deadline, f"not settled after {now() - began:.1f} s with {sorted(names)}: {seen}"
+            with self.crowd.processed.changed:
+                self.crowd.processed.changed.wait(LOOK_EVERY_S)
+            seen = self._observer.look()
+        assert balanced(seen), seen
+        reached = self.crowd.processed.wait_for(lambda: not self.crowd.processed.behind(written), deadline - now())
+        assert reached, f"settled, but nobody reads on in {self.crowd.processed.behind(written)}: {seen}"
+        self.slowest_s = max(self.slowest_s, now() - began)
+
+    def close(self) -> None:
+        self._observer.close()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_every_record_is_processed_whatever_happens_to_consumers_and_broker(
+    tmp_path: Path, seed: int, count: Callable[[int, int], int], variant: Variant
+) -> None:
+    rng = random.Random(seed)
+    until = now() + count(0, 600)
+    with BrokerProcess(tmp_path / "data", SETTINGS) as broker:
+        with RawConnection(broker.bootstrap) as connection:
+            calls.create_topic(connection, TOPIC, PARTITIONS)
+        processed = Processed(PARTITIONS)
+        with NumberedRecords(broker.bootstrap, TOPIC, PARTITIONS, RECORDS_A_TICK) as records, Crowd(processed) as crowd:
+            chaos = Chaos(variant, broker, records, crowd, rng)
+            chaos.begin()
+            dealt = False
+            while not dealt or now() < until:
+                for event in rng.sample(variant.deck, len(variant.deck)):
+                    chaos.happen(event)
+                dealt = True
+            written = records.end()
+            assert processed.wait_for(lambda: processed.total() >= sum(written), CATCH_UP_S), (
+                f"never processed: {processed.missing(written)}"
+            )
+            for name in list(crowd.members):
+                crowd.remove(name).leave()
+            crowd.check()
+            chaos.close()
+        assert not processed.missing(written)
+        with RawConnection(broker.bootstrap) as connection:
+            commits = commits_of(connection, GROUP)
+        assert not commits.went_back, commits.went_back[:10]
+        assert commits.last == dict(enumerate(written))
+        print(f"{sum(written)} records, {commits.count} commits, slowest to settle {chaos.slowest_s:.1f} s")
+    assert "handler" not in broker.log
+    assert "ERROR" not in broker.log
