@@ -25,7 +25,7 @@ from moldau.log.flush import index_files
 from moldau.log.home import Home
 from moldau.log.local_log import LocalLog, Segments
 from moldau.log.producer_state import ProducerStates, last_sequence_of
-from moldau.log.scan import batches
+from moldau.log.scan import first_damage
 from moldau.log.segment import Segment
 from moldau.log.validate import check_single, check_size, check_timestamps, normalise, refuse
 from moldau.records import BatchError, BatchInfo, CorruptBatch, check_batch, crc_ok, parse_marker, peek_header, stamp
@@ -503,19 +503,8 @@ class Log(LocalLog):
     def verify(self) -> list[DamagedLog]:
         """Reads everything and checks every checksum; what is wrong, a finding a segment. Not for the loop."""
         self._active or self._open()
-        findings: list[DamagedLog] = []
-        for segment in self._segments.segments:
-            expected = segment.base_offset
-            try:
-                for batch in batches(segment.file, 0, segment.file.size):
-                    if batch.header.base_offset < expected:
-                        raise DamagedLog(
-                            segment.file.path, batch.position, f"offset {batch.header.base_offset} after {expected - 1}"
-                        )
-                    expected = batch.header.last_offset + 1
-            except DamagedLog as damage:
-                findings.append(damage)
-        return findings
+        damages = [first_damage(one.file, one.base_offset) for one in self._segments.segments]
+        return [damage for damage in damages if damage is not None]
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

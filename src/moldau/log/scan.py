@@ -72,6 +72,19 @@ def batches(file: File, position: int, end: int, read_bytes: int = CHUNK) -> Ite
         position += header.size
 
 
+def first_damage(file: File, base_offset: int) -> DamagedLog | None:
+    """What is wrong with a segment that begins at `base_offset`: a checksum, a header, the order of offsets."""
+    expected = base_offset
+    try:
+        for batch in batches(file, 0, file.size):
+            if batch.header.base_offset < expected:
+                raise DamagedLog(file.path, batch.position, f"offset {batch.header.base_offset} after {expected - 1}")
+            expected = batch.header.last_offset + 1
+    except DamagedLog as damage:
+        return damage
+    return None
+
+
 def header_at(path: str, chunk: bytearray, at: int, position: int, end: int) -> BatchHeader:
     """The header at `chunk[at:]`, which is byte `position` of the file, if it can be one of a batch before `end`."""
     try:
