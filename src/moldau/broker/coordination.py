@@ -21,7 +21,9 @@ from moldau.cluster.topics import NewTopic
 from moldau.groups.outcome import Outcome, Producer, Shard, StoredRecord, TimerFired
 from moldau.log.errors import LogError
 from moldau.log.log import Log
+from moldau.log.scan import BATCH_STEP, LENGTH_END
 from moldau.records import (
+    NO_PRODUCER_ID,
     BatchError,
     ControlType,
     Record,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOAD_CHUNK_BYTES = 1 << 20
+LOAD_CHUNK_BYTES = 2 << 20
 REPLAYS_A_TURN = 2_000
 """Records replayed before the loop gets to look after its clients again."""
 PROGRESS_EVERY = 500_000
@@ -50,6 +52,10 @@ STORE_RETRY_MS = 1_000
 
 MAX_TIMER_S = 3600.0
 """A timer further off is set again when this has passed: loops do not promise more."""
+
+_FLAGS_AT = 22
+_SPECIAL = 0x30
+"""In a batch's attributes: of a transaction, or a marker."""
 
 S = TypeVar("S", bound=Shard)
 
@@ -427,7 +433,7 @@ class Coordination(Generic[S]):
         try:
             while offset < end and self._shards.get(partition.index) is running:
                 chunk = await self.broker.threads.run(lane, read_chunk, partition.log, offset, end)
-                if not chunk.batches:
+                if chunk.next_offset == offset:
                     break
                 replayed += await _replay_chunk(running.shard, chunk)
                 offset = chunk.next_offset
@@ -458,7 +464,7 @@ class Coordination(Generic[S]):
 
 
 class StoredBatch(NamedTuple):
-    """One batch of an internal topic, decoded."""
+    """One batch of an internal topic, decoded; or several neighbours that belong to no transaction."""
 
     producer_id: int
     transactional: bool
@@ -473,23 +479,25 @@ class Chunk(NamedTuple):
 
 
 def read_chunk(source: Log, offset: int, end_offset: int) -> Chunk:
-    """The batches from `offset` on, about a megabyte of them. Runs in a thread."""
+    """The batches from `offset` on, a few megabytes of them. Runs in a thread."""
     data = source.read(offset, LOAD_CHUNK_BYTES, end_offset)
     assert data is not None  # only a read of the cache may come back without data
     batches: list[StoredBatch] = []
     at = 0
     while at < len(data):
-        header = peek_header(data, at)
-        marker: bool | None = None
-        records: list[Record] = []
-        if header.is_control:
-            type_ = parse_marker(data, at).type
-            marker = None if type_ not in (ControlType.COMMIT, ControlType.ABORT) else type_ == ControlType.COMMIT
+        base_offset, length, _, last_delta = BATCH_STEP.unpack_from(data, at)
+        if data[at + _FLAGS_AT] & _SPECIAL:
+            header = peek_header(data, at)
+            if not header.is_control:
+                batches.append(StoredBatch(header.producer_id, True, None, decode_batch(data, at)))
+            elif (type_ := parse_marker(data, at).type) in (ControlType.COMMIT, ControlType.ABORT):
+                batches.append(StoredBatch(header.producer_id, True, type_ == ControlType.COMMIT, []))
+        elif not batches or batches[-1].transactional:
+            batches.append(StoredBatch(NO_PRODUCER_ID, False, None, decode_batch(data, at)))
         else:
-            records = decode_batch(data, at)
-        batches.append(StoredBatch(header.producer_id, header.is_transactional, marker, records))
-        at += header.size
-        offset = header.last_offset + 1
+            batches[-1].records.extend(decode_batch(data, at))
+        at += LENGTH_END + length
+        offset = base_offset + last_delta + 1
     return Chunk(batches, offset)
 
 

@@ -32,6 +32,7 @@ from moldau.wire.stored.group_metadata import GroupMetadataKey, GroupMetadataVal
 log = logging.getLogger(__name__)
 
 _OFFSET_KEYS = (b"\x00\x01", b"\x00\x00")
+_LAST_OFFSET_KEY = 1
 
 
 class StoredGroups:
@@ -51,15 +52,20 @@ class StoredGroups:
     # -- offsets ---------------------------------------------------------------------------------------------------
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        if key[:2] in _OFFSET_KEYS:
+        if key[1] <= _LAST_OFFSET_KEY and not key[0]:
+            # Nearly every record is one of these, and a coordinator cannot begin before it has seen them all.
             end = 4 + (key[2] << 8 | key[3])
-            group_id = key[4:end].decode()
-            if value is not None:
-                group = self.groups.get(group_id) or self.made(group_id)
-                group.offsets.store(key[end:], value)
-            elif (known := self.groups.get(group_id)) is not None:
-                known.offsets.store(key[end:], None)
-                self._drop_if_nothing(known)
+            group = self.groups.get(key[4:end].decode())
+            if group is None:
+                if value is None:
+                    return
+                group = self.made(key[4:end].decode())
+            offsets = group.offsets
+            if value is None or offsets.pending:
+                offsets.store(key[end:], value)
+                self._drop_if_nothing(group)
+            else:
+                offsets.committed[key[end:]] = value
             return
         try:
             self._replay_other(key, value)
