@@ -229,15 +229,10 @@ class Reading(Later):
             self._wait()
 
     def _wait(self) -> None:
-        waited = self.broker.loop.time() - self.request.started
-        wait_s = self.call.max_wait_ms / 1000 - waited
-        if wait_s <= 0:
-            self.finish()
-            return
         partitions = [watched.partition for watched in self.watched if watched.partition is not None]
         missing = min(self.call.min_bytes, self.call.max_bytes) - self.taken
         self.delayed = DelayedFetch(self.broker.delayed_fetches, partitions, missing, self.look_again)
-        self.delayed.start(self.broker.loop, wait_s)
+        self.delayed.start(self.broker.loop, self.call.max_wait_ms / 1000)
 
     def abandon(self) -> None:
         if self.delayed is not None:
