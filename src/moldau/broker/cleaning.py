@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from posixpath import join
 from typing import Protocol
@@ -48,8 +48,8 @@ LEAST_READ_BYTES = 4096
 
 LANE = "clean"
 
-before_checkpoint = FaultPoint("clean.before-checkpoint")
-after_checkpoint = FaultPoint("clean.after-checkpoint")
+before_checkpoint = FaultPoint("cleaner.before-checkpoint")
+after_checkpoint = FaultPoint("cleaner.after-checkpoint")
 
 Take = Callable[[Replacement], Awaitable[None]]
 
@@ -124,13 +124,22 @@ class Counts:
     bytes_written: int = 0
 
 
+class Hosted(Protocol):
+    """The partitions of a broker."""
+
+    def __iter__(self) -> Iterator[Partition]: ...
+
+    def flush(self, partition: Partition) -> None:
+        """Begins to bring what was appended to disk."""
+
+
 class Cleaning:
     """The cleaner of one broker. One log at a time, the dirtiest first."""
 
     def __init__(
         self,
         settings: Callable[[], BrokerSettings],
-        partitions: Iterable[Partition],
+        partitions: Hosted,
         dirs: LogDirs,
         threads: Threads,
         clock: Clock,
@@ -158,11 +167,14 @@ class Cleaning:
 
     async def start(self) -> None:
         """After the logs were loaded, and before they grow: what the checkpoints say is held against their ends."""
-        if not self._settings()["log.cleaner.enable"]:
-            return
+        if self._settings()["log.cleaner.enable"]:
+            await self.remember()
+            self._task = asyncio.get_running_loop().create_task(self._go_on())
+
+    async def remember(self) -> None:
+        """Reads where the cleanings of earlier lives ended."""
         for directory in self._dirs.online:
             await self._read_checkpoint(directory)
-        self._task = asyncio.get_running_loop().create_task(self._go_on())
 
     async def stop(self) -> None:
         """Returns when nothing is under way any more. A cleaning in the middle is given up: it will begin again."""
@@ -217,6 +229,9 @@ class Cleaning:
             one = partition.log
             if not one.config.compacts or partition.failure or one.closed or self._is_given_up(one):
                 continue
+            if one.needs_flush(self._clock.now_ms()):
+                # What a recovery made anew is not on disk, and cannot be cleaned before it is. Nobody else may come.
+                self._partitions.flush(partition)
             dirt = await self._assess(partition)
             if worth_cleaning(dirt, one.config) and (best is None or dirt.ratio > best[1].ratio):
                 best = partition, dirt

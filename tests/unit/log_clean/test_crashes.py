@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -25,7 +24,6 @@ from tests.unit.log_clean.support import (
     put,
 )
 
-SOAK = bool(os.environ.get("MOLDAU_SOAK"))
 CLEANER_POINTS = sorted(name for name in POINTS if name.startswith(("clean.", "swap.")))
 
 
@@ -80,20 +78,12 @@ def check(room: Room, expected: dict[bytes, bytes], allowed: list[list[tuple[int
     assert committed(room.log) == expected
 
 
-def deaths() -> Iterator[tuple[str, Callable[[Room], Log]]]:
-    yield "killed, all is read again", lambda room: room.restart()
-    yield "killed, all is believed", lambda room: room.restart(recovery_point=room.log.recovery_point)
-    for seed in range(20 if SOAK else 2):
-        yield f"power lost, seed {seed}", lambda room, seed=seed: room.restart(power_loss=seed)
-
-
-@pytest.mark.parametrize("restart", [one for _, one in deaths()], ids=[name for name, _ in deaths()])
-def test_every_change_of_the_disk_may_be_the_last(restart: Callable[[Room], Log]) -> None:
+def die_at_every_change(restart: Callable[[Room], Log]) -> None:
     allowed = states_between()
     expected = committed(written().log)
-    count = steps()
-    assert count > 40
-    for step in range(count):
+    changes = steps()
+    assert changes > 40
+    for step in range(changes):
         room = written()
         room.mortal.dies_at = room.mortal.changes + step
         with pytest.raises(Died):
@@ -102,12 +92,25 @@ def test_every_change_of_the_disk_may_be_the_last(restart: Callable[[Room], Log]
         check(room, expected, allowed)
 
 
-def test_a_start_that_dies_as_well_is_finished_by_the_next_one() -> None:
+def test_a_kill_at_any_change_of_the_disk_is_survived_when_all_is_read_again() -> None:
+    die_at_every_change(lambda room: room.restart())
+
+
+def test_a_kill_at_any_change_of_the_disk_is_survived_when_all_is_believed() -> None:
+    die_at_every_change(lambda room: room.restart(recovery_point=room.log.recovery_point))
+
+
+def test_a_power_loss_at_any_change_of_the_disk_is_survived(count: Callable[[int, int], int]) -> None:
+    for seed in range(count(2, 50)):
+        die_at_every_change(lambda room, seed=seed: room.restart(power_loss=seed))  # type: ignore[misc]
+
+
+def test_a_start_that_dies_as_well_is_finished_by_the_next_one(count: Callable[[int, int], int]) -> None:
     allowed = states_between()
     expected = committed(written().log)
     for step in range(steps()):
         for later in range(12):
-            if (step + later) % 6 and not SOAK:
+            if (step + later) % count(6, 1):
                 continue
             room = written()
             room.mortal.dies_at = room.mortal.changes + step
