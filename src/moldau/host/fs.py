@@ -20,9 +20,11 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import count
 from posixpath import dirname, join
 
 from moldau.host.calls import Buffer, LinuxCalls, SystemCalls, files_allowed, process_id
+from moldau.host.memory import fresh_buffer
 
 MAX_BUFFERS_PER_WRITE = 512
 """Below the kernel's IOV_MAX of 1024."""
@@ -247,7 +249,7 @@ class File:
 
     def read(self, position: int, length: int) -> bytearray:
         """Up to `length` bytes; fewer only at the end of the file."""
-        data = bytearray(max(0, min(length, self.size - position)))
+        data = fresh_buffer(max(0, min(length, self.size - position)))
         if not data:
             return data
         fd = self._pool.pin(self)
@@ -271,7 +273,7 @@ class File:
         """
         if not self._nowait:
             return self.read(position, length)
-        data = bytearray(max(0, min(length, self.size - position)))
+        data = fresh_buffer(max(0, min(length, self.size - position)))
         if not data:
             return data
         fd = self._pool.pin(self)
@@ -353,6 +355,7 @@ class FileSystem:
 
     def __init__(self, calls: SystemCalls, max_open_files: int) -> None:
         self._calls = calls
+        self._temporary_names = count()
         self.pool = DescriptorPool(max_open_files, calls)
 
     def open(self, path: str, size: int | None = None) -> File:
@@ -450,30 +453,37 @@ class FileSystem:
         Without `sync` a power loss may leave the old content, the new, or none: only for what can be checked and
         made again.
         """
-        self._write_temporary(path + ".tmp", data, sync=sync)
-        self._calls.rename(path + ".tmp", path)
+        self._calls.rename(self._write_temporary(path, data, sync=sync), path)
         if sync:
             self.sync_dir(dirname(path) or ".")
 
     def write_all(self, files: Mapping[str, bytes], *, sync: bool = True) -> None:
         """Replaces several files of one directory, in this order. Cheaper than one after another."""
-        for path, data in files.items():
-            self._write_temporary(path + ".tmp", data, sync=sync)
-        for path in files:
-            self._calls.rename(path + ".tmp", path)
+        written = {path: self._write_temporary(path, data, sync=sync) for path, data in files.items()}
+        for path, temporary in written.items():
+            self._calls.rename(temporary, path)
         if files and sync:
             self.sync_dir(dirname(next(iter(files))) or ".")
 
-    def _write_temporary(self, path: str, data: bytes, *, sync: bool) -> None:
-        fd = self._calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC, _MODE)
+    def _write_temporary(self, path: str, data: bytes, *, sync: bool) -> str:
+        """Under a name of its own, so that two threads that write the same file do not write into each other's."""
+        temporary = f"{path}.{next(self._temporary_names)}.tmp"
+        fd = self._calls.open(temporary, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC, _MODE)
         try:
             position = 0
             while position < len(data):
-                position += self._calls.pwritev(fd, [memoryview(data)[position:]], position)
+                written = self._calls.pwritev(fd, [memoryview(data)[position:]], position)
+                if written == 0:
+                    raise OSError(errno.EIO, "the disk took no bytes", temporary)
+                position += written
             if sync:
                 self._calls.fdatasync(fd)
+        except OSError:
+            self.remove(temporary, missing_ok=True)
+            raise
         finally:
             self._calls.close(fd)
+        return temporary
 
     def read_bytes(self, path: str) -> bytes:
         """A whole (small) file."""

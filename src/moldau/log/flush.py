@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from posixpath import join
 
-from moldau.host.fs import File, FileSystem
+from moldau.host.fs import FileSystem
 from moldau.log import names
 from moldau.log.index import SegmentIndex
 from moldau.log.segment import Segment
@@ -24,7 +24,7 @@ class FlushJob:
     target: int
     truncations: int
     """The log's count when the job was made: a log that was cut since does not want the indexes back."""
-    files: list[File] = field(default_factory=list)
+    unsynced: list[Segment] = field(default_factory=list)
     sealing: list[Segment] = field(default_factory=list)
     snapshots: dict[int, bytes] = field(default_factory=dict)
     epochs: bytes | None = None
@@ -53,8 +53,12 @@ class FlushJob:
             self.error = error
 
     def _sync(self) -> None:
-        for file in self.files:
-            file.sync()
+        for segment in self.unsynced:
+            try:
+                segment.file.sync()
+            except FileNotFoundError:
+                if not segment.dropped:  # else retention was faster
+                    raise
         for directory in self.directories:
             self.fs.sync_dir(directory)
 
@@ -63,6 +67,8 @@ class FlushJob:
         that the indexes are there too."""
         files: dict[str, bytes] = {}
         for segment in self.sealing:
+            if segment.dropped:
+                continue
             whole = segment.whole_index()
             files.update(index_files(segment, whole))
             self.sealed.append((segment, whole))

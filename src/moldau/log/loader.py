@@ -74,6 +74,7 @@ def load(
         try:
             last = segments[-1].last_header()
             end_offset = segments[-1].base_offset if last is None else last.last_offset + 1
+            segments[-1].largest_timestamp()  # the next batch is compared with it
         except DamagedLog as damage:
             logger.error("%s, after a clean stop; the log is recovered", damage)
             clean = False

@@ -313,7 +313,7 @@ class LocalLog:
         if self._active is None or self._job is not None or not self._anything_to_flush():
             return None
         job = FlushJob(self.home.fs, self.directory, self.end_offset, self.truncations)
-        job.files = [one.file for one in self._segments.from_offset(self.flushed_offset) if one.file.size]
+        job.unsynced = [one for one in self._segments.from_offset(self.flushed_offset) if one.file.size]
         job.sealing = list(self._unsealed)
         job.snapshots = dict(self._snapshots)
         if self.epochs.dirty:
@@ -396,6 +396,7 @@ class LocalLog:
         self.size_bytes += new.file.size - sum(one.file.size for one in old)
         self._directory_dirty = True
         for segment in old:
+            segment.dropped = True
             self.home.index_cache.drop(segment)
             segment.file.close()
 
@@ -407,6 +408,7 @@ class LocalLog:
         self._unsealed = [one for one in self._unsealed if id(one) not in gone]
         doomed: list[str] = []
         for segment in segments:
+            segment.dropped = True
             self.home.index_cache.drop(segment)
             self.size_bytes -= segment.file.size
             self._snapshots.pop(segment.base_offset, None)

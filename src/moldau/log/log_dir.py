@@ -107,6 +107,9 @@ class LogDir(Home):
         survey.start_offsets = self._read(checkpoints.START_OFFSETS, checkpoints.decode_offsets, {})
         self.high_watermarks = self._read(checkpoints.HIGH_WATERMARKS, checkpoints.decode_offsets, {})
         here: dict[PartitionName, None] = {}
+        for file in self.fs.listdir(self.path):
+            if file.endswith(names.TEMPORARY):
+                self.fs.remove(join(self.path, file), missing_ok=True)
         for directory in self.fs.directories(self.path):
             name = names.parse_directory(directory)
             mark = names.marked_for(directory)

@@ -39,6 +39,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "damaged",
+        "dropped",
         "file",
         "first_timestamp",
         "full",
@@ -75,6 +76,8 @@ class Segment:
         self.created_ms = 0
         self._aborted: list[AbortedTxn] | None = None
         self.aborted_dirty = False
+        self.dropped = False
+        """It is no part of its log any more; its files go, or are gone."""
         self.damaged: tuple[tuple[int, int], ...] = ()
         """Ranges of the file that recovery found broken and that must not be served."""
 
@@ -189,7 +192,7 @@ class Segment:
         return 0 if found is None else found[1]
 
     def drop_index(self) -> None:
-        """The index turned out wrong: forget it, it is made again from the log when next needed."""
+        """The index turned out wrong: it is made again from the log."""
         logger.warning("the index of %s does not fit its log; it is rebuilt", self.file.path)
         self._cache.put(self, self._rebuild())
 
@@ -279,6 +282,14 @@ class Segment:
         if not self.tail.positions and largest >= 0:
             index.add_time(largest, largest_offset)
         self.on_disk_entries, self.on_disk_times = len(index.offsets), len(index.timestamps)
+        if not self.tail.timestamps:
+            self.last_time_entry = index.timestamps[-1] if index.timestamps else -1
+        try:
+            self._fs.write_all(
+                {self.path(names.INDEX): index.encode_offsets(), self.path(names.TIME_INDEX): index.encode_times()}
+            )
+        except OSError as error:
+            logger.warning("the index of %s cannot be written: %s", self.file.path, error)
         return index
 
     # -- timestamps ------------------------------------------------------------------------------------------------
@@ -287,14 +298,26 @@ class Segment:
         """The largest timestamp in the segment, -1 where there is none. May read the time index."""
         if self.max_timestamp == UNKNOWN_TIMESTAMP:
             index = self._load(cached_only=False) if self.on_disk_times else None
-            if index is not None and index.timestamps:
+            if index is not None and index.timestamps and self._is_true(index.timestamps[-1], index.time_offsets[-1]):
                 self.max_timestamp = index.timestamps[-1]
                 self.offset_of_max_timestamp = index.time_offsets[-1] + self.base_offset
             else:
                 self._scan_timestamps()
+            if not self.tail.timestamps:
+                self.last_time_entry = self.max_timestamp if self.on_disk_times else -1
         return self.max_timestamp
 
+    def _is_true(self, timestamp: int, relative_offset: int) -> bool:
+        """Whether the batch that a time entry names has that timestamp as its largest."""
+        found = self.find(self.base_offset + relative_offset)
+        for _, header in headers(self.file, 0 if found is None else found[1], self.file.size, self.damaged):
+            if header.last_offset >= self.base_offset + relative_offset:
+                return header.max_timestamp == timestamp
+        return False
+
     def _scan_timestamps(self) -> None:
+        if self.on_disk_times:
+            self.drop_index()
         self.max_timestamp = -1
         try:
             for _, header in headers(self.file, 0, self.file.size, self.damaged):

@@ -55,7 +55,7 @@ def batch(
 def new_log(fs: FaultyFileSystem | None = None, config: LogConfig | None = None, name: PartitionName = NAME) -> Log:
     """A new log in a directory of its own, without checkpoint files around it."""
     fs = fs if fs is not None else FaultyFileSystem()
-    fs.mkdir(ROOT)
+    fs.mkdir(ROOT, sync=True)
     home = Home(ROOT, fs, randomness=SeededRandomness(1))
     return Log.create(name, TOPIC_ID, home, config if config is not None else LogConfig(), NOW)
 

@@ -265,8 +265,8 @@ class FlushedLogMachine(LogMachine):
     flush_messages = 1
 
 
-short = settings(max_examples=60, stateful_step_count=40)
+steps = settings(stateful_step_count=40)
 TestLog = LogMachine.TestCase
-TestLog.settings = short
+TestLog.settings = steps
 TestFlushedLog = FlushedLogMachine.TestCase
-TestFlushedLog.settings = short
+TestFlushedLog.settings = steps

@@ -1,0 +1,369 @@
+"""All data directories of a broker: whose they are, what they hold, how they are left and found again."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import tracemalloc
+
+import pytest
+
+from moldau.host.clock import SeededRandomness
+from moldau.log.config import LogConfig
+from moldau.log.dirs import LogDirs, LogDirsError
+from moldau.log.errors import LogError, StorageError
+from moldau.log.log import Log
+from moldau.log.names import NO_TOPIC_ID, PartitionName
+from moldau.testing.faulty_fs import FaultyFileSystem
+from moldau.wire.errors import ErrorCode
+from tests.unit.log.support import (
+    NAME,
+    NOW,
+    ROOT,
+    TOPIC_ID,
+    FixedClock,
+    append_all,
+    batch,
+    close_dirs,
+    flush,
+    offsets,
+    open_dirs,
+    with_threads,
+)
+
+
+def unopened(fs: FaultyFileSystem, paths: tuple[str, ...] = (ROOT,), seed: int = 2) -> LogDirs:
+    return LogDirs(list(paths), fs, FixedClock(), SeededRandomness(seed))
+
+
+def create(dirs: LogDirs, partition: int = 0, topic: str = NAME.topic) -> Log:
+    return dirs.create(topic, TOPIC_ID, partition, LogConfig())
+
+
+# -- whose they are --------------------------------------------------------------------------------------------------
+
+
+def test_a_directory_in_use_is_refused_with_the_process_that_has_it() -> None:
+    fs = FaultyFileSystem()
+    first = unopened(fs)
+    first.open()
+    with pytest.raises(LogDirsError, match=r"/data is in use by process \d+"):
+        unopened(fs).open()
+    first.release()
+    unopened(fs).open()
+
+
+def test_a_refused_start_gives_back_the_directories_that_it_had() -> None:
+    fs = FaultyFileSystem()
+    other = unopened(fs, ("/two",))
+    other.open()
+    with pytest.raises(LogDirsError, match="/two"):
+        unopened(fs, ("/one", "/two")).open()
+    unopened(fs, ("/one",)).open()
+
+
+def test_directories_remember_their_broker_and_cluster() -> None:
+    fs = FaultyFileSystem()
+    dirs = unopened(fs)
+    assert dirs.open(7) == 7
+    assert dirs.cluster_id is None
+    dirs.remember_cluster("abc")
+    dirs.release()
+    again = unopened(fs)
+    assert again.open() == 7
+    assert again.cluster_id == "abc"
+    with pytest.raises(LogDirsError, match="cluster abc"):
+        again.remember_cluster("other")
+    again.release()
+    with pytest.raises(LogDirsError, match="belongs to broker 7, not 8"):
+        unopened(fs).open(8)
+
+
+def test_a_new_directory_joins_the_others_with_an_id_of_its_own() -> None:
+    fs = FaultyFileSystem()
+    dirs = unopened(fs, ("/one",))
+    dirs.open(3)
+    dirs.remember_cluster("abc")
+    dirs.release()
+    both = unopened(fs, ("/one", "/two"), seed=3)
+    assert both.open() == 3
+    both.remember_cluster("abc")
+    ids = [one.meta.directory_id for one in both.all]
+    assert len(set(ids)) == 2
+    assert None not in ids
+
+
+def test_directories_of_different_clusters_are_not_mixed() -> None:
+    fs = FaultyFileSystem()
+    for path, cluster in (("/one", "abc"), ("/two", "xyz")):
+        dirs = unopened(fs, (path,))
+        dirs.open()
+        dirs.remember_cluster(cluster)
+        dirs.release()
+    with pytest.raises(LogDirsError, match="different clusters"):
+        unopened(fs, ("/one", "/two")).open()
+
+
+def test_the_same_directory_twice_or_none_is_refused() -> None:
+    for paths in ((), ("/one", "/one")):
+        with pytest.raises(LogDirsError):
+            unopened(FaultyFileSystem(), paths)
+
+
+# -- what they hold --------------------------------------------------------------------------------------------------
+
+
+def test_a_new_partition_goes_where_fewest_are() -> None:
+    dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two", "/three"))
+    homes = [create(dirs, number).home.path for number in range(6)]
+    assert sorted(homes) == ["/one", "/one", "/three", "/three", "/two", "/two"]
+
+
+def test_among_equals_a_new_partition_goes_where_most_room_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two", "/three"))
+    room = {"/one": 10, "/two": 30, "/three": 20}
+    monkeypatch.setattr(dirs.fs, "free_bytes", room.__getitem__)
+    assert [create(dirs, number).home.path for number in range(4)] == ["/two", "/three", "/one", "/two"]
+
+
+def test_a_partition_exists_once() -> None:
+    dirs = open_dirs(FaultyFileSystem())
+    create(dirs)
+    with pytest.raises(LogError) as refused:
+        create(dirs)
+    assert refused.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_partition_in_two_directories_is_refused_at_the_start() -> None:
+    fs = FaultyFileSystem()
+    for path in ("/one", "/two"):
+        dirs = open_dirs(fs, paths=(path,))
+        create(dirs)
+        dirs.release()
+    with pytest.raises(LogDirsError, match="two data directories: /one/topic-0 and /two/topic-0"):
+        open_dirs(fs, paths=("/one", "/two"))
+
+
+def test_a_log_is_found_by_topic_and_id_and_one_of_an_earlier_topic_is_moved_away() -> None:
+    dirs = open_dirs(FaultyFileSystem())
+    log = create(dirs)
+    assert dirs.find(NAME.topic, 0, TOPIC_ID) is log
+    assert dirs.find(NAME.topic, 1, TOPIC_ID) is None
+    assert dirs.find(NAME.topic, 0, bytes(16)[:-1] + b"x") is None
+    assert [name for name in dirs.fs.listdir(ROOT) if name.endswith("-stray")]
+    assert dirs.logs == {}
+    create(dirs)
+
+
+def test_a_log_without_an_id_takes_the_one_it_is_asked_for() -> None:
+    fs = FaultyFileSystem()
+    dirs = open_dirs(fs)
+    log = create(dirs)
+    append_all(log, 1)
+    fs.remove(f"{log.directory}/partition.metadata")
+    dirs.release()
+    again = open_dirs(fs.after_kill())
+    assert again.logs[NAME].topic_id == NO_TOPIC_ID
+    assert again.find(NAME.topic, 0, TOPIC_ID) is again.logs[NAME]
+    close_dirs(again)
+    assert open_dirs(fs).logs[NAME].topic_id == TOPIC_ID
+
+
+def test_logs_of_topics_that_nobody_knows_are_named() -> None:
+    dirs = open_dirs(FaultyFileSystem())
+    log = create(dirs)
+    assert dirs.logs_not_in({TOPIC_ID: "topic"}) == []
+    assert dirs.logs_not_in({}) == [(log.directory, NAME.topic, 0, TOPIC_ID)]
+
+
+def test_a_deleted_log_is_renamed_at_once_and_removed_when_its_delay_is_over() -> None:
+    fs = FaultyFileSystem()
+    clock = FixedClock()
+    dirs = open_dirs(fs, clock=clock)
+    log = create(dirs)
+    append_all(log, 3)
+    dirs.delete(log)
+    assert dirs.logs == {}
+    (doomed,) = fs.directories(ROOT)
+    assert doomed.startswith("topic-0.")
+    assert doomed.endswith("-delete")
+    with pytest.raises(StorageError):
+        log.append(batch(), 0, NOW)
+    with_threads(dirs.write_checkpoints)
+    assert fs.directories(ROOT) == [doomed]
+    clock.ms += 60_001
+    with_threads(dirs.write_checkpoints)
+    assert fs.directories(ROOT) == []
+    create(dirs)  # the name is free
+
+
+def test_what_a_crash_left_of_a_deletion_is_removed_after_the_start() -> None:
+    fs = FaultyFileSystem()
+    dirs = open_dirs(fs)
+    dirs.delete(create(dirs))
+    again = open_dirs(fs.after_kill())
+    assert again.logs == {}
+    with_threads(again.write_checkpoints)
+    assert again.fs.directories(ROOT) == []
+
+
+def test_other_things_in_a_data_directory_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    fs = FaultyFileSystem()
+    for directory in ("lost+found", "notes", "t-0.abc-future"):
+        fs.mkdir(f"{ROOT}/{directory}")
+    with caplog.at_level(logging.WARNING):
+        dirs = open_dirs(fs)
+    assert dirs.logs == {}
+    assert fs.directories(ROOT) == ["lost+found", "notes", "t-0.abc-future"]
+    assert "marked as future" in caplog.text
+
+
+# -- how they are left and found again -------------------------------------------------------------------------------
+
+
+def test_a_clean_stop_leaves_kafkas_checkpoints_and_the_mark() -> None:
+    fs = FaultyFileSystem()
+    dirs = open_dirs(fs)
+    log = create(dirs)
+    append_all(log, 5)
+    log.delete_before(2)
+    with_threads(lambda threads: dirs.close(threads, {NAME: 4}))
+    assert fs.read_bytes(f"{ROOT}/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 5\n"
+    assert fs.read_bytes(f"{ROOT}/log-start-offset-checkpoint") == b"0\n1\ntopic 0 2\n"
+    assert fs.read_bytes(f"{ROOT}/replication-offset-checkpoint") == b"0\n1\ntopic 0 4\n"
+    assert fs.read_bytes(f"{ROOT}/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
+    assert open_dirs(fs).high_watermarks() == {NAME: 4}
+
+
+def test_the_mark_of_a_clean_stop_is_gone_while_the_broker_runs() -> None:
+    fs = FaultyFileSystem()
+    close_dirs(open_dirs(fs))
+    assert fs.exists(f"{ROOT}/.kafka_cleanshutdown")
+    open_dirs(fs)
+    assert not fs.exists(f"{ROOT}/.kafka_cleanshutdown")
+    assert not fs.exists(f"{ROOT}/moldau-clean-state")
+
+
+def many(fs: FaultyFileSystem, count: int) -> LogDirs:
+    dirs = open_dirs(fs)
+    for number in range(count):
+        append_all(create(dirs, number), 1)
+    return dirs
+
+
+def test_a_clean_start_opens_no_log() -> None:
+    fs = FaultyFileSystem()
+    close_dirs(many(fs, 20))
+    fs.calls.record = []
+    dirs = open_dirs(fs)
+    assert len(dirs.logs) == 20
+    assert not [path for _, path in fs.calls.record if "/topic-" in path]
+    assert {log.end_offset for log in dirs.logs.values()} == {1}
+    assert {log.size_bytes for log in dirs.logs.values()} == {len(batch())}
+    assert {log.last_stable_offset for log in dirs.logs.values()} == {1}
+    assert offsets(dirs.logs[PartitionName("topic", 13)]) == [0]
+
+
+def test_logs_that_nobody_used_are_left_as_they_were() -> None:
+    fs = FaultyFileSystem()
+    close_dirs(many(fs, 20))
+    dirs = open_dirs(fs)
+    append_all(dirs.logs[PartitionName("topic", 3)], 1)
+    offsets(dirs.logs[PartitionName("topic", 4)])
+    fs.calls.record = []
+    close_dirs(dirs)
+    touched = {path.split("/")[2] for call, path in fs.calls.record if "/topic-" in path and call != "preadv"}
+    assert touched == {"topic-3"}
+    again = open_dirs(fs)
+    assert sum(log.end_offset for log in again.logs.values()) == 21
+
+
+def test_a_cold_log_takes_less_than_4_kilobytes() -> None:
+    fs = FaultyFileSystem()
+    close_dirs(many(fs, 300))
+    gc.collect()
+    tracemalloc.start()
+    dirs = open_dirs(fs)
+    gc.collect()
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(dirs.logs) == 300
+    assert used / 300 < 4096
+
+
+def test_a_log_that_the_state_file_does_not_know_is_looked_at() -> None:
+    fs = FaultyFileSystem()
+    other = open_dirs(fs, paths=("/other",))
+    append_all(create(other, topic="copied"), 4)
+    close_dirs(other)
+    close_dirs(many(fs, 2))
+    fs.rename("/other/copied-0", f"{ROOT}/copied-0")
+    dirs = open_dirs(fs)
+    assert offsets(dirs.logs[PartitionName("copied", 0)]) == [0, 1, 2, 3]
+
+
+def test_a_log_that_is_gone_since_the_clean_stop_is_missed(caplog: pytest.LogCaptureFixture) -> None:
+    fs = FaultyFileSystem()
+    close_dirs(many(fs, 2))
+    fs.remove_tree(f"{ROOT}/topic-1")
+    with caplog.at_level(logging.ERROR):
+        dirs = open_dirs(fs)
+    assert list(dirs.logs) == [PartitionName("topic", 0)]
+    assert "/data/topic-1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "file", ["moldau-clean-state", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"]
+)
+@pytest.mark.parametrize("content", [b"", b"rubbish", None])
+def test_a_start_without_one_of_its_files_finds_everything_all_the_same(file: str, content: bytes | None) -> None:
+    fs = FaultyFileSystem()
+    close_dirs(many(fs, 3))
+    if content is None:
+        fs.remove(f"{ROOT}/{file}")
+    else:
+        fs.write_atomically(f"{ROOT}/{file}", content)
+    dirs = open_dirs(fs)
+    assert {str(name): offsets(log) for name, log in dirs.logs.items()} == {f"topic-{n}": [0] for n in range(3)}
+
+
+def test_a_state_file_without_the_mark_of_a_clean_stop_is_not_believed() -> None:
+    fs = FaultyFileSystem()
+    close_dirs(many(fs, 1))
+    fs.remove(f"{ROOT}/.kafka_cleanshutdown")
+    path = f"{ROOT}/topic-0/{0:020d}.log"
+    fs.write_atomically(path, fs.read_bytes(path)[:-1])
+    assert open_dirs(fs).logs[NAME].end_offset == 0
+
+
+def test_a_clean_stop_survives_a_power_loss_right_after_it() -> None:
+    for seed in range(20):
+        fs = FaultyFileSystem()
+        close_dirs(many(fs, 10))  # enough to be synced together
+        fs = fs.after_power_loss(seed)
+        dirs = open_dirs(fs)
+        assert len(dirs.logs) == 10
+        for log in dirs.logs.values():
+            assert offsets(log) == [0]
+            assert log.offset_for_timestamp(NOW) == (NOW, 0, 0)
+
+
+def test_many_logs_are_cut_with_one_write_of_the_recovery_points() -> None:
+    fs = FaultyFileSystem()
+    dirs = many(fs, 5)
+    for log in dirs.logs.values():
+        append_all(log, 5)
+        flush(log)
+    fs.calls.record = []
+    dirs.truncate([(log, 3) for log in dirs.logs.values()])
+    writes = [path for call, path in fs.calls.record if call == "rename" and "recovery-point" in path]
+    assert len(writes) == 1
+    assert [offsets(log) for log in dirs.logs.values()] == [[0, 1, 2]] * 5
+
+
+def test_temporary_files_of_a_crash_are_swept_away() -> None:
+    fs = FaultyFileSystem()
+    fs.mkdir(ROOT)
+    fs.create(f"{ROOT}/recovery-point-offset-checkpoint.17.tmp")
+    open_dirs(fs)
+    assert not [name for name in fs.listdir(ROOT) if name.endswith(".tmp")]

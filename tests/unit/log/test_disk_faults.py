@@ -1,0 +1,275 @@
+"""A disk that is full, broken or read-only: what fails is said, what was promised is kept."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from moldau.host.fs import TornFile
+from moldau.log.config import LogConfig
+from moldau.log.dirs import LogDirs
+from moldau.log.errors import DirectoryOffline, StorageError
+from moldau.log.log import Log
+from moldau.log.log_dir import LogDir
+from moldau.log.names import PartitionName
+from moldau.testing.faulty_fs import FaultyFileSystem
+from moldau.wire.errors import ErrorCode
+from tests.unit.log.support import (
+    NOW,
+    ROOT,
+    TOPIC_ID,
+    append_all,
+    batch,
+    close_dirs,
+    file_system,
+    flush,
+    new_log,
+    offsets,
+    open_dirs,
+    reload,
+    with_threads,
+)
+
+SMALL_SEGMENTS = LogConfig(segment_bytes=300)
+
+
+def append(log: Log) -> None:
+    log.append(batch(1, value=b"x" * 20), 0, NOW)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("partial", [0, 1, 61, 90])
+def test_a_full_disk_at_any_write_fails_that_append_and_nothing_else(error: int, partial: int) -> None:
+    for write in range(10):
+        log = new_log(config=SMALL_SEGMENTS)
+        fs = file_system(log)
+        fs.fail("pwritev", error, path="*.log", after=write, partial=partial)
+        append_all(log, write, count=1, value=b"x" * 20)
+        with pytest.raises(StorageError) as refused:
+            append(log)
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert not refused.value.fatal
+        assert offsets(log) == list(range(write))
+        append_all(log, 5, count=1, value=b"x" * 20)
+        assert offsets(log) == list(range(write + 5))
+        assert offsets(reload(log)) == list(range(write + 5))
+
+
+def test_a_full_disk_while_a_segment_begins_fails_that_append_and_nothing_else() -> None:
+    for create in range(3):
+        log = new_log(config=SMALL_SEGMENTS)
+        fs = file_system(log)
+        append_all(log, 3, count=1, value=b"x" * 20)
+        fs.fail("create", errno.ENOSPC, path=f"*{3:020d}*", after=create)
+        with pytest.raises(StorageError):
+            append(log)
+        assert offsets(log) == [0, 1, 2]
+        append(log)
+        assert offsets(log) == [0, 1, 2, 3]
+        assert offsets(reload(log)) == [0, 1, 2, 3]
+
+
+def test_a_volume_that_fills_up_takes_what_fits_and_goes_on_when_there_is_room() -> None:
+    log = new_log()
+    disk = file_system(log).disk
+    disk.capacity = disk.space(ROOT)[0] - disk.space(ROOT)[1] + 1000
+    taken = 1000 // len(batch(1, value=b"x" * 20))
+    append_all(log, taken, count=1, value=b"x" * 20)
+    with pytest.raises(StorageError):
+        append(log)
+    assert offsets(log) == list(range(taken))
+    disk.capacity += 10_000
+    append(log)
+    assert offsets(reload(log)) == list(range(taken + 1))
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EROFS])
+def test_a_broken_disk_takes_the_directory_offline(error: int) -> None:
+    log = new_log()
+    append(log)
+    file_system(log).fail("pwritev", error, path="*.log")
+    with pytest.raises(DirectoryOffline):
+        append(log)
+    with pytest.raises(DirectoryOffline):
+        append(log)  # although the disk would take it now
+    with pytest.raises(DirectoryOffline):
+        log.read(0, 100, 1)
+    assert log.flush_job() is None
+
+
+def test_a_failed_append_that_cannot_be_undone_takes_the_directory_offline() -> None:
+    log = new_log()
+    append(log)
+    fs = file_system(log)
+    fs.fail("pwritev", errno.ENOSPC, path="*.log", partial=40)
+    fs.fail("ftruncate", errno.EIO, path="*.log")
+    with pytest.raises(DirectoryOffline, match="could not be undone"):
+        append(log)
+    fs.heal()
+    found = reload(log)
+    assert offsets(found) == [0]
+    append(found)
+    assert offsets(found) == [0, 1]
+
+
+def test_a_torn_file_takes_no_further_append() -> None:
+    fs = FaultyFileSystem()
+    file = fs.create("/f")
+    file.append([b"good"])
+    fs.fail("pwritev", errno.ENOSPC, partial=2)
+    fs.fail("ftruncate", errno.EIO)
+    with pytest.raises(TornFile):
+        file.append([b"torn"])
+    fs.heal()
+    with pytest.raises(TornFile):
+        file.append([b"more"])
+    assert file.read(0, 100) == b"good"
+
+
+def test_a_failed_fsync_is_never_followed_by_an_acknowledgement() -> None:
+    log = new_log(config=LogConfig(flush_messages=1))
+    append(log)
+    flush(log)
+    fs = file_system(log)
+    fs.fail("fdatasync", errno.EIO, path="*.log")
+    append(log)
+    assert log.flush_barrier == 1
+    job = log.flush_job()
+    assert job is not None
+    job.run()
+    with pytest.raises(DirectoryOffline):
+        log.flush_done(job, NOW)
+    assert (log.flush_barrier, log.flushed_offset) == (1, 1)
+    assert log.flush_job() is None
+    job.run()  # even if somebody tried: the file remembers
+    assert job.error is not None
+    after = reload(log, fs=fs.after_power_loss(1))
+    assert offsets(after)[:1] == [0]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_failed_fsync_is_fatal_whatever_its_number(error: int) -> None:
+    log = new_log()
+    append(log)
+    file_system(log).fail("fdatasync", error, path="*.log")
+    job = log.flush_job()
+    assert job is not None
+    job.run()
+    with pytest.raises(DirectoryOffline):
+        log.flush_done(job, NOW)
+
+
+def test_a_directory_that_cannot_be_synced_is_as_bad_as_a_file() -> None:
+    log = new_log()
+    append(log)
+    file_system(log).fail("fsync", errno.EIO, path=log.directory)
+    job = log.flush_job()
+    assert job is not None
+    job.run()
+    with pytest.raises(DirectoryOffline):
+        log.flush_done(job, NOW)
+
+
+def test_no_room_for_an_index_holds_the_flush_back_until_there_is_some() -> None:
+    log = new_log(config=SMALL_SEGMENTS)
+    append_all(log, 4, count=1, value=b"x" * 20)
+    fs = file_system(log)
+    fs.fail("pwritev", errno.ENOSPC, path="*.timeindex.*tmp")
+    job = log.flush_job()
+    assert job is not None
+    job.run()
+    with pytest.raises(StorageError) as refused:
+        log.flush_done(job, NOW)
+    assert not refused.value.fatal
+    assert log.needs_flush(NOW)
+    assert log.recovery_point == 0
+    flush(log)
+    assert log.recovery_point == 4
+    assert not log.needs_flush(NOW)
+
+
+# -- several directories ---------------------------------------------------------------------------------------------
+
+
+def two_directories() -> tuple[LogDirs, Log, Log, list[str]]:
+    dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two"))
+    failed: list[str] = []
+
+    def note(directory: LogDir) -> None:
+        failed.append(directory.path)
+
+    dirs.on_failure(note)
+    logs = [dirs.create("t", TOPIC_ID, number, LogConfig()) for number in range(2)]
+    first, second = sorted(logs, key=lambda log: log.home.path)
+    return dirs, first, second, failed
+
+
+def test_a_failed_directory_leaves_the_others_alone_and_tells_its_listener() -> None:
+    dirs, first, second, failed = two_directories()
+    append(first)
+    append(second)
+    assert isinstance(dirs.fs, FaultyFileSystem)
+    dirs.fs.fail("pwritev", errno.EIO, path="/one/*", times=None)
+    with pytest.raises(DirectoryOffline):
+        append(first)
+    append(second)
+    assert failed == ["/one"]
+    assert dirs.any_offline
+    assert [one.path for one in dirs.online] == ["/two"]
+    assert dirs.create("t", TOPIC_ID, 7, LogConfig()).home.path == "/two"
+    with_threads(dirs.write_checkpoints)
+    close_dirs(dirs)
+    assert not dirs.fs.exists("/one/.kafka_cleanshutdown")
+    assert dirs.fs.exists("/two/.kafka_cleanshutdown")
+
+
+def test_all_logs_of_a_failed_directory_refuse() -> None:
+    dirs = open_dirs(FaultyFileSystem())
+    logs = [dirs.create("t", TOPIC_ID, number, LogConfig()) for number in range(3)]
+    assert isinstance(dirs.fs, FaultyFileSystem)
+    dirs.fs.fail("pwritev", errno.EIO, path="*t-1/*")
+    with pytest.raises(DirectoryOffline):
+        append(logs[1])
+    for log in logs:
+        with pytest.raises(DirectoryOffline):
+            append(log)
+    with pytest.raises(StorageError, match="offline"):
+        dirs.create("t", TOPIC_ID, 9, LogConfig())
+
+
+def test_a_directory_that_cannot_be_read_at_the_start_is_offline_and_the_other_serves() -> None:
+    dirs, first, second, _ = two_directories()
+    append(first)
+    append(second)
+    close_dirs(dirs)
+    assert isinstance(dirs.fs, FaultyFileSystem)
+    dirs.fs.fail("scan", errno.EIO, path="/one")
+    again = open_dirs(dirs.fs, paths=("/one", "/two"))
+    assert [log.home.path for log in again.logs.values()] == ["/two"]
+
+
+def test_a_partition_is_not_created_on_a_full_disk_and_is_when_there_is_room() -> None:
+    fs = FaultyFileSystem()
+    dirs = open_dirs(fs)
+    for call in ("mkdir", "create", "pwritev", "rename"):
+        fs.fail(call, errno.ENOSPC, path="*t-0*")
+        with pytest.raises(StorageError) as refused:
+            dirs.create("t", TOPIC_ID, 0, LogConfig())
+        assert not refused.value.fatal
+    log = dirs.create("t", TOPIC_ID, 0, LogConfig())
+    append(log)
+    assert offsets(log) == [0]
+    assert list(dirs.logs) == [PartitionName("t", 0)]
+
+
+def test_a_stop_on_a_full_disk_is_not_a_clean_one() -> None:
+    fs = FaultyFileSystem()
+    dirs = open_dirs(fs)
+    append(dirs.create("t", TOPIC_ID, 0, LogConfig()))
+    fs.fail("pwritev", errno.ENOSPC, path="*.snapshot.*tmp", times=None)
+    close_dirs(dirs)
+    assert not fs.exists(f"{ROOT}/.kafka_cleanshutdown")
+    fs.heal()
+    again = open_dirs(fs.after_kill())
+    assert offsets(again.logs[PartitionName("t", 0)]) == [0]
