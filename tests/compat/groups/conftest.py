@@ -1,4 +1,4 @@
-"""A server for groups: as the one that all compatibility tests share, but a new group does not wait for more members."""
+"""A server for groups: as the one that all compatibility tests share, but a new group does not wait for members."""
 
 from __future__ import annotations
 
