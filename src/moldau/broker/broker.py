@@ -159,9 +159,9 @@ class Broker:
         if self._metrics_server is not None:
             self._metrics_server.close()
         self.delayed_fetches.complete_all()
+        self.groups.stop()  # who waits to join must look for another coordinator
         self.connections.close_all()
         await self._connections_closed()
-        self.groups.stop()
         self.transactions.stop()
         await self.controller.stop()
         await self.cleaning.stop()
