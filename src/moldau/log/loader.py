@@ -18,7 +18,7 @@ from posixpath import join
 from moldau.host.fs import FileSystem
 from moldau.log import names
 from moldau.log.checkpoints import BadCheckpointError
-from moldau.log.config import LogConfig
+from moldau.log.config import MAX_LONG, LogConfig
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import DamagedLog
 from moldau.log.home import Home
@@ -76,8 +76,9 @@ def load(
             end_offset = segments[-1].base_offset if last is None else last.last_offset + 1
             segments[-1].largest_timestamp()  # the next batch is compared with it
         except DamagedLog as damage:
+            # All of it was on disk once: what is wrong now the disk did, and nothing of it is a torn end.
             logger.error("%s, after a clean stop; the log is recovered", damage)
-            clean = False
+            clean, recovery_point = False, MAX_LONG
     if not clean and segments:
         begin = _first_to_recover(fs, segments, recovery_point)
         epochs.truncate_end(segments[begin].base_offset)
@@ -100,7 +101,7 @@ def load(
     if producers is None:
         producers = rebuild_producers(fs, directory, segments, start_offset, end_offset, {})
     return Loaded(
-        _load_topic_id(fs, directory),
+        load_topic_id(fs, directory),
         segments,
         segments[begin:-1],
         start_offset,
@@ -225,7 +226,8 @@ def _base(name: str, suffix: str) -> int:
     return int(name.removesuffix(suffix).partition(".")[0])
 
 
-def _load_topic_id(fs: FileSystem, directory: str) -> bytes:
+def load_topic_id(fs: FileSystem, directory: str) -> bytes:
+    """As `partition.metadata` has it; sixteen zeros where it has none."""
     path = join(directory, names.PARTITION_METADATA)
     try:
         return names.decode_partition_metadata(fs.read_bytes(path))

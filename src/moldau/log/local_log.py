@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from posixpath import join
 from typing import NoReturn
 
@@ -32,15 +33,26 @@ class Segments:
     Never changed, only replaced as a whole, so that a thread that reads meanwhile keeps a consistent one.
     """
 
-    __slots__ = ("bases", "segments")
+    __slots__ = ("_latest", "bases", "segments")
 
     def __init__(self, segments: list[Segment]) -> None:
         self.segments = segments
         self.bases = [segment.base_offset for segment in segments]
+        self._latest: list[int] | None = None
 
     def holding(self, offset: int) -> int:
         """The number of the segment that holds the offset."""
         return max(0, bisect_right(self.bases, offset) - 1)
+
+    def from_timestamp(self, timestamp: int, offset: int) -> list[Segment]:
+        """The segments that can hold a record of that time or later, not before the one that holds the offset.
+
+        The first time it looks at every complete segment, afterwards it searches. May read time indexes.
+        """
+        if self._latest is None:
+            complete = self.segments[:-1]
+            self._latest = list(accumulate((segment.largest_timestamp() for segment in complete), max))
+        return self.segments[max(bisect_left(self._latest, timestamp), self.holding(offset)) :]
 
     def from_offset(self, offset: int) -> list[Segment]:
         """The segment that holds the offset, and all after it."""
@@ -154,6 +166,11 @@ class LocalLog:
         self._flush_messages = config.flush_messages
         if self._active is not None:
             self._arm_roll(self._active)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments in order, the active one last; none while the log is cold. Not to be changed."""
+        return self._segments.segments
 
     def active_producers(self) -> dict[int, Producer]:
         """The producers that the log remembers, by id. Opens a log that is cold."""
@@ -275,7 +292,7 @@ class LocalLog:
         """The first record whose timestamp is at least the given one. Reads the disk: not for the loop."""
         if self._active is None:
             self._open()
-        for segment in self._segments.from_offset(self.start_offset):
+        for segment in self._segments.from_timestamp(timestamp, self.start_offset):
             if segment.largest_timestamp() >= timestamp:
                 found = find_timestamp(segment, timestamp, self.start_offset)
                 if found is not None:

@@ -87,6 +87,17 @@ def test_damage_above_the_recovery_point_is_a_torn_tail() -> None:
     assert not [name for name in found.home.fs.listdir(found.directory) if name.endswith(".aside")]
 
 
+def test_damage_behind_a_clean_stop_is_never_taken_for_a_torn_tail() -> None:
+    log, path = flushed_log()
+    file_system(log).disk.damage(path, 8 * SIZE + 16, b"\x07")
+    found = reload(log, clean=True)
+    assert found.end_offset == 10
+    assert served(found, 0) == 8
+    assert served(found, 9) == 1
+    with pytest.raises(DamagedLog):
+        found.read(8, 1000, 10)
+
+
 def test_known_damage_stays_fenced_in_over_a_clean_stop() -> None:
     fs = FaultyFileSystem()
     dirs = open_dirs(fs)

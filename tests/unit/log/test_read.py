@@ -77,8 +77,8 @@ def test_batches_far_apart_in_size_are_all_found_through_a_sparse_index() -> Non
         log.append(batch(1, value=b"x" * (number * 97 % 5000)), 0, NOW)
     log.append(batch(1, value=b"x" * 300_000), 0, NOW)
     log.append(batch(1), 0, NOW)
-    for come_back in (lambda: log, lambda: reload(log)):
-        again = come_back()
+    for recovered in (False, True):
+        again = reload(log) if recovered else log
         for offset in range(62):
             for max_bytes in (1, 5_000, 400_000):
                 assert found(again, offset, max_bytes, 62)[0] == offset

@@ -110,10 +110,10 @@ def test_deleting_inside_of_a_batch_hides_its_first_records_from_lookups() -> No
     assert log.offset_for_timestamp(0) == (NOW + 30, 3, 0)
 
 
-def test_files_of_dropped_segments_are_renamed_and_then_removed() -> None:
+def test_files_of_dropped_segments_are_renamed_and_then_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     log = four_segments(retention_ms=HOUR)
     kept: list[str] = []
-    log.home.doom = lambda paths, _: kept.extend(paths)  # type: ignore[method-assign]
+    monkeypatch.setattr(log.home, "doom", lambda paths, _: kept.extend(paths))
     log.delete_old_segments(NOW + HOUR + 1, 8)
     assert all(path.endswith(".deleted") for path in kept)
     assert f"{log.directory}/{0:020d}.log.deleted" in kept
@@ -121,9 +121,9 @@ def test_files_of_dropped_segments_are_renamed_and_then_removed() -> None:
     assert not [name for name in reload(log).home.fs.listdir(log.directory) if name.endswith(".deleted")]
 
 
-def test_a_reader_in_a_dropped_segment_reads_on() -> None:
+def test_a_reader_in_a_dropped_segment_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
     log = four_segments(retention_ms=HOUR)
-    log.home.doom = lambda *_: None  # type: ignore[method-assign]
+    monkeypatch.setattr(log.home, "doom", lambda *_: None)
     segment = log._segments.segments[0]
     log.delete_old_segments(NOW + HOUR + 1, 8)
     assert len(segment.file.read(0, 10_000)) == 2 * SIZE
