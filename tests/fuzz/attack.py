@@ -49,7 +49,8 @@ class Attack:
             self._reap()
 
     def _begin(self) -> None:
-        connection = socket.create_connection(self._address, FORGOTTEN_AFTER_S)
+        connection = socket.socket()
+        connection.connect(self._address)
         self.connections += 1
         burst = bytearray()
         for _ in range(self._rng.randrange(1, MAX_BURST)):
@@ -64,7 +65,6 @@ class Attack:
         except OSError:
             connection.close()  # it had enough before we were through
             return
-        connection.setblocking(False)
         self._open[connection] = time.monotonic()
         self._selector.register(connection, selectors.EVENT_READ)
 
@@ -92,7 +92,7 @@ class Attack:
 
 def _ended(connection: socket.socket) -> bool:
     try:
-        return not connection.recv(REPLY_BYTES)
+        return not connection.recv(REPLY_BYTES, socket.MSG_DONTWAIT)
     except BlockingIOError:
         return False
     except ConnectionError:

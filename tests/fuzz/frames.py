@@ -30,7 +30,7 @@ CHANGES_METADATA = frozenset(
     )
 )
 
-UNTOUCHED = 0.35
+UNTOUCHED = 0.45
 """The share of frames that are sent as they were made (which may be with a damaged batch inside)."""
 
 MAX_NEW_PARTITIONS = 20
