@@ -152,7 +152,7 @@ def heartbeat(
         current.state is MemberState.UNREVOKED_PARTITIONS
         or (current.state is MemberState.UNRELEASED_PARTITIONS and not waits_for_others(group, member_id))
         or group.epoch > current.epoch
-        or group.id in protocol.stale
+        or protocol.topics_changed(group)
     )
     if not must_rejoin:
         return ErrorCode.NONE

@@ -51,7 +51,6 @@ class Member:
         "instance_id",
         "is_new",
         "join_ticket",
-        "join_version",
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
@@ -82,7 +81,6 @@ class Member:
         self.deadline_ms = 0
         """When the session ends, unless the member waits for an answer of ours."""
         self.join_ticket: Any = None
-        self.join_version = 0
         self.sync_ticket: Any = None
 
     def __repr__(self) -> str:

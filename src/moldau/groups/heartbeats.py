@@ -148,13 +148,11 @@ class ConsumerProtocol:
     ) -> None:
         """Brings the group's target up to date, and one member a step towards it."""
         group_id = draft.group.id
-        if bump or group_id in self.stale:
+        if bump or self.topics_changed(draft.group):
             metadata = self.topics.metadata_for(draft.group)
             if metadata != draft.group.topics:
                 draft.set_topics(metadata)  # when that is replayed, the group is not stale any more
                 bump = True
-            else:
-                self.stale.discard(group_id)
         if bump:
             draft.bump_epoch()
         if draft.group.epoch > draft.group.target_epoch:
@@ -169,6 +167,15 @@ class ConsumerProtocol:
                 out.timers.append((key, None))
         elif before.state is not MemberState.UNREVOKED_PARTITIONS:
             out.timers.append((key, now_ms + draft.group.members[member_id].rebalance_timeout_ms))
+
+    def topics_changed(self, group: ConsumerGroup) -> bool:
+        """Whether the group's topics are not what its target was computed for."""
+        if group.id not in self.stale:
+            return False
+        if self.topics.metadata_for(group) != group.topics:
+            return True
+        self.stale.discard(group.id)
+        return False
 
     def _retarget(self, draft: Draft) -> None:
         group = draft.group

@@ -135,7 +135,7 @@ class ClassicProtocol:
     def _await_join(self, now_ms: int, out: Outcome, group: ClassicGroup, member: Member, call: Call) -> None:
         if member.join_ticket is not None:
             out.replies.append((member.join_ticket, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.id)))
-        member.join_ticket, member.join_version = call.ticket, call.version
+        member.join_ticket = call.ticket
         if group.state is State.PREPARING_REBALANCE:
             self._complete_if_all_joined(now_ms, out, group)
         else:

@@ -9,9 +9,9 @@ import pytest
 from moldau.groups.classic import State
 from moldau.groups.config import GroupConfig
 from moldau.groups.consumer_protocol import parse_assignment
-from moldau.groups.events import DescribeConsumerGroup
+from moldau.groups.events import DescribeConsumerGroup, TopicsChanged
 from moldau.wire.errors import ErrorCode
-from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World, assignment, subscription
+from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World, assignment, subscription, topics
 
 E = ErrorCode
 
@@ -228,3 +228,18 @@ def test_a_static_classic_member_comes_back_to_its_place() -> None:
     assert again.member_id != first
     assert world.heartbeat(first, 2, instance="i") == E.FENCED_INSTANCE_ID
     assert world.leave(("", "i"), ("", "none")) == [E.NONE, E.UNKNOWN_MEMBER_ID]
+
+
+def test_a_change_of_other_topics_does_not_make_classic_members_rejoin() -> None:
+    world = World()
+    world.beat("new", 0)
+    member = world.member_id()
+    rejoin(world, member, [])
+    settled = settle(world, {member: []}, {"new": 0})
+    generation = world.shard.groups["g"].consumer.current(member).epoch  # type: ignore[union-attr]
+    world.feed(TopicsChanged(world.known | topics(other=1)))
+    assert world.heartbeat(member, generation) == E.NONE
+    world.known |= topics(t=12)
+    world.feed(TopicsChanged(world.known))
+    assert world.heartbeat(member, generation) == E.REBALANCE_IN_PROGRESS
+    assert len(settled[member]) == 5
