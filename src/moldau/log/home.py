@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from moldau.host.clock import Randomness, SystemRandomness
-from moldau.host.fs import FileSystem, TornFile
+from moldau.host.fs import FileChanged, FileSystem, TornFile
 from moldau.host.threads import Lock
 from moldau.log.errors import DISK_FULL, DirectoryOffline, StorageError
 from moldau.log.index import IndexCache
@@ -51,14 +51,17 @@ class Home:
     def failed(self, error: OSError, doing: str, *, fatal: bool | None = None) -> StorageError:
         """Judges an error of the disk and returns what to raise; one that will not pass takes the directory offline.
 
-        A full disk passes. A failed fsync never does, whatever its number says: the caller sets `fatal`. May be
-        called from any thread, and tells the listener in that thread.
+        A full disk passes. A file that somebody changed or removed is trouble of one log, not of the directory. A
+        failed fsync is fatal whatever its number says: the caller sets `fatal`. May be called from any thread, and
+        tells the listener in that thread.
         """
         if fatal is None:
-            fatal = isinstance(error, TornFile) or error.errno not in DISK_FULL
+            fatal = isinstance(error, TornFile) or not (
+                error.errno in DISK_FULL or isinstance(error, FileChanged | FileNotFoundError)
+            )
         message = f"{doing}: {error.strerror or error}"
         if not fatal:
-            logger.warning("%s (the disk of %s is full; the operation may be repeated)", message, self.path)
+            logger.warning("%s", message)
             return StorageError(message, fatal=False)
         self.go_offline(message)
         return DirectoryOffline(message)

@@ -199,11 +199,11 @@ def complete_swaps(fs: FileSystem, directory: str) -> None:
             logger.warning("%s belongs to an unfinished cleaning and is removed", path)
             fs.remove(path)
             continue
-        last = base
-        file = fs.open(path)
-        for _, header in headers(file, 0, file.size):
-            last = header.last_offset
-        file.close()
+        last = _last_offset(fs, path, base)
+        if last is None and fs.exists(path.removesuffix(names.SWAP)):
+            fs.remove(path)  # damaged, and what it was to replace is still there
+            continue
+        last = base if last is None else last
         logger.info("%s takes the place of the segments from %d to %d", path, base, last)
         for other in found:
             covered = names.base_offset_of(other, names.LOG)
@@ -220,6 +220,21 @@ def complete_swaps(fs: FileSystem, directory: str) -> None:
             fs.remove(join(directory, name))
     if swaps:
         fs.sync_dir(directory)
+
+
+def _last_offset(fs: FileSystem, path: str, base: int) -> int | None:
+    """The last offset in a segment file, `base` where it is empty, None where it is damaged."""
+    file = fs.open(path)
+    last = base
+    try:
+        for _, header in headers(file, 0, file.size):
+            last = header.last_offset
+    except DamagedLog as damage:
+        logger.error("%s", damage)
+        return None
+    finally:
+        file.close()
+    return last
 
 
 def _base(name: str, suffix: str) -> int:

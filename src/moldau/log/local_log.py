@@ -9,22 +9,26 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import accumulate
 from posixpath import join
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from moldau.host.fs import FileChanged
 from moldau.log import names
 from moldau.log.config import MAX_LONG, LogConfig
 from moldau.log.epochs import LeaderEpochs
-from moldau.log.errors import DamagedLog, OffsetOutOfRange, StorageError
+from moldau.log.errors import DamagedLog, OffsetOutOfRange
 from moldau.log.flush import FlushJob
 from moldau.log.home import Home
 from moldau.log.producer_state import Producer, ProducerStates
 from moldau.log.read import EMPTY, TimestampOffset, WouldBlock, find_timestamp, read_segment
+from moldau.log.scan import batches
 from moldau.log.segment import MAX_RELATIVE_OFFSET, Segment
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Segments:
@@ -259,7 +263,7 @@ class LocalLog:
             except (DamagedLog, OSError) as error:
                 # A log that was cut under a reading thread looks damaged, and its files are gone: look again.
                 if truncations == self.truncations and offset >= self.start_offset:
-                    self._unreadable(error, offset)
+                    self._unreadable(error, f"could not read {self.name} at offset {offset}")
                 continue
             if truncations == self.truncations:
                 return data
@@ -274,24 +278,20 @@ class LocalLog:
             # Compaction may leave a segment that ends before its successor begins: the offset is in the gap.
         return EMPTY
 
-    def _unreadable(self, error: DamagedLog | OSError, offset: int) -> NoReturn:
+    def _unreadable(self, error: DamagedLog | OSError, doing: str) -> NoReturn:
         if isinstance(error, DamagedLog):
             logger.error("%s", error)
             raise error
-        doing = f"could not read {self.name} at offset {offset}"
         if isinstance(error, FileChanged):
             logger.error("%s: %s", doing, error)
             raise DamagedLog(str(error.filename), 0, str(error.strerror)) from error
-        if isinstance(error, FileNotFoundError):
-            # One file lost is no reason to take the whole directory offline.
-            logger.error("%s: %s is gone", doing, error.filename)
-            raise StorageError(f"{doing}: {error.filename} is gone", fatal=False) from error
         raise self.home.failed(error, doing) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record whose timestamp is at least the given one. Reads the disk: not for the loop."""
-        if self._active is None:
-            self._open()
+        return self._look_up(lambda: self._find_timestamp(timestamp))
+
+    def _find_timestamp(self, timestamp: int) -> TimestampOffset | None:
         for segment in self._segments.from_timestamp(timestamp, self.start_offset):
             if segment.largest_timestamp() >= timestamp:
                 found = find_timestamp(segment, timestamp, self.start_offset)
@@ -301,13 +301,32 @@ class LocalLog:
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record with the largest timestamp of all. Reads the disk: not for the loop."""
-        if self._active is None:
-            self._open()
+        return self._look_up(self._find_latest)
+
+    def _find_latest(self) -> TimestampOffset | None:
         best: Segment | None = None
         for segment in self._segments.from_offset(self.start_offset):
             if segment.largest_timestamp() > (best.max_timestamp if best is not None else -1):
                 best = segment
         return None if best is None else find_timestamp(best, best.max_timestamp, self.start_offset)
+
+    def _look_up(self, look: Callable[[], T]) -> T:
+        """Looks something up, again if the log was cut or lost segments meanwhile. LogError where the disk fails."""
+        if self._active is None:
+            self._open()
+        while True:
+            before = self.truncations, self.start_offset
+            try:
+                return look()
+            except (DamagedLog, OSError) as error:
+                if before == (self.truncations, self.start_offset):
+                    self._unreadable(error, f"could not look through {self.name}")
+
+    def verify(self) -> list[DamagedLog]:
+        """Reads everything and checks every checksum; what is wrong, a finding a segment. Not for the loop."""
+        self._active or self._open()
+        damages = [first_damage(one.file, one.base_offset) for one in self._segments.segments]
+        return [damage for damage in damages if damage is not None]
 
     # -- flushing --------------------------------------------------------------------------------------------------
 

@@ -374,8 +374,9 @@ class Log(LocalLog):
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
         """The aborted transactions that touch the offsets from `first_offset` up to `end_offset`. May read the disk."""
-        if self._active is None:
-            self._open()
+        return self._look_up(lambda: self._find_aborted(first_offset, end_offset))
+
+    def _find_aborted(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
         found: list[AbortedTxn] = []
         for segment in self._segments.from_offset(first_offset):
             for one in segment.aborted():
@@ -480,9 +481,10 @@ class Log(LocalLog):
 
     def segments_to_delete(self, now_ms: int, high_watermark: int) -> list[Segment]:
         """The segments whose time or room is over, oldest first; changes nothing. May read time indexes."""
-        self._active or self._open()
-        return retention.expired(
-            self._segments.segments, self._config, now_ms, self.start_offset, self.end_offset, high_watermark
+        return self._look_up(
+            lambda: retention.expired(
+                self._segments.segments, self._config, now_ms, self.start_offset, self.end_offset, high_watermark
+            )
         )
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
@@ -499,12 +501,6 @@ class Log(LocalLog):
             self.start_offset = begin
             self.epochs.truncate_start(begin)
         return len(expired)
-
-    def verify(self) -> list[DamagedLog]:
-        """Reads everything and checks every checksum; what is wrong, a finding a segment. Not for the loop."""
-        self._active or self._open()
-        damages = [first_damage(one.file, one.base_offset) for one in self._segments.segments]
-        return [damage for damage in damages if damage is not None]
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

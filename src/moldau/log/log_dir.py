@@ -41,6 +41,15 @@ class Survey:
     start_offsets: dict[PartitionName, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Doomed:
+    """A file or directory that is to be removed."""
+
+    path: str
+    delay_ms: int
+    due_ms: int | None = None
+
+
 class LogDir(Home):
     """A Home with files of its own."""
 
@@ -57,7 +66,7 @@ class LogDir(Home):
         self.meta = MetaProperties(None, None, None)
         self.high_watermarks: dict[PartitionName, int] = {}
         """As the last checkpoint has them."""
-        self._doomed: list[tuple[int, str]] = []
+        self._doomed: list[Doomed] = []
         self._lock: DirectoryLock | None = None
 
     @property
@@ -116,7 +125,7 @@ class LogDir(Home):
             if name is not None:
                 here[name] = None
             elif mark == "delete":
-                self._doomed.append((0, join(self.path, directory)))
+                self.doom([join(self.path, directory)], 0)
             elif mark is not None:
                 logger.warning("%s is left alone: it is marked as %s", join(self.path, directory), mark)
         if survey.clean:
@@ -228,20 +237,16 @@ class LogDir(Home):
 
     def doom(self, paths: list[str], delay_ms: int) -> None:
         """On the loop: these are to go when the delay is over."""
-        # The time is set when somebody asks what is due: a log has no clock.
-        self._doomed.extend((-delay_ms, path) for path in paths)
+        self._doomed.extend(Doomed(path, delay_ms) for path in paths)
 
     def take_due(self, now_ms: int) -> list[str]:
-        """On the loop: what may be removed now."""
-        due: list[str] = []
-        left: list[tuple[int, str]] = []
-        for when, path in self._doomed:
-            at = when if when > 0 else now_ms - when
-            if at <= now_ms:
-                due.append(path)
-            else:
-                left.append((at, path))
-        self._doomed = left
+        """On the loop: what may be removed now. The delay of the others counts from the first time they are seen here:
+        whoever doomed them has no clock."""
+        for one in self._doomed:
+            if one.due_ms is None:
+                one.due_ms = now_ms + one.delay_ms
+        due = [one.path for one in self._doomed if one.due_ms is not None and one.due_ms <= now_ms]
+        self._doomed = [one for one in self._doomed if one.due_ms is None or one.due_ms > now_ms]
         return due
 
     def remove_all(self, paths: list[str]) -> None:
