@@ -73,7 +73,9 @@ def _to_create(request: Request, message: MetadataRequest) -> list[str]:
     return [
         name
         for name in sorted(missing)
-        if topic_name_error(name) is None and request.authorized(Operation.CREATE, ResourceType.TOPIC, name)
+        if name not in INTERNAL_TOPICS  # their coordinators make them, with settings of their own
+        and topic_name_error(name) is None
+        and request.authorized(Operation.CREATE, ResourceType.TOPIC, name)
     ]
 
 
