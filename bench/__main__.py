@@ -14,10 +14,15 @@ from rich.console import Console
 
 from bench import (
     big_partition,
+    cleaner,
+    commits,
     fetch,
+    heartbeats,
+    idempotent_produce,
     idle_connections,
     long_polls,
     many_partitions,
+    offsets_replay,
     produce,
     report,
     small_batches,
@@ -35,6 +40,11 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "idle_connections": idle_connections.run,
     "long_polls": long_polls.run,
     "big_partition": big_partition.run,
+    "cleaner": cleaner.run,
+    "idempotent_produce": idempotent_produce.run,
+    "commits": commits.run,
+    "heartbeats": heartbeats.run,
+    "offsets_replay": offsets_replay.run,
 }
 
 

@@ -1,0 +1,130 @@
+"""Members of groups over raw connections, for loads of thousands of them: joined once, then kept busy by frames.
+
+What is measured are heartbeats and commits, so joining may take the ordinary codec; the frames that are sent many times
+are built once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from bench import frames
+from bench.harness import HOST
+from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL
+from moldau.wire.api import APIS, ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.header import encode_request_header
+from moldau.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.wire.messages.heartbeat import HeartbeatRequest
+from moldau.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from moldau.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from moldau.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+# Joining in one step, without asking for a member id first.
+FIND_COORDINATOR_VERSION, JOIN_VERSION, SYNC_VERSION = 3, 3, 3
+
+# As clients of today send them.
+HEARTBEAT_VERSION, COMMIT_VERSION = 4, 9
+
+SESSION_MS = 60_000
+PATIENCE_S = 30.0
+PAUSE_S = 0.01
+
+
+@dataclass
+class Member:
+    """A member of a group that has settled, and its connection."""
+
+    connection: socket.socket
+    group: str
+    id: str
+    generation: int
+
+    def heartbeat(self) -> bytes:
+        request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.id)
+        return frame(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request)
+
+    def commit(self, topic: str, partitions: int) -> bytes:
+        positions = [
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=123_456_789, committed_metadata="")
+            for index in range(partitions)
+        ]
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.id,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=positions)],
+        )
+        return frame(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, request)
+
+
+def frame(api: ApiKey, version: int, request: Any) -> bytes:
+    body = encode_request_header(api, version, 0, frames.CLIENT_ID.decode()) + request.encode(version)
+    return struct.pack(">i", len(body)) + body
+
+
+def join(port: int, groups: int, members: int) -> list[Member]:
+    """So many groups with so many members each, all settled. The broker's initial delay has to cover the joining."""
+    # Groups of this process's own: members of an earlier one may still have their session.
+    names = [f"group-{os.getpid()}-{number}" for number in range(groups)]
+    _await_coordinator(port, names[0])
+    waiting = []
+    for name in names:
+        for _ in range(members):
+            connection = frames.connect(HOST, port)
+            # Until it has answered it has not accepted, and a full queue of those would drop the next ones for seconds.
+            frames.call(connection, frames.api_versions())
+            waiting.append((name, connection))
+    protocol = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    for name, connection in waiting:
+        request = JoinGroupRequest(
+            group_id=name,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=SESSION_MS,
+            protocol_type=CONSUMER_PROTOCOL,
+            protocols=protocol,
+        )
+        connection.sendall(frame(ApiKey.JOIN_GROUP, JOIN_VERSION, request))
+    joined = []
+    for name, connection in waiting:
+        answer = _answer(connection, ApiKey.JOIN_GROUP, JOIN_VERSION, JoinGroupResponse)
+        assert answer.error_code == ErrorCode.NONE, answer
+        joined.append(Member(connection, name, answer.member_id, answer.generation_id))
+        assignments = [SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"") for one in answer.members]
+        sync = SyncGroupRequest(
+            group_id=name, generation_id=answer.generation_id, member_id=answer.member_id, assignments=assignments
+        )
+        connection.sendall(frame(ApiKey.SYNC_GROUP, SYNC_VERSION, sync))
+    for member in joined:
+        answer = _answer(member.connection, ApiKey.SYNC_GROUP, SYNC_VERSION, SyncGroupResponse)
+        assert answer.error_code == ErrorCode.NONE, answer
+    return joined
+
+
+def _await_coordinator(port: int, group: str) -> None:
+    """The first one that asks makes the topic in which groups are stored."""
+    request = frame(ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, FindCoordinatorRequest(key=group))
+    deadline = time.perf_counter() + PATIENCE_S
+    with frames.connect(HOST, port) as connection:
+        while time.perf_counter() < deadline:
+            connection.sendall(request)
+            answer = _answer(connection, ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, FindCoordinatorResponse)
+            if answer.error_code == ErrorCode.NONE:
+                return
+            time.sleep(PAUSE_S)
+    raise RuntimeError("there is no coordinator")
+
+
+def _answer(connection: socket.socket, api: ApiKey, version: int, response: Any) -> Any:
+    flexible_from = APIS[api].flexible_from
+    flexible = flexible_from is not None and version >= flexible_from
+    return response.decode(frames.receive(connection), version, 5 if flexible else 4)
