@@ -11,7 +11,7 @@ from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate
-from posixpath import join
+from posixpath import basename, join
 from typing import NoReturn, TypeVar
 
 from moldau.host.fs import FileChanged
@@ -22,8 +22,8 @@ from moldau.log.errors import DamagedLog, OffsetOutOfRange
 from moldau.log.flush import FlushJob
 from moldau.log.home import Home
 from moldau.log.producer_state import Producer, ProducerStates
-from moldau.log.read import EMPTY, TimestampOffset, WouldBlock, find_timestamp, read_segment
-from moldau.log.scan import batches
+from moldau.log.read import EMPTY, TimestampOffset, WouldBlock, find_timestamp, latest_from, read_segment
+from moldau.log.scan import first_damage
 from moldau.log.segment import MAX_RELATIVE_OFFSET, Segment
 
 logger = logging.getLogger(__name__)
@@ -304,11 +304,12 @@ class LocalLog:
         return self._look_up(self._find_latest)
 
     def _find_latest(self) -> TimestampOffset | None:
-        best: Segment | None = None
-        for segment in self._segments.from_offset(self.start_offset):
-            if segment.largest_timestamp() > (best.max_timestamp if best is not None else -1):
-                best = segment
-        return None if best is None else find_timestamp(best, best.max_timestamp, self.start_offset)
+        first, *others = self._segments.from_offset(self.start_offset)
+        latest, holder = latest_from(first, self.start_offset), first
+        for segment in others:
+            if segment.largest_timestamp() > latest:
+                latest, holder = segment.max_timestamp, segment
+        return None if latest < 0 else find_timestamp(holder, latest, self.start_offset)
 
     def _look_up(self, look: Callable[[], T]) -> T:
         """Looks something up, again if the log was cut or lost segments meanwhile. LogError where the disk fails."""
@@ -404,7 +405,15 @@ class LocalLog:
         complete below it."""
         return min(self.flushed_offset, self._unsealed[0].base_offset) if self._unsealed else self.flushed_offset
 
-    # -- replacing and dropping ------------------------------------------------------------------------------------
+    # -- moving, replacing and dropping --------------------------------------------------------------------------------
+
+    def settle_in(self, directory: str, home: Home) -> None:
+        """The log's directory was renamed, or is another home's now. Open descriptors stay good."""
+        for segment in self._segments.segments:
+            segment.file.path = segment.file.former_path = join(directory, basename(segment.file.path))
+        self.directory = directory
+        self.home = home
+        self._directory_dirty = self._parent_dirty = True
 
     def holds(self, segments: list[Segment], sizes: list[int]) -> bool:
         """Whether these segments are still here, neighbours, complete and of these sizes."""

@@ -20,12 +20,11 @@ from moldau.log.aborted import AbortedTxn
 from moldau.log.checkpoints import LogState
 from moldau.log.config import LogConfig
 from moldau.log.epochs import LeaderEpochs
-from moldau.log.errors import DamagedLog, LogError, OffsetOutOfRange, RejectedBatch, StorageError
+from moldau.log.errors import LogError, OffsetOutOfRange, RejectedBatch, StorageError
 from moldau.log.flush import index_files
 from moldau.log.home import Home
 from moldau.log.local_log import LocalLog, Segments
 from moldau.log.producer_state import ProducerStates, last_sequence_of
-from moldau.log.scan import first_damage
 from moldau.log.segment import Segment
 from moldau.log.validate import check_single, check_size, check_timestamps, normalise, refuse
 from moldau.records import BatchError, BatchInfo, CorruptBatch, check_batch, crc_ok, parse_marker, peek_header, stamp

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moldau.log.errors import DamagedLog
 from moldau.log.scan import BATCH_STEP, LENGTH_END, MAGIC, headers
 from moldau.log.segment import Segment
-from moldau.records import HEADER_SIZE, CorruptBatch, InvalidBatch, walk
+from moldau.records import HEADER_SIZE, BatchError, RecordColumns, walk
 
 LOOKAHEAD = 8 * 1024
 """Read on top of what was asked for, since the index points at most a few batches before the wanted one."""
@@ -149,17 +149,39 @@ def _last_offset(chunk: bytearray) -> int:
     return int(base + delta)
 
 
+def latest_from(segment: Segment, from_offset: int) -> int:
+    """The largest timestamp of the records from `from_offset` on; -1 where there is none."""
+    largest = segment.largest_timestamp()
+    if from_offset <= segment.base_offset or find_timestamp(segment, largest, from_offset) is not None:
+        return largest
+    # The record with the largest lies before: look at those that are left.
+    largest = -1
+    for position, header in headers(segment.file, 0, segment.file.size, segment.damaged):
+        if header.base_offset >= from_offset:
+            largest = max(largest, header.max_timestamp)
+        elif header.last_offset >= from_offset:
+            columns = _columns(segment, position, header.size)
+            times = zip(columns.offset, columns.timestamp, strict=True)
+            largest = max(largest, *(time for offset, time in times if offset >= from_offset), -1)
+    return largest
+
+
 def find_timestamp(segment: Segment, timestamp: int, from_offset: int) -> TimestampOffset | None:
     """The first record, not before `from_offset`, whose timestamp is at least the given one."""
     file = segment.file
     for position, header in headers(file, segment.find_time(timestamp), file.size, segment.damaged):
         if header.max_timestamp < timestamp or header.last_offset < from_offset:
             continue
-        try:
-            columns = walk(file.read(position, header.size), 0)
-        except (CorruptBatch, InvalidBatch) as error:
-            raise DamagedLog(file.path, position, str(error)) from None
+        columns = _columns(segment, position, header.size)
         for offset, found in zip(columns.offset, columns.timestamp, strict=True):
             if found >= timestamp and offset >= from_offset:
                 return TimestampOffset(found, offset, header.leader_epoch)
     return None
+
+
+def _columns(segment: Segment, position: int, size: int) -> RecordColumns:
+    """The records of one batch; DamagedLog where they cannot be read."""
+    try:
+        return walk(segment.file.read(position, size), 0)
+    except BatchError as error:
+        raise DamagedLog(segment.file.path, position, str(error)) from None

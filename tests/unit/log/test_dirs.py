@@ -211,6 +211,7 @@ def test_other_things_in_a_data_directory_are_left_alone(caplog: pytest.LogCaptu
     fs = FaultyFileSystem()
     for directory in ("lost+found", "notes", "t-0.abc-future"):
         fs.mkdir(f"{ROOT}/{directory}")
+    fs.create(f"{ROOT}/t-0.abc-future/{0:020d}.log")  # Kafka's
     with caplog.at_level(logging.WARNING):
         dirs = open_dirs(fs)
     assert dirs.logs == {}

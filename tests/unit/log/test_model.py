@@ -232,9 +232,9 @@ class LogMachine(RuleBasedStateMachine):
             assert found is None
             return
         latest = max(one.timestamp for one in records)
-        if latest == max(one.timestamp for stored in self.batches for one in decode_batch(stored.data)):
-            assert found is not None
-            assert found.timestamp == latest
+        first = next(one for one in records if one.timestamp == latest)
+        assert found is not None
+        assert found[:2] == (latest, first.offset)
 
     def records(self) -> list[Record]:
         return [
