@@ -110,12 +110,19 @@ def test_a_connection_without_a_word_is_closed_and_one_that_waits_for_an_answer_
 # Requests -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def small_requests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    settings = {"socket.request.max.bytes": str(REQUEST_BYTES)}
+    with BrokerProcess(tmp_path_factory.mktemp("small-requests"), settings) as process:
+        yield process
+
+
 @pytest.mark.parametrize("size", [REQUEST_BYTES + 1, 0x7FFFFFFF, -1, -0x80000000])
 def test_a_request_of_impossible_size_closes_its_connection_before_it_is_received(
-    start: Callable[..., BrokerProcess], size: int
+    small_requests: BrokerProcess, size: int
 ) -> None:
-    broker = start(socket_request_max_bytes=REQUEST_BYTES)
-    with RawConnection(broker.bootstrap) as good, RawConnection(broker.bootstrap) as bad:
+    bootstrap = small_requests.bootstrap
+    with RawConnection(bootstrap) as good, RawConnection(bootstrap) as bad:
         ping(good)
         ping(bad)
         bad.socket.sendall(struct.pack(">i", size))
@@ -123,9 +130,8 @@ def test_a_request_of_impossible_size_closes_its_connection_before_it_is_receive
         ping(good)
 
 
-def test_a_request_of_just_the_allowed_size_is_served(start: Callable[..., BrokerProcess]) -> None:
-    broker = start(socket_request_max_bytes=REQUEST_BYTES)
-    with RawConnection(broker.bootstrap) as connection:
+def test_a_request_of_just_the_allowed_size_is_served(small_requests: BrokerProcess) -> None:
+    with RawConnection(small_requests.bootstrap) as connection:
         calls.create_topic(connection, TOPIC)
         value = b"x" * (REQUEST_BYTES - 500)
         body = calls.produce_body(TOPIC, 0, calls.batch_of([value]))

@@ -29,6 +29,7 @@ async def assemble(
     Raises SettingError, StoreError, LogError or OSError, each with a text for people.
     """
     settings = BrokerSettings(texts)
+    settings.listener_plan()  # whatever is wrong with the settings is said before the disk is touched
     clock = clock or SystemClock()
     randomness = randomness or SystemRandomness()
     fs = fs or LocalFileSystem()
