@@ -1,7 +1,7 @@
 """Offset commits: how many a broker stores and acknowledges in a second, and how many a core of it could.
 
 Fifty groups of one member, each with a connection of its own and one commit in flight, as consumers have it that commit
-what they have processed before they go on. They are one process, which needs a core for itself; where it does not get it,
+what they have processed before they go on. They are one process, which needs a core for itself; where others take it,
 the rate by the clock falls, and the one per second of broker processor time tells what the broker could have done.
 """
 
@@ -12,7 +12,7 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bench import members
 from bench.harness import Context, Row, median, percentile, settle, spread
@@ -49,7 +49,7 @@ def run(context: Context) -> Iterator[Row]:
             yield Row(f"{name}, a core", median(per_core), "commits/s", limit=None, note=note)
 
 
-def _load(port: int, commits: int, partitions: int, cpu_seconds) -> dict[str, float]:  # type: ignore[no-untyped-def]
+def _load(port: int, commits: int, partitions: int, cpu_seconds: Callable[[], float]) -> dict[str, float]:
     """Lets another process commit; the broker's processor time is counted from when all of them have joined."""
     command = [sys.executable, "-m", "bench.commits", str(port), str(commits), str(partitions)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loader:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bench.harness import Context, Row, median, spread
 
@@ -72,7 +73,7 @@ async def _measure(data: Path, live: int, partitions_a_commit: int, repeats: int
     return {"seconds": seconds[1:], "longest_turn_ms": longest_turn * 1000}
 
 
-async def _start(data: Path):  # type: ignore[no-untyped-def]
+async def _start(data: Path) -> Any:
     from moldau.broker.assembly import assemble
 
     texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(data), **SETTINGS}

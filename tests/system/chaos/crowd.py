@@ -65,6 +65,8 @@ class Member:
         """What it said, without what it processed."""
         self.complaints: list[str] = []
         """What its client has logged."""
+        self.owned: set[int] = set()
+        """The partitions that it thinks it has."""
         self.rebalances = 0
         self.failure: str | None = None
         self._processed = processed
@@ -138,7 +140,9 @@ class Member:
         self.story.append(" ".join(words))
         if what in ("assigned", "revoked"):
             self.rebalances += 1
-            for partition in map(int, words[1:]):
+            partitions = set(map(int, words[1:]))
+            self.owned = self.owned | partitions if what == "assigned" else self.owned - partitions
+            for partition in partitions:
                 self._next.pop(partition, None)
         elif what == "ready":
             self._ready.set()

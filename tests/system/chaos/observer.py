@@ -65,17 +65,17 @@ def describe_consumer(connection: RawConnection, group: str) -> Seen:
 class Observer:
     """Asks over a connection of its own, and makes a new one when the broker went away."""
 
-    def __init__(self, bootstrap: Callable[[], str], group: str, protocol: str) -> None:
+    def __init__(self, bootstrap: Callable[[], str], group: str) -> None:
         self._bootstrap = bootstrap
         self._group = group
-        self._describe = describe_consumer if protocol == "consumer" else describe_classic
         self._connection: RawConnection | None = None
 
     def look(self) -> Seen:
         try:
             if self._connection is None:
                 self._connection = RawConnection(self._bootstrap())
-            return self._describe(self._connection, self._group)
+            seen = describe_consumer(self._connection, self._group)
+            return describe_classic(self._connection, self._group) if seen is NOTHING else seen
         except (ConnectionClosedError, ConnectionError):
             self.close()
             return NOTHING

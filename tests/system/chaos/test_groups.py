@@ -20,7 +20,7 @@ from tests.system import calls
 from tests.system.chaos.crowd import Crowd, Member, Processed
 from tests.system.chaos.member import Options
 from tests.system.chaos.numbered import NumberedRecords
-from tests.system.chaos.observer import Observer, balanced, commits_of, now, settled
+from tests.system.chaos.observer import Observer, Seen, balanced, commits_of, now, settled
 
 TOPIC = "numbers"
 GROUP = "crowd"
@@ -37,6 +37,7 @@ LATE_S = 4.0
 
 LOOK_EVERY_S = 0.03
 CATCH_UP_S = 30.0
+SOAK_S = 600
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
@@ -49,36 +50,37 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A kind of group, and what happens to it. One deal of the deck is the short form."""
+    """A kind of group, and what happens to it: these events in any order, again and again."""
 
     name: str
     clients: Sequence[str]
     deck: Sequence[str]
+    short: Sequence[str]
+    """What happens, once, where there are seconds and not minutes."""
     assignors: Sequence[str] = ()
-    protocol: str = "classic"
+    protocols: Sequence[str] = ("classic",)
+    """In turn, as the clients."""
     static: bool = False
     session_ms: int = SESSION_MS
 
 
 EVERY_CLIENT = ("confluent-kafka", "kafka-python", "aiokafka")
+EVERYTHING = ("join", "leave", "kill", "freeze", "hiccup", "stop the broker", "kill the broker")
 
 VARIANTS = [
-    Variant(
-        "three clients",
-        EVERY_CLIENT,
-        ("join", "leave", "kill", "freeze", "hiccup", "stop the broker", "kill the broker"),
-        assignors=("range", "roundrobin"),
-    ),
+    Variant("three clients", EVERY_CLIENT, EVERYTHING, short=EVERYTHING, assignors=("range", "roundrobin")),
     Variant(
         "cooperative",
         ("confluent-kafka", "kafka-python"),
-        ("join", "kill", "leave", "kill the broker"),
+        EVERYTHING,
+        short=("join", "kill", "leave", "kill the broker"),
         assignors=("cooperative-sticky",),
     ),
     Variant(
         "static members",
         EVERY_CLIENT,
-        ("replace", "join", "hiccup", "replace", "kill the broker"),
+        ("replace", "replace", "join", "kill", "freeze", "hiccup", "stop the broker", "kill the broker"),
+        short=("replace", "join", "hiccup", "replace", "kill the broker"),
         assignors=("range",),
         static=True,
         session_ms=6_000,
@@ -86,8 +88,19 @@ VARIANTS = [
     Variant(
         "new protocol",
         ("confluent-kafka",) * 3,
-        ("join", "leave", "kill", "freeze", "hiccup", "stop the broker", "kill the broker"),
-        protocol="consumer",
+        EVERYTHING,
+        short=("join", "freeze", "leave", "kill the broker"),
+        protocols=("consumer",),
+    ),
+    # aiokafka is not here: it gives up when a group is upgraded while it joins. What it is told then is what Apache
+    # Kafka says, but it does not know REBALANCE_IN_PROGRESS as an answer to JoinGroup.
+    Variant(
+        "both protocols",
+        ("confluent-kafka", "confluent-kafka", "kafka-python"),
+        EVERYTHING,
+        short=("join", "leave", "leave", "kill the broker"),
+        assignors=("range",),
+        protocols=("consumer", "classic", "classic"),
     ),
 ]
 
@@ -110,7 +123,7 @@ class Chaos:
         self.slowest_s = 0.0
         self._rng = rng
         self._started = 0
-        self._observer = Observer(lambda: broker.bootstrap, GROUP, variant.protocol)
+        self._observer = Observer(lambda: broker.bootstrap, GROUP)
         self._events: dict[str, Callable[[], None]] = {
             "join": self.join,
             "leave": self.leave,
@@ -135,7 +148,7 @@ class Chaos:
     # -- members ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """One member of each client, all at once."""
+        """One member of each kind, all at once."""
         members = [self._start() for _ in self.variant.clients]
         for one in members:
             one.wait_ready()
@@ -198,6 +211,7 @@ class Chaos:
     def _start(self) -> Member:
         variant = self.variant
         client = variant.clients[self._started % len(variant.clients)]
+        protocol = variant.protocols[self._started % len(variant.protocols)]
         self._started += 1
         name = f"{client}-{self._started}"
         return self.crowd.start(
@@ -208,7 +222,7 @@ class Chaos:
                 group=GROUP,
                 name=name,
                 assignors=self._rng.sample(variant.assignors, len(variant.assignors)),
-                protocol=variant.protocol,
+                protocol=protocol,
                 instance=name if variant.static else None,
                 session_ms=variant.session_ms,
                 rebalance_ms=max(REBALANCE_MS, variant.session_ms),
@@ -226,8 +240,10 @@ class Chaos:
         began = now()
         deadline = began + (self.variant.session_ms + max(REBALANCE_MS, self.variant.session_ms)) / 1000 + LATE_S
         seen = self._observer.look()
-        while not settled(seen, names, PARTITIONS):
-            assert now() < deadline, f"not settled after {now() - began:.1f} s with {sorted(names)}: {seen}"
+        while not (settled(seen, names, PARTITIONS) and self._members_agree(seen)):
+            thought = {name: sorted(one.owned) for name, one in self.crowd.members.items()}
+            self.crowd.check()
+            assert now() < deadline, f"not settled after {now() - began:.1f} s: {seen}, members think {thought}"
             with self.crowd.processed.changed:
                 self.crowd.processed.changed.wait(LOOK_EVERY_S)
             seen = self._observer.look()
@@ -235,6 +251,10 @@ class Chaos:
         reached = self.crowd.processed.wait_for(lambda: not self.crowd.processed.behind(written), deadline - now())
         assert reached, f"settled, but nobody reads on in {self.crowd.processed.behind(written)}: {seen}"
         self.slowest_s = max(self.slowest_s, now() - began)
+
+    def _members_agree(self, seen: Seen) -> bool:
+        """Whether they have heard what the coordinator has decided."""
+        return all(self.crowd.members[name].owned == set(indexes) for name, indexes in seen.owned.items())
 
     def close(self) -> None:
         self._observer.close()
@@ -246,7 +266,9 @@ def test_every_record_is_processed_whatever_happens_to_consumers_and_broker(
     tmp_path: Path, seed: int, count: Callable[[int, int], int], variant: Variant
 ) -> None:
     rng = random.Random(seed)
-    until = now() + count(0, 600)
+    duration_s = count(0, SOAK_S)
+    until = now() + duration_s
+    deck = variant.deck if duration_s else variant.short
     with BrokerProcess(tmp_path / "data", SETTINGS) as broker:
         with RawConnection(broker.bootstrap) as connection:
             calls.create_topic(connection, TOPIC, PARTITIONS)
@@ -256,7 +278,7 @@ def test_every_record_is_processed_whatever_happens_to_consumers_and_broker(
             chaos.begin()
             dealt = False
             while not dealt or now() < until:
-                for event in rng.sample(variant.deck, len(variant.deck)):
+                for event in rng.sample(deck, len(deck)):
                     chaos.happen(event)
                 dealt = True
             written = records.end()
