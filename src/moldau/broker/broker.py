@@ -21,6 +21,7 @@ from moldau.broker.groups import Groups
 from moldau.broker.handlers.api_versions import unsupported_version
 from moldau.broker.listener import Listener
 from moldau.broker.metrics import BrokerMetrics, serve_metrics
+from moldau.broker.moving import Moves
 from moldau.broker.registry import Handler
 from moldau.broker.session import Route, build_routes
 from moldau.broker.transactions import Transactions
@@ -94,6 +95,7 @@ class Broker:
         self.controller.listen(self._image_changed)
         self.replicas = ReplicaManager(self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn)
         self.cleaning = Cleaning(lambda: self.settings, self.replicas, dirs, host.threads, host.clock, host.randomness)
+        self.moves = Moves(self, host.randomness)
         self.groups = Groups(self, host.randomness)
         self.transactions = Transactions(self)
         plan = settings.listener_plan()

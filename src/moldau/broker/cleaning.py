@@ -45,6 +45,10 @@ REST_AFTER_FAILURE_S = 60.0
 """How long a log whose cleaning failed is left alone: others wait too."""
 
 LEAST_READ_BYTES = 4096
+LEAST_DEDUPE_BYTES = 4096
+LOAD_FACTORS = (0.05, 1.0)
+LEAST_BYTES_PER_SECOND = 1.0
+"""Kafka sets no bounds to these settings; what makes no sense is taken for the nearest that does."""
 
 LANE = "clean"
 
@@ -328,10 +332,10 @@ class Cleaning:
     def _resources(self) -> Resources:
         settings = self._settings()
         return Resources(
-            dedupe_bytes=settings["log.cleaner.dedupe.buffer.size"],
-            load_factor=settings["log.cleaner.io.buffer.load.factor"],
+            dedupe_bytes=max(LEAST_DEDUPE_BYTES, settings["log.cleaner.dedupe.buffer.size"]),
+            load_factor=min(max(LOAD_FACTORS[0], settings["log.cleaner.io.buffer.load.factor"]), LOAD_FACTORS[1]),
             read_bytes=max(LEAST_READ_BYTES, settings["log.cleaner.io.buffer.size"]),
-            bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
+            bytes_per_second=max(LEAST_BYTES_PER_SECOND, settings["log.cleaner.io.max.bytes.per.second"]),
         )
 
     # -- checkpoints -----------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ from moldau.log.home import Home
 from moldau.log.index import IndexCache
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir, Survey
-from moldau.log.names import NO_TOPIC_ID, PartitionName, marked_directory
+from moldau.log.move import moved_here
+from moldau.log.names import MOVED, NO_TOPIC_ID, PartitionName, marked_directory
 from moldau.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -231,9 +232,15 @@ class LogDirs:
 
     def _add(self, log: Log) -> None:
         other = self.logs.get(log.name)
-        if other is not None:
+        if other is None:
+            self.logs[log.name] = log
+            return
+        if moved_here(log) == moved_here(other):
             raise LogDirsError(f"{log.name} is in two data directories: {other.directory} and {log.directory}")
-        self.logs[log.name] = log
+        later, former = (log, other) if moved_here(log) else (other, log)
+        logger.warning("%s has moved here: %s is removed", later.directory, former.directory)
+        self.retire(former, later)
+        self.fs.remove(join(later.directory, MOVED))
 
     # -- finding, creating, deleting -------------------------------------------------------------------------------
 
@@ -280,6 +287,11 @@ class LogDirs:
         """Takes a log away. Its directory is renamed now, and removed when `file.delete.delay.ms` have passed."""
         doomed = self._move_away(log, "delete")
         log.home.doom([doomed], log.config.file_delete_delay_ms)
+
+    def retire(self, former: Log, later: Log) -> None:
+        """`later`, in another directory, is the partition's log from now on; `former` goes as a deleted one does."""
+        self.delete(former)
+        self.logs[later.name] = later
 
     def _move_away(self, log: Log, mark: str) -> str:
         """Takes the log out and gives its directory a name that says what is to become of it."""

@@ -124,7 +124,7 @@ class LogDir(Home):
             mark = names.marked_for(directory)
             if name is not None:
                 here[name] = None
-            elif mark == "delete":
+            elif mark == "delete" or (mark == "future" and self._is_interrupted_move(directory)):
                 self.doom([join(self.path, directory)], 0)
             elif mark is not None:
                 logger.warning("%s is left alone: it is marked as %s", join(self.path, directory), mark)
@@ -137,6 +137,12 @@ class LogDir(Home):
                     logger.error("%s was there at the last clean stop and is gone", join(self.path, str(state.name)))
         survey.names = list(here)
         return survey
+
+    def _is_interrupted_move(self, directory: str) -> bool:
+        """Whether it is a future of ours, with the copy of a log inside: the log itself is where it was. Kafka's, which
+        have files in them, are not ours to remove."""
+        path = self._file(directory)
+        return len(self.fs.listdir(path)) == len(self.fs.directories(path))
 
     def _read(self, file: str, decode: Callable[[bytes], T], default: T) -> T:
         try:

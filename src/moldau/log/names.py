@@ -25,6 +25,9 @@ ASIDE = ".aside"
 
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
+MOVED = "moved"
+"""Ours: in a log that has come from another data directory, as long as the old one may still be there."""
+
 EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 

@@ -139,6 +139,11 @@ class Partition:
         """Whether all below `next_offset` may be acknowledged."""
         return next_offset <= self.high_watermark
 
+    def moved_to(self, log: Log) -> None:
+        """Another log holds the very same records, in another directory: it is this partition's from now on."""
+        self._shown_bytes += log.appended_bytes - self.log.appended_bytes
+        self.log = log
+
     def truncated(self) -> None:
         """The log was cut or its start moved: what is visible follows."""
         self.high_watermark = min(self.high_watermark, self.log.end_offset)

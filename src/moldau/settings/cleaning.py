@@ -36,16 +36,13 @@ CLEANING = (
         "The memory for the keys of the log that is being cleaned, 24 bytes each; a log with more keys is cleaned in "
         "several passes.",
         scope=Scope.BROKER_DYNAMIC,
-        low=4096,
     ),
     Setting(
         "log.cleaner.io.buffer.load.factor",
         DOUBLE,
         0.9,
-        "How full the memory for keys may become. Fuller means more keys in a pass, and more collisions to step over.",
+        "How full the memory for keys may become, up to 1. Fuller means more keys in a pass, and more steps to each.",
         scope=Scope.BROKER_DYNAMIC,
-        low=0.05,
-        high=1.0,
     ),
     Setting(
         "log.cleaner.io.buffer.size",
@@ -61,6 +58,5 @@ CLEANING = (
         float_info.max,
         "How many bytes a second the cleaner may read and write together, on average.",
         scope=Scope.BROKER_DYNAMIC,
-        low=1.0,
     ),
 )

@@ -1,6 +1,7 @@
 """DescribeLogDirs (35): what each data directory holds.
 
 Versions 1-5. No topics given means all. A directory that failed is listed with KAFKA_STORAGE_ERROR and nothing in it.
+The copy of a partition that moves is listed as a future one, with the offsets that it is behind.
 """
 
 from __future__ import annotations
@@ -39,6 +40,17 @@ async def describe_log_dirs(request: Request, message: DescribeLogDirsRequest) -
             if wanted is None or (log.topic, log.partition) in wanted:
                 by_topic.setdefault(log.topic, []).append(
                     DescribeLogDirsResponsePartition(partition_index=log.partition, partition_size=log.size_bytes)
+                )
+        for move in request.broker.moves.into(directory):
+            topic, index = move.source.name
+            if wanted is None or (topic, index) in wanted:
+                by_topic.setdefault(topic, []).append(
+                    DescribeLogDirsResponsePartition(
+                        partition_index=index,
+                        partition_size=move.size_bytes,
+                        offset_lag=move.lag,
+                        is_future_key=True,
+                    )
                 )
         result.topics = [
             DescribeLogDirsResponseTopic(name=name, partitions=partitions) for name, partitions in by_topic.items()

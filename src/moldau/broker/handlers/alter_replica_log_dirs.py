@@ -1,0 +1,53 @@
+"""AlterReplicaLogDirs (34): move partitions to other data directories of this broker.
+
+Versions 1-2. The answer comes when the move has begun; DescribeLogDirs shows the copy and how far it is behind. A
+directory that is not one of `log.dirs` is LOG_DIR_NOT_FOUND, one that has failed KAFKA_STORAGE_ERROR, a partition that
+is not here REPLICA_NOT_AVAILABLE. Asking for the directory that a partition is in calls a move off. A restart does so
+too: where Kafka would go on, the move has to be asked for again.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.log.log_dir import LogDir
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirsResponsePartition,
+    AlterReplicaLogDirsResponseTopic,
+)
+
+
+@handles(ApiKey.ALTER_REPLICA_LOG_DIRS)
+async def alter_replica_log_dirs(request: Request, message: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    allowed = request.authorized(Operation.ALTER, ResourceType.CLUSTER)
+    directories = {directory.path: directory for directory in request.broker.log_dirs.all}
+    results: dict[str, list[AlterReplicaLogDirsResponsePartition]] = {}
+    for wanted in message.dirs:
+        target = directories.get(wanted.path.rstrip("/") or "/")
+        for topic in wanted.topics:
+            answers = results.setdefault(topic.name, [])
+            for index in topic.partitions:
+                code = _move(request, topic.name, index, target) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                answers.append(AlterReplicaLogDirsResponsePartition(partition_index=index, error_code=code))
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirsResponseTopic(topic_name=name, partitions=answers) for name, answers in results.items()
+        ]
+    )
+
+
+def _move(request: Request, topic: str, index: int, target: LogDir | None) -> ErrorCode:
+    if target is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    partition = request.broker.replicas.find(topic, index)
+    if partition is None:
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    if not target.online or partition.failure:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    request.broker.moves.begin(partition, target)
+    return ErrorCode.NONE
