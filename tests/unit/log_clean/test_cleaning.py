@@ -362,3 +362,19 @@ def test_a_damaged_log_is_left_as_it_is(byte: int) -> None:
     assert isinstance(cleaned.failure, Failed) and cleaned.failure.lasting
     assert cleaned.taken == 0
     assert room.files() == files
+
+
+def test_a_topic_with_both_policies_is_compacted_and_loses_old_segments() -> None:
+    log = Room(with_settings(cleanup_policy="compact,delete", retention_ms=DAY)).log
+    put(log, ("a", "1"), ("b", "1"), timestamp=NOW)
+    put(log, ("a", "2"), timestamp=NOW)
+    complete(log)
+    put(log, ("c", "1"), timestamp=NOW + DAY)
+    complete(log)
+    clean(log)
+    assert len(log._segments.segments) == 2, "small segments became one: its age is that of its latest record"
+    assert offsets(log) == [1, 2, 3]
+    assert log.delete_old_segments(NOW + DAY, log.end_offset) == 0
+    assert log.delete_old_segments(NOW + 2 * DAY + 1, log.end_offset) == 1
+    assert log.start_offset == 4
+    assert offsets(log) == []
