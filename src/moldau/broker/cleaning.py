@@ -73,6 +73,7 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         self._child: Child | None = None
+        self._stopped = False
 
     async def run(self, job: Job, seed: bytes, take: Take) -> Finished | Failed:
         try:
@@ -80,6 +81,8 @@ class WorkerProcess:
                 self._child = await Child.start(MODULE)
                 log.info("cleaner process started", extra={"pid": self._child.pid})
             child = self._child
+            if self._stopped:  # while it was started
+                raise BrokenPipeToChild("the cleaner stops")
             await child.send(encode_job(job))
             while True:
                 report = decode_report(await child.receive())
@@ -87,10 +90,14 @@ class WorkerProcess:
                     return report
                 await take(report)
         except (BrokenPipeToChild, OSError) as error:
-            await self.stop()
+            await self._end()
             return Failed(f"the cleaner process is gone: {error}", lasting=False)
 
     async def stop(self) -> None:
+        self._stopped = True
+        await self._end()
+
+    async def _end(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             await child.kill()
