@@ -22,7 +22,15 @@ class Copier:
         self.source = source
         self.sink = sink
         self.producer = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": group, "linger.ms": 0, "retry.backoff.ms": 20}
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": group,
+                "linger.ms": 0,
+                "retry.backoff.ms": 20,
+                # When its only broker is away, librdkafka would start from the bootstrap list, forget that broker, and
+                # wait for ever to send offsets to what it remembers of it (2.16.1).
+                "metadata.recovery.strategy": "none",
+            }
         )
         settings = {
             "bootstrap.servers": bootstrap,
