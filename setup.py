@@ -16,6 +16,7 @@ else:
                 f"moldau.{name.replace('/', '.')}",
                 [f"src/moldau/{name}.pyx"],
                 depends=["src/moldau/records/_crc32c.h"],
+                include_dirs=["src/moldau/records"],
                 extra_compile_args=["-O3"],
             )
             for name in ("records/_crc", "records/_native", "log/clean/_native")

@@ -55,16 +55,16 @@ def headers(
         position += header.size
 
 
-def batches(file: File, position: int, end: int, read_bytes: int = CHUNK) -> Iterator[Batch]:
+def batches(file: File, position: int, end: int) -> Iterator[Batch]:
     """Each batch from `position` to `end`, its checksum verified."""
     chunk = bytearray()
     chunk_at = position
     while position < end:
         if position + HEADER_SIZE > chunk_at + len(chunk):
-            chunk_at, chunk = position, file.read(position, min(read_bytes, end - position))
+            chunk_at, chunk = position, file.read(position, min(CHUNK, end - position))
         header = header_at(file.path, chunk, position - chunk_at, position, end)
         if position + header.size > chunk_at + len(chunk):
-            chunk_at, chunk = position, file.read(position, max(header.size, min(read_bytes, end - position)))
+            chunk_at, chunk = position, file.read(position, max(header.size, min(CHUNK, end - position)))
         at = position - chunk_at
         if not crc_ok(chunk, at, header.size):
             raise DamagedLog(file.path, position, f"the checksum of the batch at offset {header.base_offset} is wrong")

@@ -14,6 +14,10 @@ from moldau.records import BatchError, Codec, Record, TimestampType, encode_batc
 
 native = pytest.importorskip("moldau.log.clean._native", reason="the native twin was not built")
 
+needs_crc = pytest.mark.skipif(
+    not pytest.importorskip("moldau.records._crc").AVAILABLE, reason="without the instruction nothing counts as plain"
+)
+
 SEED = bytes(range(16))
 NOW = 1_700_000_000_000
 
@@ -94,6 +98,59 @@ def test_both_leave_the_same_of_a_batch(
         fast.put(key, max(0, base + distance))
     arguments = (base + reach, drop_deletes, horizon)
     assert native.sift(given_.data, fast, *arguments) == reference.sift(given_.data, readable, *arguments)
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> tuple[bytearray, int]:
+    """Batches one after another as in a log, perhaps with one that is of a transaction, compressed, out of place or
+    damaged, and perhaps cut off at the end; and the offset after them."""
+    chunk, offset = bytearray(), draw(st.integers(0, 50))
+    for _ in range(draw(st.integers(0, 6))):
+        count = draw(st.integers(1, 4))
+        found = [Record(offset + number, NOW, draw(keys), draw(values)) for number in range(count)]
+        batch = encode_batch(
+            found,
+            codec=draw(st.sampled_from([Codec.NONE] * 5 + [Codec.LZ4])),
+            producer_id=draw(st.sampled_from([-1, -1, -1, 7])),
+            transactional=draw(st.sampled_from([False] * 5 + [True])),
+        )
+        if draw(st.integers(0, 12)) == 0:
+            batch[draw(st.integers(0, len(batch) - 1))] ^= draw(st.integers(1, 255))
+        chunk += batch
+        offset += count + draw(st.integers(0, 3))
+    return chunk[: len(chunk) - draw(st.sampled_from([0, 0, 1, 70]))], offset
+
+
+@needs_crc
+@given(chunks(), st.integers(1, 8), st.integers(0, 60), st.integers(0, 20), st.integers(-3, 3))
+def test_both_go_as_far_over_a_chunk_and_note_the_same(
+    chunk: tuple[bytearray, int], slots: int, first: int, expected: int, end: int
+) -> None:
+    readable, fast = both(slots)
+    arguments = (chunk[0], 0, first, expected, chunk[1] + end)
+    assert native.OffsetMap.put_run(fast, *arguments) == readable.put_run(*arguments)
+    for key in (b"", b"a", b"b", b"key-number-three", b"x" * 40):
+        assert readable.get(key) == fast.get(key)
+
+
+@needs_crc
+@given(
+    chunks(),
+    st.lists(st.tuples(st.sampled_from([b"", b"a", b"b", b"x" * 40]), st.integers(0, 99)), max_size=8),
+    st.integers(0, 80),
+    st.integers(0, 20),
+    st.integers(-3, 3),
+    st.integers(0, 500),
+)
+def test_both_skip_the_same(
+    chunk: tuple[bytearray, int], known: list[tuple[bytes, int]], through: int, expected: int, end: int, short: int
+) -> None:
+    readable, fast = both(16)
+    for key, offset in known:
+        readable.put(key, offset)
+        fast.put(key, offset)
+    rest = (through, expected, chunk[1] + end, len(chunk[0]) + 1 - short)
+    assert native.skip_run(chunk[0], 0, fast, *rest) == reference.skip_run(chunk[0], 0, readable, *rest)
 
 
 @given(batches(), st.data())

@@ -3,9 +3,14 @@
 /* BEGIN: Cython Metadata
 {
     "distutils": {
-        "depends": [],
+        "depends": [
+            "src/moldau/records/_crc32c.h"
+        ],
         "extra_compile_args": [
             "-O3"
+        ],
+        "include_dirs": [
+            "src/moldau/records"
         ],
         "name": "moldau.log.clean._native",
         "sources": [
@@ -1272,6 +1277,7 @@ static int __Pyx_init_tpflags_variables(void) {
 #include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include "_crc32c.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif /* _OPENMP */
@@ -1769,19 +1775,20 @@ struct __pyx_t_6moldau_7records_5_walk_Walk {
 };
 struct __pyx_t_6moldau_3log_5clean_7_native_Verdict;
 
-/* "moldau/log/clean/_native.pyx":39
- * cdef object Sifted = _Sifted
+/* "moldau/log/clean/_native.pyx":47
+ * cdef bint HARDWARE_CRC = crc32c_available()
  * 
  * cdef enum:             # <<<<<<<<<<<<<<
  *     WORDS = 3
- *     MOST_GROWTH = 13  # what another timestamp delta (9) and a longer length (4) can add to a record
+ *     TRANSACTIONAL_BIT = 0x10
 */
 enum  {
   __pyx_e_6moldau_3log_5clean_7_native_WORDS = 3,
+  __pyx_e_6moldau_3log_5clean_7_native_TRANSACTIONAL_BIT = 0x10,
   __pyx_e_6moldau_3log_5clean_7_native_MOST_GROWTH = 13
 };
 
-/* "moldau/log/clean/_native.pyx":270
+/* "moldau/log/clean/_native.pyx":373
  * 
  * 
  * cdef struct Verdict:             # <<<<<<<<<<<<<<
@@ -1796,7 +1803,7 @@ struct __pyx_t_6moldau_3log_5clean_7_native_Verdict {
   int64_t latest;
 };
 
-/* "moldau/log/clean/_native.pyx":163
+/* "moldau/log/clean/_native.pyx":194
  * 
  * 
  * cdef class OffsetMap:             # <<<<<<<<<<<<<<
@@ -1821,6 +1828,7 @@ struct __pyx_vtabstruct_6moldau_3log_5clean_7_native_OffsetMap {
   int (*put_key)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, uint8_t const *, Py_ssize_t, int64_t);
   int64_t (*get_key)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, uint8_t const *, Py_ssize_t);
   PyObject *(*put_records)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, struct __pyx_t_6moldau_7records_5_walk_Header *, Py_buffer *, int64_t);
+  int (*put_plain)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, struct __pyx_t_6moldau_7records_5_walk_Header *, uint8_t const *, int64_t, int64_t *);
 };
 static struct __pyx_vtabstruct_6moldau_3log_5clean_7_native_OffsetMap *__pyx_vtabptr_6moldau_3log_5clean_7_native_OffsetMap;
 static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_find(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, uint8_t const *, Py_ssize_t, uint64_t *);
@@ -2880,6 +2888,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, uint8_t const *__pyx_v_key, Py_ssize_t __pyx_v_size, int64_t __pyx_v_offset); /* proto*/
 static CYTHON_INLINE int64_t __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get_key(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, uint8_t const *__pyx_v_key, Py_ssize_t __pyx_v_size); /* proto*/
 static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, struct __pyx_t_6moldau_7records_5_walk_Header *__pyx_v_header, Py_buffer *__pyx_v_records, int64_t __pyx_v_first_offset); /* proto*/
+static int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_plain(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, struct __pyx_t_6moldau_7records_5_walk_Header *__pyx_v_header, uint8_t const *__pyx_v_batch, int64_t __pyx_v_first_offset, int64_t *__pyx_v_refused); /* proto*/
 
 /* Module declarations from "cpython.buffer" */
 
@@ -2917,6 +2926,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_7records_5_walk_start_walk(struct __py
 
 /* Module declarations from "moldau.log.clean._native" */
 static PyObject *__pyx_v_6moldau_3log_5clean_7_native_Sifted = 0;
+static int __pyx_v_6moldau_3log_5clean_7_native_HARDWARE_CRC;
 static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_rotate(uint64_t, int); /*proto*/
 static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_t *); /*proto*/
 static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_load_le64(uint8_t const *); /*proto*/
@@ -2925,6 +2935,8 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *, struct _
 static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *, struct __pyx_t_6moldau_7records_5_walk_Header *); /*proto*/
 static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_begin(struct __pyx_t_6moldau_7records_5_walk_Walk *, struct __pyx_t_6moldau_7records_5_walk_Header *, Py_buffer *); /*proto*/
 static PyObject *__pyx_f_6moldau_3log_5clean_7_native_fail(struct __pyx_t_6moldau_7records_5_walk_Walk *, int); /*proto*/
+static int __pyx_f_6moldau_3log_5clean_7_native_is_plain(uint8_t const *, Py_ssize_t, int64_t, int64_t, struct __pyx_t_6moldau_7records_5_walk_Header *); /*proto*/
+static int __pyx_f_6moldau_3log_5clean_7_native_all_replaced(struct __pyx_t_6moldau_7records_5_walk_Header *, uint8_t const *, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *); /*proto*/
 static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_t_6moldau_7records_5_walk_Header *, Py_buffer *, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, int64_t, int, int64_t); /*proto*/
 static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7records_5_walk_Header *, Py_buffer *, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, int64_t, int, uint8_t *, struct __pyx_t_6moldau_3log_5clean_7_native_Verdict *); /*proto*/
 static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6moldau_7records_5_walk_Header *, Py_buffer *, uint8_t const *, struct __pyx_t_6moldau_3log_5clean_7_native_Verdict *); /*proto*/
@@ -2947,10 +2959,12 @@ static Py_ssize_t __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_4__len__(stru
 static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_6put(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, PyObject *__pyx_v_key, int64_t __pyx_v_offset); /* proto */
 static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8get(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, PyObject *__pyx_v_key); /* proto */
 static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, PyObject *__pyx_v_batch, int64_t __pyx_v_first_offset); /* proto */
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_12put_run(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, PyObject *__pyx_v_chunk, Py_ssize_t __pyx_v_at, int64_t __pyx_v_first_offset, int64_t __pyx_v_expected, int64_t __pyx_v_end_offset); /* proto */
 static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8capacity___get__(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self); /* proto */
-static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_12__reduce_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self); /* proto */
-static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__setstate_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, CYTHON_UNUSED PyObject *__pyx_v___pyx_state); /* proto */
-static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_batch, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets, int64_t __pyx_v_through, int __pyx_v_drop_deletes, int64_t __pyx_v_horizon); /* proto */
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__reduce_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self); /* proto */
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_16__setstate_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, CYTHON_UNUSED PyObject *__pyx_v___pyx_state); /* proto */
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2skip_run(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_chunk, Py_ssize_t __pyx_v_at, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets, int64_t __pyx_v_through, int64_t __pyx_v_expected, int64_t __pyx_v_end_offset, int64_t __pyx_v_before); /* proto */
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_4sift(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_batch, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets, int64_t __pyx_v_through, int __pyx_v_drop_deletes, int64_t __pyx_v_horizon); /* proto */
 static PyObject *__pyx_tp_new__initialisation_6moldau_3log_5clean_7_native_OffsetMap(PyObject *o, 
 #if CYTHON_VECTORCALL_TPNEW
     PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
@@ -3004,8 +3018,8 @@ namespace {
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_pop;
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_values;
     PyObject *__pyx_tuple[1];
-    PyObject *__pyx_codeobj_tab[7];
-    PyObject *__pyx_string_tab[96];
+    PyObject *__pyx_codeobj_tab[9];
+    PyObject *__pyx_string_tab[107];
     PyObject *__pyx_number_tab[3];
 /* #### Code section: module_state_contents ### */
 /* CommonTypesMetaclass.module_state_decls */
@@ -3075,77 +3089,88 @@ static __pyx_mstatetype * const __pyx_mstate_global = &__pyx_mstate_global_stati
 #define __pyx_n_u_OffsetMap_get __pyx_string_tab[22]
 #define __pyx_n_u_OffsetMap_put __pyx_string_tab[23]
 #define __pyx_n_u_OffsetMap_put_batch __pyx_string_tab[24]
-#define __pyx_n_u_SLOT_BYTES __pyx_string_tab[25]
-#define __pyx_n_u_Sifted __pyx_string_tab[26]
-#define __pyx_n_u_MAX_DECOMPRESSED __pyx_string_tab[27]
-#define __pyx_n_u_Sifted_2 __pyx_string_tab[28]
-#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[29]
-#define __pyx_n_u_annotate __pyx_string_tab[30]
-#define __pyx_n_u_func __pyx_string_tab[31]
-#define __pyx_n_u_getstate __pyx_string_tab[32]
-#define __pyx_n_u_main __pyx_string_tab[33]
-#define __pyx_n_u_module __pyx_string_tab[34]
-#define __pyx_n_u_name __pyx_string_tab[35]
-#define __pyx_n_u_pyx_state __pyx_string_tab[36]
-#define __pyx_n_u_pyx_vtable __pyx_string_tab[37]
-#define __pyx_n_u_qualname __pyx_string_tab[38]
-#define __pyx_n_u_reduce __pyx_string_tab[39]
-#define __pyx_n_u_reduce_cython __pyx_string_tab[40]
-#define __pyx_n_u_reduce_ex __pyx_string_tab[41]
-#define __pyx_n_u_set_name __pyx_string_tab[42]
-#define __pyx_n_u_setstate __pyx_string_tab[43]
-#define __pyx_n_u_setstate_cython __pyx_string_tab[44]
-#define __pyx_n_u_test __pyx_string_tab[45]
-#define __pyx_n_u_codecs __pyx_string_tab[46]
-#define __pyx_n_u_is_coroutine __pyx_string_tab[47]
-#define __pyx_n_u_refusal __pyx_string_tab[48]
-#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[49]
-#define __pyx_n_u_batch __pyx_string_tab[50]
-#define __pyx_n_u_cline_in_traceback __pyx_string_tab[51]
-#define __pyx_n_u_codec_of __pyx_string_tab[52]
-#define __pyx_n_u_codecs_2 __pyx_string_tab[53]
-#define __pyx_n_u_data __pyx_string_tab[54]
-#define __pyx_n_u_decompress __pyx_string_tab[55]
-#define __pyx_n_u_drop_deletes __pyx_string_tab[56]
-#define __pyx_n_u_first_offset __pyx_string_tab[57]
-#define __pyx_n_u_get __pyx_string_tab[58]
-#define __pyx_n_u_header __pyx_string_tab[59]
-#define __pyx_n_u_horizon __pyx_string_tab[60]
-#define __pyx_n_u_inner __pyx_string_tab[61]
-#define __pyx_n_u_items __pyx_string_tab[62]
-#define __pyx_n_u_key __pyx_string_tab[63]
-#define __pyx_n_u_little __pyx_string_tab[64]
-#define __pyx_n_u_load_factor __pyx_string_tab[65]
-#define __pyx_n_u_moldau_log_clean__native __pyx_string_tab[66]
-#define __pyx_n_u_moldau_log_clean_model __pyx_string_tab[67]
-#define __pyx_n_u_moldau_records __pyx_string_tab[68]
-#define __pyx_n_u_moldau_records_errors __pyx_string_tab[69]
-#define __pyx_n_u_moldau_records_model __pyx_string_tab[70]
-#define __pyx_n_u_offset __pyx_string_tab[71]
-#define __pyx_n_u_offsets __pyx_string_tab[72]
-#define __pyx_n_u_out __pyx_string_tab[73]
-#define __pyx_n_u_pop __pyx_string_tab[74]
-#define __pyx_n_u_put __pyx_string_tab[75]
-#define __pyx_n_u_put_batch __pyx_string_tab[76]
-#define __pyx_n_u_records __pyx_string_tab[77]
-#define __pyx_n_u_refusal_2 __pyx_string_tab[78]
-#define __pyx_n_u_seed __pyx_string_tab[79]
-#define __pyx_n_u_self __pyx_string_tab[80]
-#define __pyx_n_u_setdefault __pyx_string_tab[81]
-#define __pyx_n_u_sift __pyx_string_tab[82]
-#define __pyx_n_u_siphash128 __pyx_string_tab[83]
-#define __pyx_n_u_slots __pyx_string_tab[84]
-#define __pyx_n_u_through __pyx_string_tab[85]
-#define __pyx_n_u_to_bytes __pyx_string_tab[86]
-#define __pyx_n_u_values __pyx_string_tab[87]
-#define __pyx_n_u_view __pyx_string_tab[88]
-#define __pyx_kp_b__3 __pyx_string_tab[89]
-#define __pyx_kp_b_iso88591_Q __pyx_string_tab[90]
-#define __pyx_kp_b_iso88591_s_5_1_j_A_4AQ_4AU_A_1_1A_3as_3i __pyx_string_tab[91]
-#define __pyx_kp_b_iso88591_awavQ_1F_1_AWAQ_9AWA_q_QR_AQa __pyx_string_tab[92]
-#define __pyx_kp_b_iso88591_A_t81_avS __pyx_string_tab[93]
-#define __pyx_kp_b_iso88591_A_t81_avS_q __pyx_string_tab[94]
-#define __pyx_kp_b_iso88591_A_7_6_aq_aq_j_ay_t_q_AQa __pyx_string_tab[95]
+#define __pyx_n_u_OffsetMap_put_run __pyx_string_tab[25]
+#define __pyx_n_u_SLOT_BYTES __pyx_string_tab[26]
+#define __pyx_n_u_Sifted __pyx_string_tab[27]
+#define __pyx_n_u_MAX_DECOMPRESSED __pyx_string_tab[28]
+#define __pyx_n_u_Sifted_2 __pyx_string_tab[29]
+#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[30]
+#define __pyx_n_u_annotate __pyx_string_tab[31]
+#define __pyx_n_u_func __pyx_string_tab[32]
+#define __pyx_n_u_getstate __pyx_string_tab[33]
+#define __pyx_n_u_main __pyx_string_tab[34]
+#define __pyx_n_u_module __pyx_string_tab[35]
+#define __pyx_n_u_name __pyx_string_tab[36]
+#define __pyx_n_u_pyx_state __pyx_string_tab[37]
+#define __pyx_n_u_pyx_vtable __pyx_string_tab[38]
+#define __pyx_n_u_qualname __pyx_string_tab[39]
+#define __pyx_n_u_reduce __pyx_string_tab[40]
+#define __pyx_n_u_reduce_cython __pyx_string_tab[41]
+#define __pyx_n_u_reduce_ex __pyx_string_tab[42]
+#define __pyx_n_u_set_name __pyx_string_tab[43]
+#define __pyx_n_u_setstate __pyx_string_tab[44]
+#define __pyx_n_u_setstate_cython __pyx_string_tab[45]
+#define __pyx_n_u_test __pyx_string_tab[46]
+#define __pyx_n_u_codecs __pyx_string_tab[47]
+#define __pyx_n_u_is_coroutine __pyx_string_tab[48]
+#define __pyx_n_u_refusal __pyx_string_tab[49]
+#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[50]
+#define __pyx_n_u_at __pyx_string_tab[51]
+#define __pyx_n_u_batch __pyx_string_tab[52]
+#define __pyx_n_u_before __pyx_string_tab[53]
+#define __pyx_n_u_chunk __pyx_string_tab[54]
+#define __pyx_n_u_cline_in_traceback __pyx_string_tab[55]
+#define __pyx_n_u_codec_of __pyx_string_tab[56]
+#define __pyx_n_u_codecs_2 __pyx_string_tab[57]
+#define __pyx_n_u_data __pyx_string_tab[58]
+#define __pyx_n_u_decompress __pyx_string_tab[59]
+#define __pyx_n_u_drop_deletes __pyx_string_tab[60]
+#define __pyx_n_u_end_offset __pyx_string_tab[61]
+#define __pyx_n_u_expected __pyx_string_tab[62]
+#define __pyx_n_u_first_offset __pyx_string_tab[63]
+#define __pyx_n_u_get __pyx_string_tab[64]
+#define __pyx_n_u_header __pyx_string_tab[65]
+#define __pyx_n_u_horizon __pyx_string_tab[66]
+#define __pyx_n_u_inner __pyx_string_tab[67]
+#define __pyx_n_u_items __pyx_string_tab[68]
+#define __pyx_n_u_key __pyx_string_tab[69]
+#define __pyx_n_u_little __pyx_string_tab[70]
+#define __pyx_n_u_load_factor __pyx_string_tab[71]
+#define __pyx_n_u_moldau_log_clean__native __pyx_string_tab[72]
+#define __pyx_n_u_moldau_log_clean_model __pyx_string_tab[73]
+#define __pyx_n_u_moldau_records __pyx_string_tab[74]
+#define __pyx_n_u_moldau_records_errors __pyx_string_tab[75]
+#define __pyx_n_u_moldau_records_model __pyx_string_tab[76]
+#define __pyx_n_u_offset __pyx_string_tab[77]
+#define __pyx_n_u_offsets __pyx_string_tab[78]
+#define __pyx_n_u_out __pyx_string_tab[79]
+#define __pyx_n_u_pop __pyx_string_tab[80]
+#define __pyx_n_u_put __pyx_string_tab[81]
+#define __pyx_n_u_put_batch __pyx_string_tab[82]
+#define __pyx_n_u_put_run __pyx_string_tab[83]
+#define __pyx_n_u_records __pyx_string_tab[84]
+#define __pyx_n_u_refusal_2 __pyx_string_tab[85]
+#define __pyx_n_u_refused __pyx_string_tab[86]
+#define __pyx_n_u_seed __pyx_string_tab[87]
+#define __pyx_n_u_self __pyx_string_tab[88]
+#define __pyx_n_u_setdefault __pyx_string_tab[89]
+#define __pyx_n_u_sift __pyx_string_tab[90]
+#define __pyx_n_u_siphash128 __pyx_string_tab[91]
+#define __pyx_n_u_skip_run __pyx_string_tab[92]
+#define __pyx_n_u_slots __pyx_string_tab[93]
+#define __pyx_n_u_through __pyx_string_tab[94]
+#define __pyx_n_u_to_bytes __pyx_string_tab[95]
+#define __pyx_n_u_values __pyx_string_tab[96]
+#define __pyx_n_u_view __pyx_string_tab[97]
+#define __pyx_kp_b__3 __pyx_string_tab[98]
+#define __pyx_kp_b_iso88591_Q __pyx_string_tab[99]
+#define __pyx_kp_b_iso88591_s_5_1_j_A_4AQ_4AU_A_1_1A_3as_3i __pyx_string_tab[100]
+#define __pyx_kp_b_iso88591_awavQ_1F_1_AWAQ_9AWA_q_QR_AQa __pyx_string_tab[101]
+#define __pyx_kp_b_iso88591_awavQ_c_d_e2T_U_D_R____m2Q_2V6 __pyx_string_tab[102]
+#define __pyx_kp_b_iso88591_A_t81_avS __pyx_string_tab[103]
+#define __pyx_kp_b_iso88591_A_t81_avS_q __pyx_string_tab[104]
+#define __pyx_kp_b_iso88591_A_7_6_aq_aq_j_ay_t_q_AQa __pyx_string_tab[105]
+#define __pyx_kp_b_iso88591_A_7_6_CuD_T_U_D_E_4z_UVVW_4t_Qax __pyx_string_tab[106]
 #define __pyx_int_0 __pyx_number_tab[0]
 #define __pyx_int_neg_1 __pyx_number_tab[1]
 #define __pyx_int_8 __pyx_number_tab[2]
@@ -3170,8 +3195,8 @@ static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_pop.method);
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_values.method);
   for (int i=0; i<1; ++i) { Py_CLEAR(clear_module_state->__pyx_tuple[i]); }
-  for (int i=0; i<7; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<96; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<9; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
+  for (int i=0; i<107; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
   for (int i=0; i<3; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_clear_contents ### */
 /* CommonTypesMetaclass.module_state_clear */
@@ -3202,8 +3227,8 @@ static CYTHON_SMALL_CODE int __pyx_m_traverse(PyObject *m, visitproc visit, void
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_pop.method);
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_values.method);
   for (int i=0; i<1; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_tuple[i]); }
-  for (int i=0; i<7; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<96; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<9; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
+  for (int i=0; i<107; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
   for (int i=0; i<3; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_traverse_contents ### */
 /* CommonTypesMetaclass.module_state_traverse */
@@ -5856,7 +5881,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_7records_5_walk_start_walk(struct __py
   /* function exit code */
 }
 
-/* "moldau/log/clean/_native.pyx":50
+/* "moldau/log/clean/_native.pyx":59
  * 
  * 
  * cdef inline uint64_t rotate(uint64_t x, int bits) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -5867,7 +5892,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_7records_5_walk_start_walk(struct __py
 static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_rotate(uint64_t __pyx_v_x, int __pyx_v_bits) {
   uint64_t __pyx_r;
 
-  /* "moldau/log/clean/_native.pyx":51
+  /* "moldau/log/clean/_native.pyx":60
  * 
  * cdef inline uint64_t rotate(uint64_t x, int bits) noexcept nogil:
  *     return x << bits | x >> (64 - bits)             # <<<<<<<<<<<<<<
@@ -5880,7 +5905,7 @@ static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_rotate(uint64
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":50
+  /* "moldau/log/clean/_native.pyx":59
  * 
  * 
  * cdef inline uint64_t rotate(uint64_t x, int bits) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -5893,7 +5918,7 @@ static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_rotate(uint64
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":54
+/* "moldau/log/clean/_native.pyx":63
  * 
  * 
  * cdef inline void sip_round(uint64_t *v) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -5904,7 +5929,7 @@ static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_rotate(uint64
 static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_t *__pyx_v_v) {
   long __pyx_t_1;
 
-  /* "moldau/log/clean/_native.pyx":55
+  /* "moldau/log/clean/_native.pyx":64
  * 
  * cdef inline void sip_round(uint64_t *v) noexcept nogil:
  *     v[0] += v[1]             # <<<<<<<<<<<<<<
@@ -5915,7 +5940,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
   __pyx_t_1 = 0;
   (__pyx_v_v[__pyx_t_1]) = ((__pyx_v_v[__pyx_t_1]) + (__pyx_v_v[1]));
 
-  /* "moldau/log/clean/_native.pyx":56
+  /* "moldau/log/clean/_native.pyx":65
  * cdef inline void sip_round(uint64_t *v) noexcept nogil:
  *     v[0] += v[1]
  *     v[1] = rotate(v[1], 13) ^ v[0]             # <<<<<<<<<<<<<<
@@ -5924,7 +5949,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
 */
   (__pyx_v_v[1]) = (__pyx_f_6moldau_3log_5clean_7_native_rotate((__pyx_v_v[1]), 13) ^ (__pyx_v_v[0]));
 
-  /* "moldau/log/clean/_native.pyx":57
+  /* "moldau/log/clean/_native.pyx":66
  *     v[0] += v[1]
  *     v[1] = rotate(v[1], 13) ^ v[0]
  *     v[0] = rotate(v[0], 32)             # <<<<<<<<<<<<<<
@@ -5933,7 +5958,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
 */
   (__pyx_v_v[0]) = __pyx_f_6moldau_3log_5clean_7_native_rotate((__pyx_v_v[0]), 32);
 
-  /* "moldau/log/clean/_native.pyx":58
+  /* "moldau/log/clean/_native.pyx":67
  *     v[1] = rotate(v[1], 13) ^ v[0]
  *     v[0] = rotate(v[0], 32)
  *     v[2] += v[3]             # <<<<<<<<<<<<<<
@@ -5944,7 +5969,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
   __pyx_t_1 = 2;
   (__pyx_v_v[__pyx_t_1]) = ((__pyx_v_v[__pyx_t_1]) + (__pyx_v_v[3]));
 
-  /* "moldau/log/clean/_native.pyx":59
+  /* "moldau/log/clean/_native.pyx":68
  *     v[0] = rotate(v[0], 32)
  *     v[2] += v[3]
  *     v[3] = rotate(v[3], 16) ^ v[2]             # <<<<<<<<<<<<<<
@@ -5953,7 +5978,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
 */
   (__pyx_v_v[3]) = (__pyx_f_6moldau_3log_5clean_7_native_rotate((__pyx_v_v[3]), 16) ^ (__pyx_v_v[2]));
 
-  /* "moldau/log/clean/_native.pyx":60
+  /* "moldau/log/clean/_native.pyx":69
  *     v[2] += v[3]
  *     v[3] = rotate(v[3], 16) ^ v[2]
  *     v[0] += v[3]             # <<<<<<<<<<<<<<
@@ -5964,7 +5989,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
   __pyx_t_1 = 0;
   (__pyx_v_v[__pyx_t_1]) = ((__pyx_v_v[__pyx_t_1]) + (__pyx_v_v[3]));
 
-  /* "moldau/log/clean/_native.pyx":61
+  /* "moldau/log/clean/_native.pyx":70
  *     v[3] = rotate(v[3], 16) ^ v[2]
  *     v[0] += v[3]
  *     v[3] = rotate(v[3], 21) ^ v[0]             # <<<<<<<<<<<<<<
@@ -5973,7 +5998,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
 */
   (__pyx_v_v[3]) = (__pyx_f_6moldau_3log_5clean_7_native_rotate((__pyx_v_v[3]), 21) ^ (__pyx_v_v[0]));
 
-  /* "moldau/log/clean/_native.pyx":62
+  /* "moldau/log/clean/_native.pyx":71
  *     v[0] += v[3]
  *     v[3] = rotate(v[3], 21) ^ v[0]
  *     v[2] += v[1]             # <<<<<<<<<<<<<<
@@ -5984,7 +6009,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
   __pyx_t_1 = 2;
   (__pyx_v_v[__pyx_t_1]) = ((__pyx_v_v[__pyx_t_1]) + (__pyx_v_v[1]));
 
-  /* "moldau/log/clean/_native.pyx":63
+  /* "moldau/log/clean/_native.pyx":72
  *     v[3] = rotate(v[3], 21) ^ v[0]
  *     v[2] += v[1]
  *     v[1] = rotate(v[1], 17) ^ v[2]             # <<<<<<<<<<<<<<
@@ -5993,7 +6018,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
 */
   (__pyx_v_v[1]) = (__pyx_f_6moldau_3log_5clean_7_native_rotate((__pyx_v_v[1]), 17) ^ (__pyx_v_v[2]));
 
-  /* "moldau/log/clean/_native.pyx":64
+  /* "moldau/log/clean/_native.pyx":73
  *     v[2] += v[1]
  *     v[1] = rotate(v[1], 17) ^ v[2]
  *     v[2] = rotate(v[2], 32)             # <<<<<<<<<<<<<<
@@ -6002,7 +6027,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
 */
   (__pyx_v_v[2]) = __pyx_f_6moldau_3log_5clean_7_native_rotate((__pyx_v_v[2]), 32);
 
-  /* "moldau/log/clean/_native.pyx":54
+  /* "moldau/log/clean/_native.pyx":63
  * 
  * 
  * cdef inline void sip_round(uint64_t *v) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -6013,7 +6038,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
   /* function exit code */
 }
 
-/* "moldau/log/clean/_native.pyx":67
+/* "moldau/log/clean/_native.pyx":76
  * 
  * 
  * cdef inline uint64_t load_le64(const uint8_t *p) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -6024,7 +6049,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_sip_round(uint64_
 static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_load_le64(uint8_t const *__pyx_v_p) {
   uint64_t __pyx_r;
 
-  /* "moldau/log/clean/_native.pyx":70
+  /* "moldau/log/clean/_native.pyx":79
  *     return (
  *         <uint64_t>p[0] | <uint64_t>p[1] << 8 | <uint64_t>p[2] << 16 | <uint64_t>p[3] << 24
  *         | <uint64_t>p[4] << 32 | <uint64_t>p[5] << 40 | <uint64_t>p[6] << 48 | <uint64_t>p[7] << 56             # <<<<<<<<<<<<<<
@@ -6037,7 +6062,7 @@ static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_load_le64(uin
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":67
+  /* "moldau/log/clean/_native.pyx":76
  * 
  * 
  * cdef inline uint64_t load_le64(const uint8_t *p) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -6050,7 +6075,7 @@ static CYTHON_INLINE uint64_t __pyx_f_6moldau_3log_5clean_7_native_load_le64(uin
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":74
+/* "moldau/log/clean/_native.pyx":83
  * 
  * 
  * cdef inline void hash_key(uint64_t k0, uint64_t k1, const uint8_t *p, Py_ssize_t size, uint64_t *out) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -6070,7 +6095,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   int __pyx_t_5;
 
 
-  /* "moldau/log/clean/_native.pyx":78
+  /* "moldau/log/clean/_native.pyx":87
  *     cdef uint64_t v[4]
  *     cdef uint64_t word
  *     cdef Py_ssize_t left = size             # <<<<<<<<<<<<<<
@@ -6079,7 +6104,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   __pyx_v_left = __pyx_v_size;
 
-  /* "moldau/log/clean/_native.pyx":80
+  /* "moldau/log/clean/_native.pyx":89
  *     cdef Py_ssize_t left = size
  *     cdef int i
  *     v[0] = k0 ^ <uint64_t>0x736F6D6570736575             # <<<<<<<<<<<<<<
@@ -6088,7 +6113,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   (__pyx_v_v[0]) = (__pyx_v_k0 ^ ((uint64_t)0x736F6D6570736575));
 
-  /* "moldau/log/clean/_native.pyx":81
+  /* "moldau/log/clean/_native.pyx":90
  *     cdef int i
  *     v[0] = k0 ^ <uint64_t>0x736F6D6570736575
  *     v[1] = k1 ^ <uint64_t>0x646F72616E646F6D ^ 0xEE             # <<<<<<<<<<<<<<
@@ -6097,7 +6122,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   (__pyx_v_v[1]) = ((__pyx_v_k1 ^ ((uint64_t)0x646F72616E646F6D)) ^ 0xEE);
 
-  /* "moldau/log/clean/_native.pyx":82
+  /* "moldau/log/clean/_native.pyx":91
  *     v[0] = k0 ^ <uint64_t>0x736F6D6570736575
  *     v[1] = k1 ^ <uint64_t>0x646F72616E646F6D ^ 0xEE
  *     v[2] = k0 ^ <uint64_t>0x6C7967656E657261             # <<<<<<<<<<<<<<
@@ -6106,7 +6131,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   (__pyx_v_v[2]) = (__pyx_v_k0 ^ ((uint64_t)0x6C7967656E657261));
 
-  /* "moldau/log/clean/_native.pyx":83
+  /* "moldau/log/clean/_native.pyx":92
  *     v[1] = k1 ^ <uint64_t>0x646F72616E646F6D ^ 0xEE
  *     v[2] = k0 ^ <uint64_t>0x6C7967656E657261
  *     v[3] = k1 ^ <uint64_t>0x7465646279746573             # <<<<<<<<<<<<<<
@@ -6115,7 +6140,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   (__pyx_v_v[3]) = (__pyx_v_k1 ^ ((uint64_t)0x7465646279746573));
 
-  /* "moldau/log/clean/_native.pyx":84
+  /* "moldau/log/clean/_native.pyx":93
  *     v[2] = k0 ^ <uint64_t>0x6C7967656E657261
  *     v[3] = k1 ^ <uint64_t>0x7465646279746573
  *     while left >= 8:             # <<<<<<<<<<<<<<
@@ -6128,7 +6153,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 
     if (!__pyx_t_1) break;
 
-    /* "moldau/log/clean/_native.pyx":85
+    /* "moldau/log/clean/_native.pyx":94
  *     v[3] = k1 ^ <uint64_t>0x7465646279746573
  *     while left >= 8:
  *         word = load_le64(p)             # <<<<<<<<<<<<<<
@@ -6137,7 +6162,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
     __pyx_v_word = __pyx_f_6moldau_3log_5clean_7_native_load_le64(__pyx_v_p);
 
-    /* "moldau/log/clean/_native.pyx":86
+    /* "moldau/log/clean/_native.pyx":95
  *     while left >= 8:
  *         word = load_le64(p)
  *         v[3] ^= word             # <<<<<<<<<<<<<<
@@ -6148,7 +6173,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
     __pyx_t_2 = 3;
     (__pyx_v_v[__pyx_t_2]) = ((__pyx_v_v[__pyx_t_2]) ^ __pyx_v_word);
 
-    /* "moldau/log/clean/_native.pyx":87
+    /* "moldau/log/clean/_native.pyx":96
  *         word = load_le64(p)
  *         v[3] ^= word
  *         sip_round(v)             # <<<<<<<<<<<<<<
@@ -6157,7 +6182,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
     __pyx_f_6moldau_3log_5clean_7_native_sip_round(__pyx_v_v);
 
-    /* "moldau/log/clean/_native.pyx":88
+    /* "moldau/log/clean/_native.pyx":97
  *         v[3] ^= word
  *         sip_round(v)
  *         sip_round(v)             # <<<<<<<<<<<<<<
@@ -6166,7 +6191,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
     __pyx_f_6moldau_3log_5clean_7_native_sip_round(__pyx_v_v);
 
-    /* "moldau/log/clean/_native.pyx":89
+    /* "moldau/log/clean/_native.pyx":98
  *         sip_round(v)
  *         sip_round(v)
  *         v[0] ^= word             # <<<<<<<<<<<<<<
@@ -6177,7 +6202,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
     __pyx_t_2 = 0;
     (__pyx_v_v[__pyx_t_2]) = ((__pyx_v_v[__pyx_t_2]) ^ __pyx_v_word);
 
-    /* "moldau/log/clean/_native.pyx":90
+    /* "moldau/log/clean/_native.pyx":99
  *         sip_round(v)
  *         v[0] ^= word
  *         p += 8             # <<<<<<<<<<<<<<
@@ -6186,7 +6211,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
     __pyx_v_p = (__pyx_v_p + 8);
 
-    /* "moldau/log/clean/_native.pyx":91
+    /* "moldau/log/clean/_native.pyx":100
  *         v[0] ^= word
  *         p += 8
  *         left -= 8             # <<<<<<<<<<<<<<
@@ -6196,7 +6221,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
     __pyx_v_left = (__pyx_v_left - 8);
   }
 
-  /* "moldau/log/clean/_native.pyx":92
+  /* "moldau/log/clean/_native.pyx":101
  *         p += 8
  *         left -= 8
  *     word = <uint64_t>(size & 0xFF) << 56             # <<<<<<<<<<<<<<
@@ -6205,7 +6230,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   __pyx_v_word = (((uint64_t)(__pyx_v_size & 0xFF)) << 56);
 
-  /* "moldau/log/clean/_native.pyx":93
+  /* "moldau/log/clean/_native.pyx":102
  *         left -= 8
  *     word = <uint64_t>(size & 0xFF) << 56
  *     for i in range(left):             # <<<<<<<<<<<<<<
@@ -6219,7 +6244,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   for (__pyx_t_5 = 0; __pyx_t_5 < __pyx_t_4; __pyx_t_5+=1) {
     __pyx_v_i = __pyx_t_5;
 
-    /* "moldau/log/clean/_native.pyx":94
+    /* "moldau/log/clean/_native.pyx":103
  *     word = <uint64_t>(size & 0xFF) << 56
  *     for i in range(left):
  *         word |= <uint64_t>p[i] << (8 * i)             # <<<<<<<<<<<<<<
@@ -6230,7 +6255,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   }
 
 
-  /* "moldau/log/clean/_native.pyx":95
+  /* "moldau/log/clean/_native.pyx":104
  *     for i in range(left):
  *         word |= <uint64_t>p[i] << (8 * i)
  *     v[3] ^= word             # <<<<<<<<<<<<<<
@@ -6241,7 +6266,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   __pyx_t_2 = 3;
   (__pyx_v_v[__pyx_t_2]) = ((__pyx_v_v[__pyx_t_2]) ^ __pyx_v_word);
 
-  /* "moldau/log/clean/_native.pyx":96
+  /* "moldau/log/clean/_native.pyx":105
  *         word |= <uint64_t>p[i] << (8 * i)
  *     v[3] ^= word
  *     sip_round(v)             # <<<<<<<<<<<<<<
@@ -6250,7 +6275,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   __pyx_f_6moldau_3log_5clean_7_native_sip_round(__pyx_v_v);
 
-  /* "moldau/log/clean/_native.pyx":97
+  /* "moldau/log/clean/_native.pyx":106
  *     v[3] ^= word
  *     sip_round(v)
  *     sip_round(v)             # <<<<<<<<<<<<<<
@@ -6259,7 +6284,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   __pyx_f_6moldau_3log_5clean_7_native_sip_round(__pyx_v_v);
 
-  /* "moldau/log/clean/_native.pyx":98
+  /* "moldau/log/clean/_native.pyx":107
  *     sip_round(v)
  *     sip_round(v)
  *     v[0] ^= word             # <<<<<<<<<<<<<<
@@ -6270,7 +6295,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   __pyx_t_2 = 0;
   (__pyx_v_v[__pyx_t_2]) = ((__pyx_v_v[__pyx_t_2]) ^ __pyx_v_word);
 
-  /* "moldau/log/clean/_native.pyx":99
+  /* "moldau/log/clean/_native.pyx":108
  *     sip_round(v)
  *     v[0] ^= word
  *     v[2] ^= 0xEE             # <<<<<<<<<<<<<<
@@ -6281,7 +6306,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   __pyx_t_2 = 2;
   (__pyx_v_v[__pyx_t_2]) = ((__pyx_v_v[__pyx_t_2]) ^ 0xEE);
 
-  /* "moldau/log/clean/_native.pyx":100
+  /* "moldau/log/clean/_native.pyx":109
  *     v[0] ^= word
  *     v[2] ^= 0xEE
  *     for i in range(4):             # <<<<<<<<<<<<<<
@@ -6291,7 +6316,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   for (__pyx_t_5 = 0; __pyx_t_5 < 4; __pyx_t_5+=1) {
     __pyx_v_i = __pyx_t_5;
 
-    /* "moldau/log/clean/_native.pyx":101
+    /* "moldau/log/clean/_native.pyx":110
  *     v[2] ^= 0xEE
  *     for i in range(4):
  *         sip_round(v)             # <<<<<<<<<<<<<<
@@ -6301,7 +6326,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
     __pyx_f_6moldau_3log_5clean_7_native_sip_round(__pyx_v_v);
   }
 
-  /* "moldau/log/clean/_native.pyx":102
+  /* "moldau/log/clean/_native.pyx":111
  *     for i in range(4):
  *         sip_round(v)
  *     out[0] = v[0] ^ v[1] ^ v[2] ^ v[3]             # <<<<<<<<<<<<<<
@@ -6310,7 +6335,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   (__pyx_v_out[0]) = ((((__pyx_v_v[0]) ^ (__pyx_v_v[1])) ^ (__pyx_v_v[2])) ^ (__pyx_v_v[3]));
 
-  /* "moldau/log/clean/_native.pyx":103
+  /* "moldau/log/clean/_native.pyx":112
  *         sip_round(v)
  *     out[0] = v[0] ^ v[1] ^ v[2] ^ v[3]
  *     v[1] ^= 0xDD             # <<<<<<<<<<<<<<
@@ -6321,7 +6346,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   __pyx_t_2 = 1;
   (__pyx_v_v[__pyx_t_2]) = ((__pyx_v_v[__pyx_t_2]) ^ 0xDD);
 
-  /* "moldau/log/clean/_native.pyx":104
+  /* "moldau/log/clean/_native.pyx":113
  *     out[0] = v[0] ^ v[1] ^ v[2] ^ v[3]
  *     v[1] ^= 0xDD
  *     for i in range(4):             # <<<<<<<<<<<<<<
@@ -6331,7 +6356,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
   for (__pyx_t_5 = 0; __pyx_t_5 < 4; __pyx_t_5+=1) {
     __pyx_v_i = __pyx_t_5;
 
-    /* "moldau/log/clean/_native.pyx":105
+    /* "moldau/log/clean/_native.pyx":114
  *     v[1] ^= 0xDD
  *     for i in range(4):
  *         sip_round(v)             # <<<<<<<<<<<<<<
@@ -6341,7 +6366,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
     __pyx_f_6moldau_3log_5clean_7_native_sip_round(__pyx_v_v);
   }
 
-  /* "moldau/log/clean/_native.pyx":106
+  /* "moldau/log/clean/_native.pyx":115
  *     for i in range(4):
  *         sip_round(v)
  *     out[1] = v[0] ^ v[1] ^ v[2] ^ v[3]             # <<<<<<<<<<<<<<
@@ -6350,7 +6375,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 */
   (__pyx_v_out[1]) = ((((__pyx_v_v[0]) ^ (__pyx_v_v[1])) ^ (__pyx_v_v[2])) ^ (__pyx_v_v[3]));
 
-  /* "moldau/log/clean/_native.pyx":74
+  /* "moldau/log/clean/_native.pyx":83
  * 
  * 
  * cdef inline void hash_key(uint64_t k0, uint64_t k1, const uint8_t *p, Py_ssize_t size, uint64_t *out) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -6366,7 +6391,7 @@ static CYTHON_INLINE void __pyx_f_6moldau_3log_5clean_7_native_hash_key(uint64_t
 
 }
 
-/* "moldau/log/clean/_native.pyx":109
+/* "moldau/log/clean/_native.pyx":118
  * 
  * 
  * def siphash128(bytes key, bytes data):             # <<<<<<<<<<<<<<
@@ -6415,39 +6440,39 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_key,&__pyx_mstate_global->__pyx_n_u_data,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 109, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 118, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 109, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 118, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 109, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 118, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "siphash128", 0) < (0)) __PYX_ERR(0, 109, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "siphash128", 0) < (0)) __PYX_ERR(0, 118, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 2; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("siphash128", 1, 2, 2, i); __PYX_ERR(0, 109, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("siphash128", 1, 2, 2, i); __PYX_ERR(0, 118, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 2)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 109, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 118, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 109, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 118, __pyx_L3_error)
     }
     __pyx_v_key = ((PyObject*)values[0]);
     __pyx_v_data = ((PyObject*)values[1]);
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("siphash128", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 109, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("siphash128", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 118, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -6458,8 +6483,8 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key), (&PyBytes_Type), 1, "key", 1))) __PYX_ERR(0, 109, __pyx_L1_error)
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_data), (&PyBytes_Type), 1, "data", 1))) __PYX_ERR(0, 109, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key), (&PyBytes_Type), 1, "key", 1))) __PYX_ERR(0, 118, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_data), (&PyBytes_Type), 1, "data", 1))) __PYX_ERR(0, 118, __pyx_L1_error)
   __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_siphash128(__pyx_self, __pyx_v_key, __pyx_v_data);
 
   /* function exit code */
@@ -6495,7 +6520,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("siphash128", 0);
 
-  /* "moldau/log/clean/_native.pyx":112
+  /* "moldau/log/clean/_native.pyx":121
  *     """The hash alone, for holding it against the published values."""
  *     cdef uint64_t out[2]
  *     if len(key) != 16:             # <<<<<<<<<<<<<<
@@ -6504,16 +6529,16 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
 */
   if (unlikely(__pyx_v_key == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 112, __pyx_L1_error)
+    __PYX_ERR(0, 121, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_key); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 112, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_key); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 121, __pyx_L1_error)
   __pyx_t_2 = (__pyx_t_1 != 16);
 
 
   if (unlikely(__pyx_t_2)) {
 
 
-    /* "moldau/log/clean/_native.pyx":113
+    /* "moldau/log/clean/_native.pyx":122
  *     cdef uint64_t out[2]
  *     if len(key) != 16:
  *         raise ValueError("the key has sixteen bytes")             # <<<<<<<<<<<<<<
@@ -6526,14 +6551,14 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
       PyObject *__pyx_callargs[2] = {__pyx_t_4, __pyx_mstate_global->__pyx_kp_u_the_key_has_sixteen_bytes};
       __pyx_t_3 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
-      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 113, __pyx_L1_error)
+      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 122, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_3);
     }
     __Pyx_Raise(__pyx_t_3, 0, 0, 0);
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __PYX_ERR(0, 113, __pyx_L1_error)
+    __PYX_ERR(0, 122, __pyx_L1_error)
 
-    /* "moldau/log/clean/_native.pyx":112
+    /* "moldau/log/clean/_native.pyx":121
  *     """The hash alone, for holding it against the published values."""
  *     cdef uint64_t out[2]
  *     if len(key) != 16:             # <<<<<<<<<<<<<<
@@ -6542,7 +6567,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":118
+  /* "moldau/log/clean/_native.pyx":127
  *         load_le64(<const uint8_t *>PyBytes_AS_STRING(key) + 8),
  *         <const uint8_t *>PyBytes_AS_STRING(data),
  *         len(data),             # <<<<<<<<<<<<<<
@@ -6551,11 +6576,11 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
 */
   if (unlikely(__pyx_v_data == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 118, __pyx_L1_error)
+    __PYX_ERR(0, 127, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_data); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 118, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_data); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 127, __pyx_L1_error)
 
-  /* "moldau/log/clean/_native.pyx":114
+  /* "moldau/log/clean/_native.pyx":123
  *     if len(key) != 16:
  *         raise ValueError("the key has sixteen bytes")
  *     hash_key(             # <<<<<<<<<<<<<<
@@ -6565,7 +6590,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
   __pyx_f_6moldau_3log_5clean_7_native_hash_key(__pyx_f_6moldau_3log_5clean_7_native_load_le64(((uint8_t const *)PyBytes_AS_STRING(__pyx_v_key))), __pyx_f_6moldau_3log_5clean_7_native_load_le64((((uint8_t const *)PyBytes_AS_STRING(__pyx_v_key)) + 8)), ((uint8_t const *)PyBytes_AS_STRING(__pyx_v_data)), __pyx_t_1, __pyx_v_out);
 
 
-  /* "moldau/log/clean/_native.pyx":121
+  /* "moldau/log/clean/_native.pyx":130
  *         out,
  *     )
  *     return int(out[0]).to_bytes(8, "little") + int(out[1]).to_bytes(8, "little")             # <<<<<<<<<<<<<<
@@ -6573,7 +6598,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
  * 
 */
   __pyx_t_4 = NULL;
-  __pyx_t_6 = __Pyx_PyLong_From_uint64_t((__pyx_v_out[0])); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 121, __pyx_L1_error)
+  __pyx_t_6 = __Pyx_PyLong_From_uint64_t((__pyx_v_out[0])); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_6);
   __pyx_t_5 = 1;
   {
@@ -6581,18 +6606,18 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
     __pyx_t_3 = __Pyx_PyObject_FastCall((PyObject*)(&PyLong_Type), __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
     __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
-    if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 121, __pyx_L1_error)
+    if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 130, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_3);
   }
-  __pyx_t_6 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_to_bytes); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 121, __pyx_L1_error)
+  __pyx_t_6 = __Pyx_PyObject_GetAttrStr(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_to_bytes); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_6);
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-  __pyx_t_3 = __Pyx_PyObject_Call(__pyx_t_6, __pyx_mstate_global->__pyx_tuple[0], NULL); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 121, __pyx_L1_error)
+  __pyx_t_3 = __Pyx_PyObject_Call(__pyx_t_6, __pyx_mstate_global->__pyx_tuple[0], NULL); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
-  if (!(likely(PyBytes_CheckExact(__pyx_t_3)) || __Pyx_RaiseUnexpectedTypeError("bytes", __pyx_t_3))) __PYX_ERR(0, 121, __pyx_L1_error)
+  if (!(likely(PyBytes_CheckExact(__pyx_t_3)) || __Pyx_RaiseUnexpectedTypeError("bytes", __pyx_t_3))) __PYX_ERR(0, 130, __pyx_L1_error)
   __pyx_t_4 = NULL;
-  __pyx_t_7 = __Pyx_PyLong_From_uint64_t((__pyx_v_out[1])); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 121, __pyx_L1_error)
+  __pyx_t_7 = __Pyx_PyLong_From_uint64_t((__pyx_v_out[1])); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
   __pyx_t_5 = 1;
   {
@@ -6600,17 +6625,17 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
     __pyx_t_6 = __Pyx_PyObject_FastCall((PyObject*)(&PyLong_Type), __pyx_callargs+__pyx_t_5, (2-__pyx_t_5) | (__pyx_t_5*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
     __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
     __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
-    if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 121, __pyx_L1_error)
+    if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 130, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_6);
   }
-  __pyx_t_7 = __Pyx_PyObject_GetAttrStr(__pyx_t_6, __pyx_mstate_global->__pyx_n_u_to_bytes); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 121, __pyx_L1_error)
+  __pyx_t_7 = __Pyx_PyObject_GetAttrStr(__pyx_t_6, __pyx_mstate_global->__pyx_n_u_to_bytes); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
-  __pyx_t_6 = __Pyx_PyObject_Call(__pyx_t_7, __pyx_mstate_global->__pyx_tuple[0], NULL); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 121, __pyx_L1_error)
+  __pyx_t_6 = __Pyx_PyObject_Call(__pyx_t_7, __pyx_mstate_global->__pyx_tuple[0], NULL); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_6);
   __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
-  if (!(likely(PyBytes_CheckExact(__pyx_t_6)) || __Pyx_RaiseUnexpectedTypeError("bytes", __pyx_t_6))) __PYX_ERR(0, 121, __pyx_L1_error)
-  __pyx_t_7 = PyNumber_Add(__pyx_t_3, __pyx_t_6); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 121, __pyx_L1_error)
+  if (!(likely(PyBytes_CheckExact(__pyx_t_6)) || __Pyx_RaiseUnexpectedTypeError("bytes", __pyx_t_6))) __PYX_ERR(0, 130, __pyx_L1_error)
+  __pyx_t_7 = PyNumber_Add(__pyx_t_3, __pyx_t_6); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 130, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
   __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
   __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
@@ -6625,7 +6650,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
   __pyx_t_7 = 0;
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":109
+  /* "moldau/log/clean/_native.pyx":118
  * 
  * 
  * def siphash128(bytes key, bytes data):             # <<<<<<<<<<<<<<
@@ -6648,7 +6673,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_siphash128(CYTHON_UNUSED 
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":127
+/* "moldau/log/clean/_native.pyx":136
  * 
  * 
  * cdef int open_batch(Py_buffer *view, Header *header) except -1:             # <<<<<<<<<<<<<<
@@ -6673,7 +6698,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("open_batch", 0);
 
-  /* "moldau/log/clean/_native.pyx":129
+  /* "moldau/log/clean/_native.pyx":138
  * cdef int open_batch(Py_buffer *view, Header *header) except -1:
  *     """Reads the header of a batch that somebody has checked; what matters for memory is looked at again."""
  *     cdef const uint8_t *p = <const uint8_t *>view.buf             # <<<<<<<<<<<<<<
@@ -6682,7 +6707,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   __pyx_v_p = ((uint8_t const *)__pyx_v_view->buf);
 
-  /* "moldau/log/clean/_native.pyx":130
+  /* "moldau/log/clean/_native.pyx":139
  *     """Reads the header of a batch that somebody has checked; what matters for memory is looked at again."""
  *     cdef const uint8_t *p = <const uint8_t *>view.buf
  *     if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + 8) + 12 != view.len:             # <<<<<<<<<<<<<<
@@ -6708,7 +6733,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
   if (unlikely(__pyx_t_1)) {
 
 
-    /* "moldau/log/clean/_native.pyx":131
+    /* "moldau/log/clean/_native.pyx":140
  *     cdef const uint8_t *p = <const uint8_t *>view.buf
  *     if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + 8) + 12 != view.len:
  *         raise ValueError(f"{view.len} bytes are not one batch")             # <<<<<<<<<<<<<<
@@ -6716,9 +6741,9 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
  *     header.base_offset = <int64_t>load_be64(p)
 */
     __pyx_t_4 = NULL;
-    __pyx_t_5 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_v_view->len, 0, ' ', 'd'); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 131, __pyx_L1_error)
+    __pyx_t_5 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_v_view->len, 0, ' ', 'd'); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 140, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_5);
-    __pyx_t_6 = __Pyx_PyUnicode_Concat__Pyx_ReferenceSharing_OwnStrongReferenceInPlace(__pyx_t_5, __pyx_mstate_global->__pyx_kp_u_bytes_are_not_one_batch); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 131, __pyx_L1_error)
+    __pyx_t_6 = __Pyx_PyUnicode_Concat__Pyx_ReferenceSharing_OwnStrongReferenceInPlace(__pyx_t_5, __pyx_mstate_global->__pyx_kp_u_bytes_are_not_one_batch); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 140, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_6);
     __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
     __pyx_t_7 = 1;
@@ -6727,14 +6752,14 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
       __pyx_t_3 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_7, (2-__pyx_t_7) | (__pyx_t_7*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
       __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
-      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 131, __pyx_L1_error)
+      if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 140, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_3);
     }
     __Pyx_Raise(__pyx_t_3, 0, 0, 0);
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    __PYX_ERR(0, 131, __pyx_L1_error)
+    __PYX_ERR(0, 140, __pyx_L1_error)
 
-    /* "moldau/log/clean/_native.pyx":130
+    /* "moldau/log/clean/_native.pyx":139
  *     """Reads the header of a batch that somebody has checked; what matters for memory is looked at again."""
  *     cdef const uint8_t *p = <const uint8_t *>view.buf
  *     if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + 8) + 12 != view.len:             # <<<<<<<<<<<<<<
@@ -6743,7 +6768,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":132
+  /* "moldau/log/clean/_native.pyx":141
  *     if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + 8) + 12 != view.len:
  *         raise ValueError(f"{view.len} bytes are not one batch")
  *     header.size = view.len             # <<<<<<<<<<<<<<
@@ -6754,7 +6779,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 
   __pyx_v_header->size = __pyx_t_8;
 
-  /* "moldau/log/clean/_native.pyx":133
+  /* "moldau/log/clean/_native.pyx":142
  *         raise ValueError(f"{view.len} bytes are not one batch")
  *     header.size = view.len
  *     header.base_offset = <int64_t>load_be64(p)             # <<<<<<<<<<<<<<
@@ -6763,7 +6788,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   __pyx_v_header->base_offset = ((int64_t)__pyx_f_6moldau_7records_5_walk_load_be64(__pyx_v_p));
 
-  /* "moldau/log/clean/_native.pyx":134
+  /* "moldau/log/clean/_native.pyx":143
  *     header.size = view.len
  *     header.base_offset = <int64_t>load_be64(p)
  *     header.attributes = <int16_t>load_be16(p + 21)             # <<<<<<<<<<<<<<
@@ -6772,7 +6797,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   __pyx_v_header->attributes = ((int16_t)__pyx_f_6moldau_7records_5_walk_load_be16((__pyx_v_p + 21)));
 
-  /* "moldau/log/clean/_native.pyx":135
+  /* "moldau/log/clean/_native.pyx":144
  *     header.base_offset = <int64_t>load_be64(p)
  *     header.attributes = <int16_t>load_be16(p + 21)
  *     header.last_offset_delta = <int32_t>load_be32(p + 23)             # <<<<<<<<<<<<<<
@@ -6781,7 +6806,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   __pyx_v_header->last_offset_delta = ((int32_t)__pyx_f_6moldau_7records_5_walk_load_be32((__pyx_v_p + 23)));
 
-  /* "moldau/log/clean/_native.pyx":136
+  /* "moldau/log/clean/_native.pyx":145
  *     header.attributes = <int16_t>load_be16(p + 21)
  *     header.last_offset_delta = <int32_t>load_be32(p + 23)
  *     header.base_timestamp = <int64_t>load_be64(p + 27)             # <<<<<<<<<<<<<<
@@ -6790,7 +6815,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   __pyx_v_header->base_timestamp = ((int64_t)__pyx_f_6moldau_7records_5_walk_load_be64((__pyx_v_p + 27)));
 
-  /* "moldau/log/clean/_native.pyx":137
+  /* "moldau/log/clean/_native.pyx":146
  *     header.last_offset_delta = <int32_t>load_be32(p + 23)
  *     header.base_timestamp = <int64_t>load_be64(p + 27)
  *     header.max_timestamp = <int64_t>load_be64(p + 35)             # <<<<<<<<<<<<<<
@@ -6799,7 +6824,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   __pyx_v_header->max_timestamp = ((int64_t)__pyx_f_6moldau_7records_5_walk_load_be64((__pyx_v_p + 35)));
 
-  /* "moldau/log/clean/_native.pyx":138
+  /* "moldau/log/clean/_native.pyx":147
  *     header.base_timestamp = <int64_t>load_be64(p + 27)
  *     header.max_timestamp = <int64_t>load_be64(p + 35)
  *     header.count = <int32_t>load_be32(p + 57)             # <<<<<<<<<<<<<<
@@ -6808,7 +6833,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
 */
   __pyx_v_header->count = ((int32_t)__pyx_f_6moldau_7records_5_walk_load_be32((__pyx_v_p + 57)));
 
-  /* "moldau/log/clean/_native.pyx":139
+  /* "moldau/log/clean/_native.pyx":148
  *     header.max_timestamp = <int64_t>load_be64(p + 35)
  *     header.count = <int32_t>load_be32(p + 57)
  *     return 0             # <<<<<<<<<<<<<<
@@ -6821,7 +6846,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":127
+  /* "moldau/log/clean/_native.pyx":136
  * 
  * 
  * cdef int open_batch(Py_buffer *view, Header *header) except -1:             # <<<<<<<<<<<<<<
@@ -6844,7 +6869,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_open_batch(Py_buffer *__pyx_v_vi
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":142
+/* "moldau/log/clean/_native.pyx":151
  * 
  * 
  * cdef object records_of(batch, Header *header):             # <<<<<<<<<<<<<<
@@ -6868,7 +6893,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("records_of", 0);
 
-  /* "moldau/log/clean/_native.pyx":144
+  /* "moldau/log/clean/_native.pyx":153
  * cdef object records_of(batch, Header *header):
  *     """What holds the records: the batch itself, or what was compressed in it."""
  *     if header.attributes & CODEC_MASK == 0:             # <<<<<<<<<<<<<<
@@ -6880,7 +6905,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
   if (__pyx_t_1) {
 
 
-    /* "moldau/log/clean/_native.pyx":145
+    /* "moldau/log/clean/_native.pyx":154
  *     """What holds the records: the batch itself, or what was compressed in it."""
  *     if header.attributes & CODEC_MASK == 0:
  *         return batch             # <<<<<<<<<<<<<<
@@ -6898,7 +6923,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
     }
     goto __pyx_L0;
 
-    /* "moldau/log/clean/_native.pyx":144
+    /* "moldau/log/clean/_native.pyx":153
  * cdef object records_of(batch, Header *header):
  *     """What holds the records: the batch itself, or what was compressed in it."""
  *     if header.attributes & CODEC_MASK == 0:             # <<<<<<<<<<<<<<
@@ -6907,7 +6932,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":146
+  /* "moldau/log/clean/_native.pyx":155
  *     if header.attributes & CODEC_MASK == 0:
  *         return batch
  *     codec = _codecs.codec_of(header.attributes & CODEC_MASK)             # <<<<<<<<<<<<<<
@@ -6915,12 +6940,12 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
  * 
 */
   __pyx_t_3 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_codecs); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 146, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_codecs); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 155, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_5 = __Pyx_PyObject_GetAttrStr(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_codec_of); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 146, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyObject_GetAttrStr(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_codec_of); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 155, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_t_4 = __Pyx_PyLong_From_int((__pyx_v_header->attributes & __pyx_e_6moldau_7records_5_walk_CODEC_MASK)); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 146, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyLong_From_int((__pyx_v_header->attributes & __pyx_e_6moldau_7records_5_walk_CODEC_MASK)); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 155, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   __pyx_t_6 = 1;
   #if CYTHON_UNPACK_METHODS
@@ -6940,13 +6965,13 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
     __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
     __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
     __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 146, __pyx_L1_error)
+    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 155, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_2);
   }
   __pyx_v_codec = __pyx_t_2;
   __pyx_t_2 = 0;
 
-  /* "moldau/log/clean/_native.pyx":147
+  /* "moldau/log/clean/_native.pyx":156
  *         return batch
  *     codec = _codecs.codec_of(header.attributes & CODEC_MASK)
  *     return _codecs.decompress(codec, memoryview(batch)[HEADER_SIZE:], _MAX_DECOMPRESSED)             # <<<<<<<<<<<<<<
@@ -6954,17 +6979,17 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
  * 
 */
   __pyx_t_5 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_codecs); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 147, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_codecs); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 156, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_3 = __Pyx_PyObject_GetAttrStr(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_decompress); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 147, __pyx_L1_error)
+  __pyx_t_3 = __Pyx_PyObject_GetAttrStr(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_decompress); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 156, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __pyx_t_4 = PyMemoryView_FromObject(__pyx_v_batch); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 147, __pyx_L1_error)
+  __pyx_t_4 = PyMemoryView_FromObject(__pyx_v_batch); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 156, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_7 = PySequence_GetSlice(__pyx_t_4, __pyx_e_6moldau_7records_5_walk_HEADER_SIZE, PY_SSIZE_T_MAX); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 147, __pyx_L1_error)
+  __pyx_t_7 = PySequence_GetSlice(__pyx_t_4, __pyx_e_6moldau_7records_5_walk_HEADER_SIZE, PY_SSIZE_T_MAX); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 156, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 147, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 156, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   __pyx_t_6 = 1;
   #if CYTHON_UNPACK_METHODS
@@ -6985,7 +7010,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
     __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
     __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 147, __pyx_L1_error)
+    if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 156, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_2);
   }
   {
@@ -6999,7 +7024,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
   __pyx_t_2 = 0;
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":142
+  /* "moldau/log/clean/_native.pyx":151
  * 
  * 
  * cdef object records_of(batch, Header *header):             # <<<<<<<<<<<<<<
@@ -7023,7 +7048,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_records_of(PyObject *__pyx
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":150
+/* "moldau/log/clean/_native.pyx":159
  * 
  * 
  * cdef inline int begin(Walk *walk, Header *header, Py_buffer *records) except -1:             # <<<<<<<<<<<<<<
@@ -7037,7 +7062,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_begin(struct __pyx
   Py_ssize_t __pyx_t_1;
   int __pyx_t_2;
 
-  /* "moldau/log/clean/_native.pyx":151
+  /* "moldau/log/clean/_native.pyx":160
  * 
  * cdef inline int begin(Walk *walk, Header *header, Py_buffer *records) except -1:
  *     cdef Py_ssize_t skip = HEADER_SIZE if header.attributes & CODEC_MASK == 0 else 0             # <<<<<<<<<<<<<<
@@ -7056,7 +7081,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_begin(struct __pyx
 
   __pyx_v_skip = __pyx_t_1;
 
-  /* "moldau/log/clean/_native.pyx":152
+  /* "moldau/log/clean/_native.pyx":161
  * cdef inline int begin(Walk *walk, Header *header, Py_buffer *records) except -1:
  *     cdef Py_ssize_t skip = HEADER_SIZE if header.attributes & CODEC_MASK == 0 else 0
  *     start_walk(walk, header, <const uint8_t *>records.buf + skip, records.len - skip, False, True)             # <<<<<<<<<<<<<<
@@ -7065,7 +7090,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_begin(struct __pyx
 */
   __pyx_f_6moldau_7records_5_walk_start_walk(__pyx_v_walk, __pyx_v_header, (((uint8_t const *)__pyx_v_records->buf) + __pyx_v_skip), (__pyx_v_records->len - __pyx_v_skip), 0, 1);
 
-  /* "moldau/log/clean/_native.pyx":153
+  /* "moldau/log/clean/_native.pyx":162
  *     cdef Py_ssize_t skip = HEADER_SIZE if header.attributes & CODEC_MASK == 0 else 0
  *     start_walk(walk, header, <const uint8_t *>records.buf + skip, records.len - skip, False, True)
  *     return 0             # <<<<<<<<<<<<<<
@@ -7078,7 +7103,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_begin(struct __pyx
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":150
+  /* "moldau/log/clean/_native.pyx":159
  * 
  * 
  * cdef inline int begin(Walk *walk, Header *header, Py_buffer *records) except -1:             # <<<<<<<<<<<<<<
@@ -7093,7 +7118,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_begin(struct __pyx
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":156
+/* "moldau/log/clean/_native.pyx":165
  * 
  * 
  * cdef object fail(Walk *walk, int fault):             # <<<<<<<<<<<<<<
@@ -7117,7 +7142,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_fail(struct __pyx_t_6molda
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("fail", 0);
 
-  /* "moldau/log/clean/_native.pyx":157
+  /* "moldau/log/clean/_native.pyx":166
  * 
  * cdef object fail(Walk *walk, int fault):
  *     raise _refusal(fault, walk.index, walk.found, walk.expected)             # <<<<<<<<<<<<<<
@@ -7125,15 +7150,15 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_fail(struct __pyx_t_6molda
  * 
 */
   __pyx_t_2 = NULL;
-  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_refusal); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 157, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_refusal); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 166, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_3);
-  __pyx_t_4 = __Pyx_PyLong_From_int(__pyx_v_fault); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 157, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyLong_From_int(__pyx_v_fault); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 166, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
-  __pyx_t_5 = __Pyx_PyLong_From_int32_t(__pyx_v_walk->index); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 157, __pyx_L1_error)
+  __pyx_t_5 = __Pyx_PyLong_From_int32_t(__pyx_v_walk->index); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 166, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_5);
-  __pyx_t_6 = __Pyx_PyLong_From_int64_t(__pyx_v_walk->found); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 157, __pyx_L1_error)
+  __pyx_t_6 = __Pyx_PyLong_From_int64_t(__pyx_v_walk->found); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 166, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_6);
-  __pyx_t_7 = __Pyx_PyLong_From_int64_t(__pyx_v_walk->expected); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 157, __pyx_L1_error)
+  __pyx_t_7 = __Pyx_PyLong_From_int64_t(__pyx_v_walk->expected); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 166, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
   __pyx_t_8 = 1;
   #if CYTHON_UNPACK_METHODS
@@ -7156,14 +7181,14 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_fail(struct __pyx_t_6molda
     __Pyx_DECREF(__pyx_t_6); __pyx_t_6 = 0;
     __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
     __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 157, __pyx_L1_error)
+    if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 166, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_1);
   }
   __Pyx_Raise(__pyx_t_1, 0, 0, 0);
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
-  __PYX_ERR(0, 157, __pyx_L1_error)
+  __PYX_ERR(0, 166, __pyx_L1_error)
 
-  /* "moldau/log/clean/_native.pyx":156
+  /* "moldau/log/clean/_native.pyx":165
  * 
  * 
  * cdef object fail(Walk *walk, int fault):             # <<<<<<<<<<<<<<
@@ -7187,7 +7212,308 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_fail(struct __pyx_t_6molda
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":172
+/* "moldau/log/clean/_native.pyx":169
+ * 
+ * 
+ * cdef bint is_plain(             # <<<<<<<<<<<<<<
+ *     const uint8_t *p, Py_ssize_t left, int64_t expected, int64_t end_offset, Header *header
+ * ) noexcept nogil:
+*/
+
+static int __pyx_f_6moldau_3log_5clean_7_native_is_plain(uint8_t const *__pyx_v_p, Py_ssize_t __pyx_v_left, int64_t __pyx_v_expected, int64_t __pyx_v_end_offset, struct __pyx_t_6moldau_7records_5_walk_Header *__pyx_v_header) {
+  int __pyx_r;
+  int __pyx_t_1;
+  int __pyx_t_2;
+  int __pyx_t_3;
+
+  /* "moldau/log/clean/_native.pyx":173
+ * ) noexcept nogil:
+ *     """Whether a whole, sound batch of a log stands here that needs no second thought: see reference.is_plain."""
+ *     if not HARDWARE_CRC or left < HEADER_SIZE or p[16] != 2:             # <<<<<<<<<<<<<<
+ *         return False
+ *     header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+*/
+  __pyx_t_2 = (!__pyx_v_6moldau_3log_5clean_7_native_HARDWARE_CRC);
+
+  if (!__pyx_t_2) {
+
+  } else {
+
+    __pyx_t_1 = __pyx_t_2;
+
+    goto __pyx_L4_bool_binop_done;
+  }
+  __pyx_t_2 = (__pyx_v_left < __pyx_e_6moldau_7records_5_walk_HEADER_SIZE);
+
+  if (!__pyx_t_2) {
+
+  } else {
+
+    __pyx_t_1 = __pyx_t_2;
+
+    goto __pyx_L4_bool_binop_done;
+  }
+  __pyx_t_2 = ((__pyx_v_p[16]) != 2);
+
+
+  __pyx_t_1 = __pyx_t_2;
+
+  __pyx_L4_bool_binop_done:;
+  if (__pyx_t_1) {
+
+
+    /* "moldau/log/clean/_native.pyx":174
+ *     """Whether a whole, sound batch of a log stands here that needs no second thought: see reference.is_plain."""
+ *     if not HARDWARE_CRC or left < HEADER_SIZE or p[16] != 2:
+ *         return False             # <<<<<<<<<<<<<<
+ *     header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+ *     header.attributes = <int16_t>load_be16(p + 21)
+*/
+    {
+
+      __pyx_r = 0;
+    }
+    goto __pyx_L0;
+
+    /* "moldau/log/clean/_native.pyx":173
+ * ) noexcept nogil:
+ *     """Whether a whole, sound batch of a log stands here that needs no second thought: see reference.is_plain."""
+ *     if not HARDWARE_CRC or left < HEADER_SIZE or p[16] != 2:             # <<<<<<<<<<<<<<
+ *         return False
+ *     header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+*/
+  }
+
+  /* "moldau/log/clean/_native.pyx":175
+ *     if not HARDWARE_CRC or left < HEADER_SIZE or p[16] != 2:
+ *         return False
+ *     header.size = <int64_t><int32_t>load_be32(p + 8) + 12             # <<<<<<<<<<<<<<
+ *     header.attributes = <int16_t>load_be16(p + 21)
+ *     if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):
+*/
+  __pyx_v_header->size = (((int64_t)((int32_t)__pyx_f_6moldau_7records_5_walk_load_be32((__pyx_v_p + 8)))) + 12);
+
+  /* "moldau/log/clean/_native.pyx":176
+ *         return False
+ *     header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+ *     header.attributes = <int16_t>load_be16(p + 21)             # <<<<<<<<<<<<<<
+ *     if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):
+ *         return False
+*/
+  __pyx_v_header->attributes = ((int16_t)__pyx_f_6moldau_7records_5_walk_load_be16((__pyx_v_p + 21)));
+
+  /* "moldau/log/clean/_native.pyx":177
+ *     header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+ *     header.attributes = <int16_t>load_be16(p + 21)
+ *     if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):             # <<<<<<<<<<<<<<
+ *         return False
+ *     header.base_offset = <int64_t>load_be64(p)
+*/
+  __pyx_t_2 = (__pyx_e_6moldau_7records_5_walk_HEADER_SIZE <= __pyx_v_header->size);
+  if (__pyx_t_2) {
+    __pyx_t_2 = (__pyx_v_header->size <= __pyx_v_left);
+  }
+  __pyx_t_3 = (!__pyx_t_2);
+
+
+  if (!__pyx_t_3) {
+
+  } else {
+
+    __pyx_t_1 = __pyx_t_3;
+
+    goto __pyx_L8_bool_binop_done;
+  }
+  __pyx_t_3 = ((__pyx_v_header->attributes & ((__pyx_e_6moldau_7records_5_walk_CODEC_MASK | __pyx_e_6moldau_3log_5clean_7_native_TRANSACTIONAL_BIT) | __pyx_e_6moldau_7records_5_walk_CONTROL_BIT)) != 0);
+
+
+  __pyx_t_1 = __pyx_t_3;
+
+  __pyx_L8_bool_binop_done:;
+  if (__pyx_t_1) {
+
+
+    /* "moldau/log/clean/_native.pyx":178
+ *     header.attributes = <int16_t>load_be16(p + 21)
+ *     if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):
+ *         return False             # <<<<<<<<<<<<<<
+ *     header.base_offset = <int64_t>load_be64(p)
+ *     header.last_offset_delta = <int32_t>load_be32(p + 23)
+*/
+    {
+
+      __pyx_r = 0;
+    }
+    goto __pyx_L0;
+
+    /* "moldau/log/clean/_native.pyx":177
+ *     header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+ *     header.attributes = <int16_t>load_be16(p + 21)
+ *     if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):             # <<<<<<<<<<<<<<
+ *         return False
+ *     header.base_offset = <int64_t>load_be64(p)
+*/
+  }
+
+  /* "moldau/log/clean/_native.pyx":179
+ *     if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):
+ *         return False
+ *     header.base_offset = <int64_t>load_be64(p)             # <<<<<<<<<<<<<<
+ *     header.last_offset_delta = <int32_t>load_be32(p + 23)
+ *     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:
+*/
+  __pyx_v_header->base_offset = ((int64_t)__pyx_f_6moldau_7records_5_walk_load_be64(__pyx_v_p));
+
+  /* "moldau/log/clean/_native.pyx":180
+ *         return False
+ *     header.base_offset = <int64_t>load_be64(p)
+ *     header.last_offset_delta = <int32_t>load_be32(p + 23)             # <<<<<<<<<<<<<<
+ *     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:
+ *         return False
+*/
+  __pyx_v_header->last_offset_delta = ((int32_t)__pyx_f_6moldau_7records_5_walk_load_be32((__pyx_v_p + 23)));
+
+  /* "moldau/log/clean/_native.pyx":181
+ *     header.base_offset = <int64_t>load_be64(p)
+ *     header.last_offset_delta = <int32_t>load_be32(p + 23)
+ *     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:             # <<<<<<<<<<<<<<
+ *         return False
+ *     if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):
+*/
+  __pyx_t_3 = (__pyx_v_header->last_offset_delta < 0);
+
+  if (!__pyx_t_3) {
+
+  } else {
+
+    __pyx_t_1 = __pyx_t_3;
+
+    goto __pyx_L11_bool_binop_done;
+  }
+  __pyx_t_3 = (__pyx_v_expected <= __pyx_v_header->base_offset);
+  if (__pyx_t_3) {
+    __pyx_t_3 = (__pyx_v_header->base_offset < (__pyx_v_end_offset - __pyx_v_header->last_offset_delta));
+  }
+  __pyx_t_2 = (!__pyx_t_3);
+
+
+
+  __pyx_t_1 = __pyx_t_2;
+
+  __pyx_L11_bool_binop_done:;
+  if (__pyx_t_1) {
+
+
+    /* "moldau/log/clean/_native.pyx":182
+ *     header.last_offset_delta = <int32_t>load_be32(p + 23)
+ *     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:
+ *         return False             # <<<<<<<<<<<<<<
+ *     if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):
+ *         return False
+*/
+    {
+
+      __pyx_r = 0;
+    }
+    goto __pyx_L0;
+
+    /* "moldau/log/clean/_native.pyx":181
+ *     header.base_offset = <int64_t>load_be64(p)
+ *     header.last_offset_delta = <int32_t>load_be32(p + 23)
+ *     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:             # <<<<<<<<<<<<<<
+ *         return False
+ *     if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):
+*/
+  }
+
+  /* "moldau/log/clean/_native.pyx":183
+ *     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:
+ *         return False
+ *     if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):             # <<<<<<<<<<<<<<
+ *         return False
+ *     header.base_timestamp = <int64_t>load_be64(p + 27)
+*/
+  __pyx_t_1 = (crc32c_extend(0, (__pyx_v_p + __pyx_e_6moldau_7records_5_walk_CRC_FROM), (__pyx_v_header->size - __pyx_e_6moldau_7records_5_walk_CRC_FROM)) != __pyx_f_6moldau_7records_5_walk_load_be32((__pyx_v_p + 17)));
+
+  if (__pyx_t_1) {
+
+
+    /* "moldau/log/clean/_native.pyx":184
+ *         return False
+ *     if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):
+ *         return False             # <<<<<<<<<<<<<<
+ *     header.base_timestamp = <int64_t>load_be64(p + 27)
+ *     header.producer_id = <int64_t>load_be64(p + 43)
+*/
+    {
+
+      __pyx_r = 0;
+    }
+    goto __pyx_L0;
+
+    /* "moldau/log/clean/_native.pyx":183
+ *     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:
+ *         return False
+ *     if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):             # <<<<<<<<<<<<<<
+ *         return False
+ *     header.base_timestamp = <int64_t>load_be64(p + 27)
+*/
+  }
+
+  /* "moldau/log/clean/_native.pyx":185
+ *     if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):
+ *         return False
+ *     header.base_timestamp = <int64_t>load_be64(p + 27)             # <<<<<<<<<<<<<<
+ *     header.producer_id = <int64_t>load_be64(p + 43)
+ *     header.count = <int32_t>load_be32(p + 57)
+*/
+  __pyx_v_header->base_timestamp = ((int64_t)__pyx_f_6moldau_7records_5_walk_load_be64((__pyx_v_p + 27)));
+
+  /* "moldau/log/clean/_native.pyx":186
+ *         return False
+ *     header.base_timestamp = <int64_t>load_be64(p + 27)
+ *     header.producer_id = <int64_t>load_be64(p + 43)             # <<<<<<<<<<<<<<
+ *     header.count = <int32_t>load_be32(p + 57)
+ *     return True
+*/
+  __pyx_v_header->producer_id = ((int64_t)__pyx_f_6moldau_7records_5_walk_load_be64((__pyx_v_p + 43)));
+
+  /* "moldau/log/clean/_native.pyx":187
+ *     header.base_timestamp = <int64_t>load_be64(p + 27)
+ *     header.producer_id = <int64_t>load_be64(p + 43)
+ *     header.count = <int32_t>load_be32(p + 57)             # <<<<<<<<<<<<<<
+ *     return True
+ * 
+*/
+  __pyx_v_header->count = ((int32_t)__pyx_f_6moldau_7records_5_walk_load_be32((__pyx_v_p + 57)));
+
+  /* "moldau/log/clean/_native.pyx":188
+ *     header.producer_id = <int64_t>load_be64(p + 43)
+ *     header.count = <int32_t>load_be32(p + 57)
+ *     return True             # <<<<<<<<<<<<<<
+ * 
+ * 
+*/
+  {
+
+    __pyx_r = 1;
+  }
+  goto __pyx_L0;
+
+  /* "moldau/log/clean/_native.pyx":169
+ * 
+ * 
+ * cdef bint is_plain(             # <<<<<<<<<<<<<<
+ *     const uint8_t *p, Py_ssize_t left, int64_t expected, int64_t end_offset, Header *header
+ * ) noexcept nogil:
+*/
+
+  /* function exit code */
+  __pyx_L0:;
+  return __pyx_r;
+}
+
+/* "moldau/log/clean/_native.pyx":203
  *     cdef readonly Py_ssize_t capacity
  * 
  *     def __cinit__(self, Py_ssize_t slots, double load_factor, bytes seed):             # <<<<<<<<<<<<<<
@@ -7235,46 +7561,46 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_slots,&__pyx_mstate_global->__pyx_n_u_load_factor,&__pyx_mstate_global->__pyx_n_u_seed,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL_TPNEW(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 172, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 203, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 172, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 203, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 172, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 203, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 172, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 203, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__cinit__", 0) < (0)) __PYX_ERR(0, 172, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__cinit__", 0) < (0)) __PYX_ERR(0, 203, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 3; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__cinit__", 1, 3, 3, i); __PYX_ERR(0, 172, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__cinit__", 1, 3, 3, i); __PYX_ERR(0, 203, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 3)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 172, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 203, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 172, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 203, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 172, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 203, __pyx_L3_error)
     }
-    __pyx_v_slots = __Pyx_PyIndex_AsSsize_t(values[0]); if (unlikely((__pyx_v_slots == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 172, __pyx_L3_error)
-    __pyx_v_load_factor = __Pyx_PyFloat_AsDouble(values[1]); if (unlikely((__pyx_v_load_factor == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 172, __pyx_L3_error)
+    __pyx_v_slots = __Pyx_PyIndex_AsSsize_t(values[0]); if (unlikely((__pyx_v_slots == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 203, __pyx_L3_error)
+    __pyx_v_load_factor = __Pyx_PyFloat_AsDouble(values[1]); if (unlikely((__pyx_v_load_factor == (double)-1) && PyErr_Occurred())) __PYX_ERR(0, 203, __pyx_L3_error)
     __pyx_v_seed = ((PyObject*)values[2]);
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("__cinit__", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 172, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("__cinit__", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 203, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -7285,7 +7611,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return -1;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_seed), (&PyBytes_Type), 1, "seed", 1))) __PYX_ERR(0, 172, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_seed), (&PyBytes_Type), 1, "seed", 1))) __PYX_ERR(0, 203, __pyx_L1_error)
   __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self), __pyx_v_slots, __pyx_v_load_factor, __pyx_v_seed);
 
   /* function exit code */
@@ -7331,7 +7657,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("__cinit__", 0);
 
-  /* "moldau/log/clean/_native.pyx":173
+  /* "moldau/log/clean/_native.pyx":204
  * 
  *     def __cinit__(self, Py_ssize_t slots, double load_factor, bytes seed):
  *         if slots < 1 or not 0 < load_factor <= 1 or len(seed) != 16:             # <<<<<<<<<<<<<<
@@ -7365,9 +7691,9 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
   }
   if (unlikely(__pyx_v_seed == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 173, __pyx_L1_error)
+    __PYX_ERR(0, 204, __pyx_L1_error)
   }
-  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_seed); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 173, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_seed); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 204, __pyx_L1_error)
   __pyx_t_3 = (__pyx_t_4 != 16);
 
 
@@ -7378,7 +7704,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
   if (unlikely(__pyx_t_1)) {
 
 
-    /* "moldau/log/clean/_native.pyx":174
+    /* "moldau/log/clean/_native.pyx":205
  *     def __cinit__(self, Py_ssize_t slots, double load_factor, bytes seed):
  *         if slots < 1 or not 0 < load_factor <= 1 or len(seed) != 16:
  *             raise ValueError(f"an offset map of {slots} slots, load factor {load_factor}, {len(seed)} bytes of seed")             # <<<<<<<<<<<<<<
@@ -7386,16 +7712,16 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
  *         # One slot always stays empty: it is where a search for what is not there ends.
 */
     __pyx_t_6 = NULL;
-    __pyx_t_7 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_v_slots, 0, ' ', 'd'); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 174, __pyx_L1_error)
+    __pyx_t_7 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_v_slots, 0, ' ', 'd'); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 205, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
-    __pyx_t_8 = __Pyx_PyUnicode_FromDouble(__pyx_v_load_factor, 'r', 0); if (unlikely(!__pyx_t_8)) __PYX_ERR(0, 174, __pyx_L1_error)
+    __pyx_t_8 = __Pyx_PyUnicode_FromDouble(__pyx_v_load_factor, 'r', 0); if (unlikely(!__pyx_t_8)) __PYX_ERR(0, 205, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_8);
     if (unlikely(__pyx_v_seed == Py_None)) {
       PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-      __PYX_ERR(0, 174, __pyx_L1_error)
+      __PYX_ERR(0, 205, __pyx_L1_error)
     }
-    __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_seed); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 174, __pyx_L1_error)
-    __pyx_t_9 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_t_4, 0, ' ', 'd'); if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 174, __pyx_L1_error)
+    __pyx_t_4 = __Pyx_PyBytes_GET_SIZE(__pyx_v_seed); if (unlikely(__pyx_t_4 == ((Py_ssize_t)-1))) __PYX_ERR(0, 205, __pyx_L1_error)
+    __pyx_t_9 = __Pyx_PyUnicode_From_Py_ssize_t(__pyx_t_4, 0, ' ', 'd'); if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 205, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_9);
 
     __pyx_t_10[0] = __pyx_mstate_global->__pyx_kp_u_an_offset_map_of;
@@ -7411,7 +7737,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
     #endif
     __pyx_t_11 = 0;
     __pyx_t_12 = __Pyx_PyUnicode_Join(__pyx_t_10, 7, __pyx_t_4, __pyx_t_11);
-    if (unlikely(!__pyx_t_12)) __PYX_ERR(0, 174, __pyx_L1_error)
+    if (unlikely(!__pyx_t_12)) __PYX_ERR(0, 205, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_12);
     __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
     __Pyx_DECREF(__pyx_t_8); __pyx_t_8 = 0;
@@ -7422,14 +7748,14 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
       __pyx_t_5 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_13, (2-__pyx_t_13) | (__pyx_t_13*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_6); __pyx_t_6 = 0;
       __Pyx_DECREF(__pyx_t_12); __pyx_t_12 = 0;
-      if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 174, __pyx_L1_error)
+      if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 205, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_5);
     }
     __Pyx_Raise(__pyx_t_5, 0, 0, 0);
     __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
-    __PYX_ERR(0, 174, __pyx_L1_error)
+    __PYX_ERR(0, 205, __pyx_L1_error)
 
-    /* "moldau/log/clean/_native.pyx":173
+    /* "moldau/log/clean/_native.pyx":204
  * 
  *     def __cinit__(self, Py_ssize_t slots, double load_factor, bytes seed):
  *         if slots < 1 or not 0 < load_factor <= 1 or len(seed) != 16:             # <<<<<<<<<<<<<<
@@ -7438,7 +7764,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":175
+  /* "moldau/log/clean/_native.pyx":206
  *         if slots < 1 or not 0 < load_factor <= 1 or len(seed) != 16:
  *             raise ValueError(f"an offset map of {slots} slots, load factor {load_factor}, {len(seed)} bytes of seed")
  *         self.capacity = max(1, <Py_ssize_t>(slots * load_factor))             # <<<<<<<<<<<<<<
@@ -7462,7 +7788,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
   __pyx_v_self->capacity = __pyx_t_15;
 
 
-  /* "moldau/log/clean/_native.pyx":177
+  /* "moldau/log/clean/_native.pyx":208
  *         self.capacity = max(1, <Py_ssize_t>(slots * load_factor))
  *         # One slot always stays empty: it is where a search for what is not there ends.
  *         self.slots = max(slots, self.capacity + 1)             # <<<<<<<<<<<<<<
@@ -7486,7 +7812,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
   __pyx_v_self->slots = __pyx_t_16;
 
 
-  /* "moldau/log/clean/_native.pyx":178
+  /* "moldau/log/clean/_native.pyx":209
  *         # One slot always stays empty: it is where a search for what is not there ends.
  *         self.slots = max(slots, self.capacity + 1)
  *         self.k0 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed))             # <<<<<<<<<<<<<<
@@ -7495,7 +7821,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
 */
   __pyx_v_self->k0 = __pyx_f_6moldau_3log_5clean_7_native_load_le64(((uint8_t const *)PyBytes_AS_STRING(__pyx_v_seed)));
 
-  /* "moldau/log/clean/_native.pyx":179
+  /* "moldau/log/clean/_native.pyx":210
  *         self.slots = max(slots, self.capacity + 1)
  *         self.k0 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed))
  *         self.k1 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed) + 8)             # <<<<<<<<<<<<<<
@@ -7504,7 +7830,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
 */
   __pyx_v_self->k1 = __pyx_f_6moldau_3log_5clean_7_native_load_le64((((uint8_t const *)PyBytes_AS_STRING(__pyx_v_seed)) + 8));
 
-  /* "moldau/log/clean/_native.pyx":180
+  /* "moldau/log/clean/_native.pyx":211
  *         self.k0 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed))
  *         self.k1 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed) + 8)
  *         self.table = <uint64_t *>calloc(self.slots, WORDS * 8)             # <<<<<<<<<<<<<<
@@ -7513,7 +7839,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
 */
   __pyx_v_self->table = ((uint64_t *)calloc(__pyx_v_self->slots, (__pyx_e_6moldau_3log_5clean_7_native_WORDS * 8)));
 
-  /* "moldau/log/clean/_native.pyx":181
+  /* "moldau/log/clean/_native.pyx":212
  *         self.k1 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed) + 8)
  *         self.table = <uint64_t *>calloc(self.slots, WORDS * 8)
  *         if self.table == NULL:             # <<<<<<<<<<<<<<
@@ -7525,16 +7851,16 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
   if (unlikely(__pyx_t_1)) {
 
 
-    /* "moldau/log/clean/_native.pyx":182
+    /* "moldau/log/clean/_native.pyx":213
  *         self.table = <uint64_t *>calloc(self.slots, WORDS * 8)
  *         if self.table == NULL:
  *             raise MemoryError             # <<<<<<<<<<<<<<
  * 
  *     def __dealloc__(self):
 */
-    PyErr_NoMemory(); __PYX_ERR(0, 182, __pyx_L1_error)
+    PyErr_NoMemory(); __PYX_ERR(0, 213, __pyx_L1_error)
 
-    /* "moldau/log/clean/_native.pyx":181
+    /* "moldau/log/clean/_native.pyx":212
  *         self.k1 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed) + 8)
  *         self.table = <uint64_t *>calloc(self.slots, WORDS * 8)
  *         if self.table == NULL:             # <<<<<<<<<<<<<<
@@ -7543,7 +7869,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":172
+  /* "moldau/log/clean/_native.pyx":203
  *     cdef readonly Py_ssize_t capacity
  * 
  *     def __cinit__(self, Py_ssize_t slots, double load_factor, bytes seed):             # <<<<<<<<<<<<<<
@@ -7569,7 +7895,7 @@ static int __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap___cinit__(struct __p
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":184
+/* "moldau/log/clean/_native.pyx":215
  *             raise MemoryError
  * 
  *     def __dealloc__(self):             # <<<<<<<<<<<<<<
@@ -7592,7 +7918,7 @@ static void __pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_3__dealloc__(PyObje
 
 static void __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_2__dealloc__(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self) {
 
-  /* "moldau/log/clean/_native.pyx":185
+  /* "moldau/log/clean/_native.pyx":216
  * 
  *     def __dealloc__(self):
  *         free(self.table)             # <<<<<<<<<<<<<<
@@ -7601,7 +7927,7 @@ static void __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_2__dealloc__(struct
 */
   free(__pyx_v_self->table);
 
-  /* "moldau/log/clean/_native.pyx":184
+  /* "moldau/log/clean/_native.pyx":215
  *             raise MemoryError
  * 
  *     def __dealloc__(self):             # <<<<<<<<<<<<<<
@@ -7613,7 +7939,7 @@ static void __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_2__dealloc__(struct
 
 }
 
-/* "moldau/log/clean/_native.pyx":187
+/* "moldau/log/clean/_native.pyx":218
  *         free(self.table)
  * 
  *     def __len__(self):             # <<<<<<<<<<<<<<
@@ -7639,7 +7965,7 @@ static Py_ssize_t __pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_5__len__(PyOb
 static Py_ssize_t __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_4__len__(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self) {
   Py_ssize_t __pyx_r;
 
-  /* "moldau/log/clean/_native.pyx":188
+  /* "moldau/log/clean/_native.pyx":219
  * 
  *     def __len__(self):
  *         return self.used             # <<<<<<<<<<<<<<
@@ -7652,7 +7978,7 @@ static Py_ssize_t __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_4__len__(stru
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":187
+  /* "moldau/log/clean/_native.pyx":218
  *         free(self.table)
  * 
  *     def __len__(self):             # <<<<<<<<<<<<<<
@@ -7666,7 +7992,7 @@ static Py_ssize_t __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_4__len__(stru
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":190
+/* "moldau/log/clean/_native.pyx":221
  *         return self.used
  * 
  *     cdef inline uint64_t *find(self, const uint8_t *key, Py_ssize_t size, uint64_t *hashed) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -7681,7 +8007,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
   int __pyx_t_1;
   int __pyx_t_2;
 
-  /* "moldau/log/clean/_native.pyx":194
+  /* "moldau/log/clean/_native.pyx":225
  *         cdef uint64_t at
  *         cdef uint64_t *slot
  *         hash_key(self.k0, self.k1, key, size, hashed)             # <<<<<<<<<<<<<<
@@ -7690,7 +8016,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 */
   __pyx_f_6moldau_3log_5clean_7_native_hash_key(__pyx_v_self->k0, __pyx_v_self->k1, __pyx_v_key, __pyx_v_size, __pyx_v_hashed);
 
-  /* "moldau/log/clean/_native.pyx":195
+  /* "moldau/log/clean/_native.pyx":226
  *         cdef uint64_t *slot
  *         hash_key(self.k0, self.k1, key, size, hashed)
  *         at = hashed[0] % self.slots             # <<<<<<<<<<<<<<
@@ -7699,7 +8025,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 */
   __pyx_v_at = ((__pyx_v_hashed[0]) % __pyx_v_self->slots);
 
-  /* "moldau/log/clean/_native.pyx":196
+  /* "moldau/log/clean/_native.pyx":227
  *         hash_key(self.k0, self.k1, key, size, hashed)
  *         at = hashed[0] % self.slots
  *         while True:             # <<<<<<<<<<<<<<
@@ -7708,7 +8034,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 */
   while (1) {
 
-    /* "moldau/log/clean/_native.pyx":197
+    /* "moldau/log/clean/_native.pyx":228
  *         at = hashed[0] % self.slots
  *         while True:
  *             slot = self.table + at * WORDS             # <<<<<<<<<<<<<<
@@ -7717,7 +8043,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 */
     __pyx_v_slot = (__pyx_v_self->table + (__pyx_v_at * __pyx_e_6moldau_3log_5clean_7_native_WORDS));
 
-    /* "moldau/log/clean/_native.pyx":198
+    /* "moldau/log/clean/_native.pyx":229
  *         while True:
  *             slot = self.table + at * WORDS
  *             if slot[2] == 0 or (slot[0] == hashed[0] and slot[1] == hashed[1]):             # <<<<<<<<<<<<<<
@@ -7753,7 +8079,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
     if (__pyx_t_1) {
 
 
-      /* "moldau/log/clean/_native.pyx":199
+      /* "moldau/log/clean/_native.pyx":230
  *             slot = self.table + at * WORDS
  *             if slot[2] == 0 or (slot[0] == hashed[0] and slot[1] == hashed[1]):
  *                 return slot             # <<<<<<<<<<<<<<
@@ -7766,7 +8092,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
       }
       goto __pyx_L0;
 
-      /* "moldau/log/clean/_native.pyx":198
+      /* "moldau/log/clean/_native.pyx":229
  *         while True:
  *             slot = self.table + at * WORDS
  *             if slot[2] == 0 or (slot[0] == hashed[0] and slot[1] == hashed[1]):             # <<<<<<<<<<<<<<
@@ -7775,7 +8101,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":200
+    /* "moldau/log/clean/_native.pyx":231
  *             if slot[2] == 0 or (slot[0] == hashed[0] and slot[1] == hashed[1]):
  *                 return slot
  *             at += 1             # <<<<<<<<<<<<<<
@@ -7784,7 +8110,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 */
     __pyx_v_at = (__pyx_v_at + 1);
 
-    /* "moldau/log/clean/_native.pyx":201
+    /* "moldau/log/clean/_native.pyx":232
  *                 return slot
  *             at += 1
  *             if at == self.slots:             # <<<<<<<<<<<<<<
@@ -7796,7 +8122,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
     if (__pyx_t_1) {
 
 
-      /* "moldau/log/clean/_native.pyx":202
+      /* "moldau/log/clean/_native.pyx":233
  *             at += 1
  *             if at == self.slots:
  *                 at = 0             # <<<<<<<<<<<<<<
@@ -7805,7 +8131,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
 */
       __pyx_v_at = 0;
 
-      /* "moldau/log/clean/_native.pyx":201
+      /* "moldau/log/clean/_native.pyx":232
  *                 return slot
  *             at += 1
  *             if at == self.slots:             # <<<<<<<<<<<<<<
@@ -7815,7 +8141,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
     }
   }
 
-  /* "moldau/log/clean/_native.pyx":190
+  /* "moldau/log/clean/_native.pyx":221
  *         return self.used
  * 
  *     cdef inline uint64_t *find(self, const uint8_t *key, Py_ssize_t size, uint64_t *hashed) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -7831,7 +8157,7 @@ static CYTHON_INLINE uint64_t *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_f
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":204
+/* "moldau/log/clean/_native.pyx":235
  *                 at = 0
  * 
  *     cdef inline bint put_key(self, const uint8_t *key, Py_ssize_t size, int64_t offset) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -7845,7 +8171,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
   int __pyx_r;
   int __pyx_t_1;
 
-  /* "moldau/log/clean/_native.pyx":206
+  /* "moldau/log/clean/_native.pyx":237
  *     cdef inline bint put_key(self, const uint8_t *key, Py_ssize_t size, int64_t offset) noexcept nogil:
  *         cdef uint64_t hashed[2]
  *         cdef uint64_t *slot = self.find(key, size, hashed)             # <<<<<<<<<<<<<<
@@ -7854,7 +8180,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
 */
   __pyx_v_slot = __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_find(__pyx_v_self, __pyx_v_key, __pyx_v_size, __pyx_v_hashed);
 
-  /* "moldau/log/clean/_native.pyx":207
+  /* "moldau/log/clean/_native.pyx":238
  *         cdef uint64_t hashed[2]
  *         cdef uint64_t *slot = self.find(key, size, hashed)
  *         if slot[2] == 0:             # <<<<<<<<<<<<<<
@@ -7866,7 +8192,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
   if (__pyx_t_1) {
 
 
-    /* "moldau/log/clean/_native.pyx":208
+    /* "moldau/log/clean/_native.pyx":239
  *         cdef uint64_t *slot = self.find(key, size, hashed)
  *         if slot[2] == 0:
  *             if self.used >= self.capacity:             # <<<<<<<<<<<<<<
@@ -7878,7 +8204,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
     if (__pyx_t_1) {
 
 
-      /* "moldau/log/clean/_native.pyx":209
+      /* "moldau/log/clean/_native.pyx":240
  *         if slot[2] == 0:
  *             if self.used >= self.capacity:
  *                 return False             # <<<<<<<<<<<<<<
@@ -7891,7 +8217,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
       }
       goto __pyx_L0;
 
-      /* "moldau/log/clean/_native.pyx":208
+      /* "moldau/log/clean/_native.pyx":239
  *         cdef uint64_t *slot = self.find(key, size, hashed)
  *         if slot[2] == 0:
  *             if self.used >= self.capacity:             # <<<<<<<<<<<<<<
@@ -7900,7 +8226,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":210
+    /* "moldau/log/clean/_native.pyx":241
  *             if self.used >= self.capacity:
  *                 return False
  *             slot[0] = hashed[0]             # <<<<<<<<<<<<<<
@@ -7909,7 +8235,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
 */
     (__pyx_v_slot[0]) = (__pyx_v_hashed[0]);
 
-    /* "moldau/log/clean/_native.pyx":211
+    /* "moldau/log/clean/_native.pyx":242
  *                 return False
  *             slot[0] = hashed[0]
  *             slot[1] = hashed[1]             # <<<<<<<<<<<<<<
@@ -7918,7 +8244,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
 */
     (__pyx_v_slot[1]) = (__pyx_v_hashed[1]);
 
-    /* "moldau/log/clean/_native.pyx":212
+    /* "moldau/log/clean/_native.pyx":243
  *             slot[0] = hashed[0]
  *             slot[1] = hashed[1]
  *             self.used += 1             # <<<<<<<<<<<<<<
@@ -7927,7 +8253,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
 */
     __pyx_v_self->used = (__pyx_v_self->used + 1);
 
-    /* "moldau/log/clean/_native.pyx":207
+    /* "moldau/log/clean/_native.pyx":238
  *         cdef uint64_t hashed[2]
  *         cdef uint64_t *slot = self.find(key, size, hashed)
  *         if slot[2] == 0:             # <<<<<<<<<<<<<<
@@ -7936,7 +8262,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":213
+  /* "moldau/log/clean/_native.pyx":244
  *             slot[1] = hashed[1]
  *             self.used += 1
  *         slot[2] = <uint64_t>(offset + 1)             # <<<<<<<<<<<<<<
@@ -7945,7 +8271,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
 */
   (__pyx_v_slot[2]) = ((uint64_t)(__pyx_v_offset + 1));
 
-  /* "moldau/log/clean/_native.pyx":214
+  /* "moldau/log/clean/_native.pyx":245
  *             self.used += 1
  *         slot[2] = <uint64_t>(offset + 1)
  *         return True             # <<<<<<<<<<<<<<
@@ -7958,7 +8284,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":204
+  /* "moldau/log/clean/_native.pyx":235
  *                 at = 0
  * 
  *     cdef inline bint put_key(self, const uint8_t *key, Py_ssize_t size, int64_t offset) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -7973,7 +8299,7 @@ static CYTHON_INLINE int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":216
+/* "moldau/log/clean/_native.pyx":247
  *         return True
  * 
  *     cdef inline int64_t get_key(self, const uint8_t *key, Py_ssize_t size) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -7985,7 +8311,7 @@ static CYTHON_INLINE int64_t __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get
   uint64_t __pyx_v_hashed[2];
   int64_t __pyx_r;
 
-  /* "moldau/log/clean/_native.pyx":218
+  /* "moldau/log/clean/_native.pyx":249
  *     cdef inline int64_t get_key(self, const uint8_t *key, Py_ssize_t size) noexcept nogil:
  *         cdef uint64_t hashed[2]
  *         return <int64_t>self.find(key, size, hashed)[2] - 1             # <<<<<<<<<<<<<<
@@ -7998,7 +8324,7 @@ static CYTHON_INLINE int64_t __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":216
+  /* "moldau/log/clean/_native.pyx":247
  *         return True
  * 
  *     cdef inline int64_t get_key(self, const uint8_t *key, Py_ssize_t size) noexcept nogil:             # <<<<<<<<<<<<<<
@@ -8012,7 +8338,7 @@ static CYTHON_INLINE int64_t __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":220
+/* "moldau/log/clean/_native.pyx":251
  *         return <int64_t>self.find(key, size, hashed)[2] - 1
  * 
  *     def put(self, bytes key, int64_t offset):             # <<<<<<<<<<<<<<
@@ -8061,39 +8387,39 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_key,&__pyx_mstate_global->__pyx_n_u_offset,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 220, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 251, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 220, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 251, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 220, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 251, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "put", 0) < (0)) __PYX_ERR(0, 220, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "put", 0) < (0)) __PYX_ERR(0, 251, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 2; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("put", 1, 2, 2, i); __PYX_ERR(0, 220, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("put", 1, 2, 2, i); __PYX_ERR(0, 251, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 2)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 220, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 251, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 220, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 251, __pyx_L3_error)
     }
     __pyx_v_key = ((PyObject*)values[0]);
-    __pyx_v_offset = __Pyx_PyLong_As_int64_t(values[1]); if (unlikely((__pyx_v_offset == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 220, __pyx_L3_error)
+    __pyx_v_offset = __Pyx_PyLong_As_int64_t(values[1]); if (unlikely((__pyx_v_offset == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 251, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("put", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 220, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("put", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 251, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -8104,7 +8430,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key), (&PyBytes_Type), 1, "key", 1))) __PYX_ERR(0, 220, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key), (&PyBytes_Type), 1, "key", 1))) __PYX_ERR(0, 251, __pyx_L1_error)
   __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_6put(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self), __pyx_v_key, __pyx_v_offset);
 
   /* function exit code */
@@ -8135,7 +8461,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_6put(struct __
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("put", 0);
 
-  /* "moldau/log/clean/_native.pyx":222
+  /* "moldau/log/clean/_native.pyx":253
  *     def put(self, bytes key, int64_t offset):
  *         """See reference.OffsetMap.put."""
  *         return self.put_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key), offset)             # <<<<<<<<<<<<<<
@@ -8144,10 +8470,10 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_6put(struct __
 */
   if (unlikely(__pyx_v_key == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 222, __pyx_L1_error)
+    __PYX_ERR(0, 253, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_key); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 222, __pyx_L1_error)
-  __pyx_t_2 = __Pyx_PyBool_FromLong(__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key(__pyx_v_self, ((uint8_t const *)PyBytes_AS_STRING(__pyx_v_key)), __pyx_t_1, __pyx_v_offset)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 222, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_key); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 253, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyBool_FromLong(__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key(__pyx_v_self, ((uint8_t const *)PyBytes_AS_STRING(__pyx_v_key)), __pyx_t_1, __pyx_v_offset)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 253, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -8161,7 +8487,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_6put(struct __
   __pyx_t_2 = 0;
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":220
+  /* "moldau/log/clean/_native.pyx":251
  *         return <int64_t>self.find(key, size, hashed)[2] - 1
  * 
  *     def put(self, bytes key, int64_t offset):             # <<<<<<<<<<<<<<
@@ -8180,7 +8506,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_6put(struct __
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":224
+/* "moldau/log/clean/_native.pyx":255
  *         return self.put_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key), offset)
  * 
  *     def get(self, bytes key):             # <<<<<<<<<<<<<<
@@ -8228,32 +8554,32 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_key,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 224, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 255, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 224, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 255, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "get", 0) < (0)) __PYX_ERR(0, 224, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "get", 0) < (0)) __PYX_ERR(0, 255, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 1; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("get", 1, 1, 1, i); __PYX_ERR(0, 224, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("get", 1, 1, 1, i); __PYX_ERR(0, 255, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 1)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 224, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 255, __pyx_L3_error)
     }
     __pyx_v_key = ((PyObject*)values[0]);
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("get", 1, 1, 1, __pyx_nargs); __PYX_ERR(0, 224, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("get", 1, 1, 1, __pyx_nargs); __PYX_ERR(0, 255, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -8264,7 +8590,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key), (&PyBytes_Type), 1, "key", 1))) __PYX_ERR(0, 224, __pyx_L1_error)
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_key), (&PyBytes_Type), 1, "key", 1))) __PYX_ERR(0, 255, __pyx_L1_error)
   __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8get(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self), __pyx_v_key);
 
   /* function exit code */
@@ -8294,7 +8620,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8get(struct __
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("get", 0);
 
-  /* "moldau/log/clean/_native.pyx":226
+  /* "moldau/log/clean/_native.pyx":257
  *     def get(self, bytes key):
  *         """See reference.OffsetMap.get."""
  *         return self.get_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key))             # <<<<<<<<<<<<<<
@@ -8303,10 +8629,10 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8get(struct __
 */
   if (unlikely(__pyx_v_key == Py_None)) {
     PyErr_SetString(PyExc_TypeError, "object of type \047NoneType\047 has no len()");
-    __PYX_ERR(0, 226, __pyx_L1_error)
+    __PYX_ERR(0, 257, __pyx_L1_error)
   }
-  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_key); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 226, __pyx_L1_error)
-  __pyx_t_2 = __Pyx_PyLong_From_int64_t(__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get_key(__pyx_v_self, ((uint8_t const *)PyBytes_AS_STRING(__pyx_v_key)), __pyx_t_1)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 226, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyBytes_GET_SIZE(__pyx_v_key); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-1))) __PYX_ERR(0, 257, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyLong_From_int64_t(__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get_key(__pyx_v_self, ((uint8_t const *)PyBytes_AS_STRING(__pyx_v_key)), __pyx_t_1)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 257, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -8320,7 +8646,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8get(struct __
   __pyx_t_2 = 0;
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":224
+  /* "moldau/log/clean/_native.pyx":255
  *         return self.put_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key), offset)
  * 
  *     def get(self, bytes key):             # <<<<<<<<<<<<<<
@@ -8339,7 +8665,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8get(struct __
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":228
+/* "moldau/log/clean/_native.pyx":259
  *         return self.get_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key))
  * 
  *     def put_batch(self, batch, int64_t first_offset):             # <<<<<<<<<<<<<<
@@ -8388,39 +8714,39 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_batch,&__pyx_mstate_global->__pyx_n_u_first_offset,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 228, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 259, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 228, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 259, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 228, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 259, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "put_batch", 0) < (0)) __PYX_ERR(0, 228, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "put_batch", 0) < (0)) __PYX_ERR(0, 259, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 2; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("put_batch", 1, 2, 2, i); __PYX_ERR(0, 228, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("put_batch", 1, 2, 2, i); __PYX_ERR(0, 259, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 2)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 228, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 259, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 228, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 259, __pyx_L3_error)
     }
     __pyx_v_batch = values[0];
-    __pyx_v_first_offset = __Pyx_PyLong_As_int64_t(values[1]); if (unlikely((__pyx_v_first_offset == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 228, __pyx_L3_error)
+    __pyx_v_first_offset = __Pyx_PyLong_As_int64_t(values[1]); if (unlikely((__pyx_v_first_offset == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 259, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("put_batch", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 228, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("put_batch", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 259, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -8464,17 +8790,17 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(st
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("put_batch", 0);
 
-  /* "moldau/log/clean/_native.pyx":232
+  /* "moldau/log/clean/_native.pyx":263
  *         cdef Py_buffer view, inner
  *         cdef Header header
  *         PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)             # <<<<<<<<<<<<<<
  *         try:
  *             open_batch(&view, &header)
 */
-  __pyx_t_1 = PyObject_GetBuffer(__pyx_v_batch, (&__pyx_v_view), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 232, __pyx_L1_error)
+  __pyx_t_1 = PyObject_GetBuffer(__pyx_v_batch, (&__pyx_v_view), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 263, __pyx_L1_error)
 
 
-  /* "moldau/log/clean/_native.pyx":233
+  /* "moldau/log/clean/_native.pyx":264
  *         cdef Header header
  *         PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
  *         try:             # <<<<<<<<<<<<<<
@@ -8483,39 +8809,39 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(st
 */
   /*try:*/ {
 
-    /* "moldau/log/clean/_native.pyx":234
+    /* "moldau/log/clean/_native.pyx":265
  *         PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
  *         try:
  *             open_batch(&view, &header)             # <<<<<<<<<<<<<<
  *             records = records_of(batch, &header)
  *             PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
 */
-    __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_open_batch((&__pyx_v_view), (&__pyx_v_header)); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 234, __pyx_L4_error)
+    __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_open_batch((&__pyx_v_view), (&__pyx_v_header)); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 265, __pyx_L4_error)
 
 
-    /* "moldau/log/clean/_native.pyx":235
+    /* "moldau/log/clean/_native.pyx":266
  *         try:
  *             open_batch(&view, &header)
  *             records = records_of(batch, &header)             # <<<<<<<<<<<<<<
  *             PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
  *             try:
 */
-    __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_records_of(__pyx_v_batch, (&__pyx_v_header)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 235, __pyx_L4_error)
+    __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_records_of(__pyx_v_batch, (&__pyx_v_header)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 266, __pyx_L4_error)
     __Pyx_GOTREF(__pyx_t_2);
     __pyx_v_records = __pyx_t_2;
     __pyx_t_2 = 0;
 
-    /* "moldau/log/clean/_native.pyx":236
+    /* "moldau/log/clean/_native.pyx":267
  *             open_batch(&view, &header)
  *             records = records_of(batch, &header)
  *             PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)             # <<<<<<<<<<<<<<
  *             try:
  *                 return self.put_records(&header, &inner, first_offset)
 */
-    __pyx_t_1 = PyObject_GetBuffer(__pyx_v_records, (&__pyx_v_inner), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 236, __pyx_L4_error)
+    __pyx_t_1 = PyObject_GetBuffer(__pyx_v_records, (&__pyx_v_inner), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 267, __pyx_L4_error)
 
 
-    /* "moldau/log/clean/_native.pyx":237
+    /* "moldau/log/clean/_native.pyx":268
  *             records = records_of(batch, &header)
  *             PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
  *             try:             # <<<<<<<<<<<<<<
@@ -8524,14 +8850,14 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(st
 */
     /*try:*/ {
 
-      /* "moldau/log/clean/_native.pyx":238
+      /* "moldau/log/clean/_native.pyx":269
  *             PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
  *             try:
  *                 return self.put_records(&header, &inner, first_offset)             # <<<<<<<<<<<<<<
  *             finally:
  *                 PyBuffer_Release(&inner)
 */
-      __pyx_t_2 = ((struct __pyx_vtabstruct_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self->__pyx_vtab)->put_records(__pyx_v_self, (&__pyx_v_header), (&__pyx_v_inner), __pyx_v_first_offset); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 238, __pyx_L7_error)
+      __pyx_t_2 = ((struct __pyx_vtabstruct_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self->__pyx_vtab)->put_records(__pyx_v_self, (&__pyx_v_header), (&__pyx_v_inner), __pyx_v_first_offset); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 269, __pyx_L7_error)
       __Pyx_GOTREF(__pyx_t_2);
       {
         PyObject *__pyx_temp;
@@ -8545,7 +8871,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(st
       goto __pyx_L6_return;
     }
 
-    /* "moldau/log/clean/_native.pyx":240
+    /* "moldau/log/clean/_native.pyx":271
  *                 return self.put_records(&header, &inner, first_offset)
  *             finally:
  *                 PyBuffer_Release(&inner)             # <<<<<<<<<<<<<<
@@ -8594,7 +8920,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(st
     }
   }
 
-  /* "moldau/log/clean/_native.pyx":242
+  /* "moldau/log/clean/_native.pyx":273
  *                 PyBuffer_Release(&inner)
  *         finally:
  *             PyBuffer_Release(&view)             # <<<<<<<<<<<<<<
@@ -8642,7 +8968,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(st
     }
   }
 
-  /* "moldau/log/clean/_native.pyx":228
+  /* "moldau/log/clean/_native.pyx":259
  *         return self.get_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key))
  * 
  *     def put_batch(self, batch, int64_t first_offset):             # <<<<<<<<<<<<<<
@@ -8665,7 +8991,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch(st
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":244
+/* "moldau/log/clean/_native.pyx":275
  *             PyBuffer_Release(&view)
  * 
  *     cdef object put_records(self, Header *header, Py_buffer *records, int64_t first_offset):             # <<<<<<<<<<<<<<
@@ -8694,7 +9020,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("put_records", 0);
 
-  /* "moldau/log/clean/_native.pyx":247
+  /* "moldau/log/clean/_native.pyx":278
  *         cdef Walk walk
  *         cdef Parsed record
  *         cdef int64_t offset, refused = -1             # <<<<<<<<<<<<<<
@@ -8703,7 +9029,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
   __pyx_v_refused = -1L;
 
-  /* "moldau/log/clean/_native.pyx":248
+  /* "moldau/log/clean/_native.pyx":279
  *         cdef Parsed record
  *         cdef int64_t offset, refused = -1
  *         cdef int fault = 0             # <<<<<<<<<<<<<<
@@ -8712,17 +9038,17 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
   __pyx_v_fault = 0;
 
-  /* "moldau/log/clean/_native.pyx":249
+  /* "moldau/log/clean/_native.pyx":280
  *         cdef int64_t offset, refused = -1
  *         cdef int fault = 0
  *         begin(&walk, header, records)             # <<<<<<<<<<<<<<
  *         for _ in range(header.count):
  *             fault = next_record(&walk, &record)
 */
-  __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 249, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 280, __pyx_L1_error)
 
 
-  /* "moldau/log/clean/_native.pyx":250
+  /* "moldau/log/clean/_native.pyx":281
  *         cdef int fault = 0
  *         begin(&walk, header, records)
  *         for _ in range(header.count):             # <<<<<<<<<<<<<<
@@ -8736,7 +9062,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
   for (__pyx_t_4 = 0; __pyx_t_4 < __pyx_t_3; __pyx_t_4+=1) {
     __pyx_v__ = __pyx_t_4;
 
-    /* "moldau/log/clean/_native.pyx":251
+    /* "moldau/log/clean/_native.pyx":282
  *         begin(&walk, header, records)
  *         for _ in range(header.count):
  *             fault = next_record(&walk, &record)             # <<<<<<<<<<<<<<
@@ -8745,7 +9071,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
     __pyx_v_fault = __pyx_f_6moldau_7records_5_walk_next_record((&__pyx_v_walk), (&__pyx_v_record));
 
-    /* "moldau/log/clean/_native.pyx":252
+    /* "moldau/log/clean/_native.pyx":283
  *         for _ in range(header.count):
  *             fault = next_record(&walk, &record)
  *             if fault:             # <<<<<<<<<<<<<<
@@ -8757,7 +9083,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":253
+      /* "moldau/log/clean/_native.pyx":284
  *             fault = next_record(&walk, &record)
  *             if fault:
  *                 break             # <<<<<<<<<<<<<<
@@ -8766,7 +9092,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
       goto __pyx_L4_break;
 
-      /* "moldau/log/clean/_native.pyx":252
+      /* "moldau/log/clean/_native.pyx":283
  *         for _ in range(header.count):
  *             fault = next_record(&walk, &record)
  *             if fault:             # <<<<<<<<<<<<<<
@@ -8775,7 +9101,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":254
+    /* "moldau/log/clean/_native.pyx":285
  *             if fault:
  *                 break
  *             if refused >= 0:             # <<<<<<<<<<<<<<
@@ -8787,7 +9113,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":255
+      /* "moldau/log/clean/_native.pyx":286
  *                 break
  *             if refused >= 0:
  *                 continue  # all of it is walked, so that damage is found whether or not there is room             # <<<<<<<<<<<<<<
@@ -8796,7 +9122,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
       goto __pyx_L3_continue;
 
-      /* "moldau/log/clean/_native.pyx":254
+      /* "moldau/log/clean/_native.pyx":285
  *             if fault:
  *                 break
  *             if refused >= 0:             # <<<<<<<<<<<<<<
@@ -8805,7 +9131,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":256
+    /* "moldau/log/clean/_native.pyx":287
  *             if refused >= 0:
  *                 continue  # all of it is walked, so that damage is found whether or not there is room
  *             offset = header.base_offset + record.offset_delta             # <<<<<<<<<<<<<<
@@ -8814,7 +9140,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
     __pyx_v_offset = (__pyx_v_header->base_offset + __pyx_v_record.offset_delta);
 
-    /* "moldau/log/clean/_native.pyx":257
+    /* "moldau/log/clean/_native.pyx":288
  *                 continue  # all of it is walked, so that damage is found whether or not there is room
  *             offset = header.base_offset + record.offset_delta
  *             if record.key_size >= 0 and offset >= first_offset:             # <<<<<<<<<<<<<<
@@ -8840,7 +9166,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":258
+      /* "moldau/log/clean/_native.pyx":289
  *             offset = header.base_offset + record.offset_delta
  *             if record.key_size >= 0 and offset >= first_offset:
  *                 if not self.put_key(record.key, record.key_size, offset):             # <<<<<<<<<<<<<<
@@ -8852,7 +9178,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
       if (__pyx_t_5) {
 
 
-        /* "moldau/log/clean/_native.pyx":259
+        /* "moldau/log/clean/_native.pyx":290
  *             if record.key_size >= 0 and offset >= first_offset:
  *                 if not self.put_key(record.key, record.key_size, offset):
  *                     refused = offset             # <<<<<<<<<<<<<<
@@ -8861,7 +9187,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
         __pyx_v_refused = __pyx_v_offset;
 
-        /* "moldau/log/clean/_native.pyx":258
+        /* "moldau/log/clean/_native.pyx":289
  *             offset = header.base_offset + record.offset_delta
  *             if record.key_size >= 0 and offset >= first_offset:
  *                 if not self.put_key(record.key, record.key_size, offset):             # <<<<<<<<<<<<<<
@@ -8870,7 +9196,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
       }
 
-      /* "moldau/log/clean/_native.pyx":257
+      /* "moldau/log/clean/_native.pyx":288
  *                 continue  # all of it is walked, so that damage is found whether or not there is room
  *             offset = header.base_offset + record.offset_delta
  *             if record.key_size >= 0 and offset >= first_offset:             # <<<<<<<<<<<<<<
@@ -8883,7 +9209,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
   __pyx_L4_break:;
 
 
-  /* "moldau/log/clean/_native.pyx":260
+  /* "moldau/log/clean/_native.pyx":291
  *                 if not self.put_key(record.key, record.key_size, offset):
  *                     refused = offset
  *         if not fault:             # <<<<<<<<<<<<<<
@@ -8895,7 +9221,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
   if (__pyx_t_5) {
 
 
-    /* "moldau/log/clean/_native.pyx":261
+    /* "moldau/log/clean/_native.pyx":292
  *                     refused = offset
  *         if not fault:
  *             fault = end_walk(&walk)             # <<<<<<<<<<<<<<
@@ -8904,7 +9230,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
     __pyx_v_fault = __pyx_f_6moldau_7records_5_walk_end_walk((&__pyx_v_walk));
 
-    /* "moldau/log/clean/_native.pyx":260
+    /* "moldau/log/clean/_native.pyx":291
  *                 if not self.put_key(record.key, record.key_size, offset):
  *                     refused = offset
  *         if not fault:             # <<<<<<<<<<<<<<
@@ -8913,7 +9239,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":262
+  /* "moldau/log/clean/_native.pyx":293
  *         if not fault:
  *             fault = end_walk(&walk)
  *         if fault:             # <<<<<<<<<<<<<<
@@ -8925,18 +9251,18 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
   if (__pyx_t_5) {
 
 
-    /* "moldau/log/clean/_native.pyx":263
+    /* "moldau/log/clean/_native.pyx":294
  *             fault = end_walk(&walk)
  *         if fault:
  *             fail(&walk, fault)             # <<<<<<<<<<<<<<
  *         return refused
  * 
 */
-    __pyx_t_7 = __pyx_f_6moldau_3log_5clean_7_native_fail((&__pyx_v_walk), __pyx_v_fault); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 263, __pyx_L1_error)
+    __pyx_t_7 = __pyx_f_6moldau_3log_5clean_7_native_fail((&__pyx_v_walk), __pyx_v_fault); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 294, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_7);
     __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
 
-    /* "moldau/log/clean/_native.pyx":262
+    /* "moldau/log/clean/_native.pyx":293
  *         if not fault:
  *             fault = end_walk(&walk)
  *         if fault:             # <<<<<<<<<<<<<<
@@ -8945,14 +9271,14 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":264
+  /* "moldau/log/clean/_native.pyx":295
  *         if fault:
  *             fail(&walk, fault)
  *         return refused             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_7 = __Pyx_PyLong_From_int64_t(__pyx_v_refused); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 264, __pyx_L1_error)
+  __pyx_t_7 = __Pyx_PyLong_From_int64_t(__pyx_v_refused); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 295, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_7);
   {
     PyObject *__pyx_temp;
@@ -8965,7 +9291,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
   __pyx_t_7 = 0;
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":244
+  /* "moldau/log/clean/_native.pyx":275
  *             PyBuffer_Release(&view)
  * 
  *     cdef object put_records(self, Header *header, Py_buffer *records, int64_t first_offset):             # <<<<<<<<<<<<<<
@@ -8990,7 +9316,617 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records(str
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":170
+/* "moldau/log/clean/_native.pyx":298
+ * 
+ * 
+ *     def put_run(self, chunk, Py_ssize_t at, int64_t first_offset, int64_t expected, int64_t end_offset):             # <<<<<<<<<<<<<<
+ *         """See reference.OffsetMap.put_run."""
+ *         cdef Py_buffer view
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13put_run(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+PyDoc_STRVAR(__pyx_doc_6moldau_3log_5clean_7_native_9OffsetMap_12put_run, "See reference.OffsetMap.put_run.");
+static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_13put_run = {"put_run", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13put_run, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_9OffsetMap_12put_run};
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13put_run(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  PyObject *__pyx_v_chunk = 0;
+  Py_ssize_t __pyx_v_at;
+  int64_t __pyx_v_first_offset;
+  int64_t __pyx_v_expected;
+  int64_t __pyx_v_end_offset;
+  #if !CYTHON_VECTORCALL
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject* values[5] = {0,0,0,0,0};
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("put_run (wrapper)", 0);
+  #if !CYTHON_VECTORCALL
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
+  {
+    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_chunk,&__pyx_mstate_global->__pyx_n_u_at,&__pyx_mstate_global->__pyx_n_u_first_offset,&__pyx_mstate_global->__pyx_n_u_expected,&__pyx_mstate_global->__pyx_n_u_end_offset,0};
+    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 298, __pyx_L3_error)
+    if (__pyx_kwds_len > 0) {
+      switch (__pyx_nargs) {
+        case  5:
+        values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 298, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  4:
+        values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 298, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  3:
+        values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 298, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  2:
+        values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 298, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  1:
+        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 298, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  0: break;
+        default: goto __pyx_L5_argtuple_error;
+      }
+      const Py_ssize_t kwd_pos_args = __pyx_nargs;
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "put_run", 0) < (0)) __PYX_ERR(0, 298, __pyx_L3_error)
+      for (Py_ssize_t i = __pyx_nargs; i < 5; i++) {
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("put_run", 1, 5, 5, i); __PYX_ERR(0, 298, __pyx_L3_error) }
+      }
+    } else if (unlikely(__pyx_nargs != 5)) {
+      goto __pyx_L5_argtuple_error;
+    } else {
+      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 298, __pyx_L3_error)
+      values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 298, __pyx_L3_error)
+      values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 298, __pyx_L3_error)
+      values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 298, __pyx_L3_error)
+      values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 298, __pyx_L3_error)
+    }
+    __pyx_v_chunk = values[0];
+    __pyx_v_at = __Pyx_PyIndex_AsSsize_t(values[1]); if (unlikely((__pyx_v_at == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 298, __pyx_L3_error)
+    __pyx_v_first_offset = __Pyx_PyLong_As_int64_t(values[2]); if (unlikely((__pyx_v_first_offset == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 298, __pyx_L3_error)
+    __pyx_v_expected = __Pyx_PyLong_As_int64_t(values[3]); if (unlikely((__pyx_v_expected == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 298, __pyx_L3_error)
+    __pyx_v_end_offset = __Pyx_PyLong_As_int64_t(values[4]); if (unlikely((__pyx_v_end_offset == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 298, __pyx_L3_error)
+  }
+  goto __pyx_L6_skip;
+  __pyx_L5_argtuple_error:;
+  __Pyx_RaiseArgtupleInvalid("put_run", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 298, __pyx_L3_error)
+  __pyx_L6_skip:;
+  goto __pyx_L4_argument_unpacking_done;
+  __pyx_L3_error:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_AddTraceback("moldau.log.clean._native.OffsetMap.put_run", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_RefNannyFinishContext();
+  return NULL;
+  __pyx_L4_argument_unpacking_done:;
+  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_12put_run(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self), __pyx_v_chunk, __pyx_v_at, __pyx_v_first_offset, __pyx_v_expected, __pyx_v_end_offset);
+
+  /* function exit code */
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+
+
+
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_12put_run(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, PyObject *__pyx_v_chunk, Py_ssize_t __pyx_v_at, int64_t __pyx_v_first_offset, int64_t __pyx_v_expected, int64_t __pyx_v_end_offset) {
+  Py_buffer __pyx_v_view;
+  struct __pyx_t_6moldau_7records_5_walk_Header __pyx_v_header;
+  int64_t __pyx_v_refused;
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  int __pyx_t_1;
+  int __pyx_t_2;
+  int __pyx_t_3;
+  PyObject *__pyx_t_4 = NULL;
+  PyObject *__pyx_t_5 = NULL;
+  PyObject *__pyx_t_6 = NULL;
+  PyObject *__pyx_t_7 = NULL;
+  int __pyx_t_8;
+  char const *__pyx_t_9;
+  PyObject *__pyx_t_10 = NULL;
+  PyObject *__pyx_t_11 = NULL;
+  PyObject *__pyx_t_12 = NULL;
+  PyObject *__pyx_t_13 = NULL;
+  PyObject *__pyx_t_14 = NULL;
+  PyObject *__pyx_t_15 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("put_run", 0);
+
+
+
+  /* "moldau/log/clean/_native.pyx":302
+ *         cdef Py_buffer view
+ *         cdef Header header
+ *         cdef int64_t refused = -1             # <<<<<<<<<<<<<<
+ *         PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+ *         try:
+*/
+  __pyx_v_refused = -1L;
+
+  /* "moldau/log/clean/_native.pyx":303
+ *         cdef Header header
+ *         cdef int64_t refused = -1
+ *         PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)             # <<<<<<<<<<<<<<
+ *         try:
+ *             while 0 <= at < view.len and is_plain(
+*/
+  __pyx_t_1 = PyObject_GetBuffer(__pyx_v_chunk, (&__pyx_v_view), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 303, __pyx_L1_error)
+
+
+  /* "moldau/log/clean/_native.pyx":304
+ *         cdef int64_t refused = -1
+ *         PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+ *         try:             # <<<<<<<<<<<<<<
+ *             while 0 <= at < view.len and is_plain(
+ *                 <const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header
+*/
+  /*try:*/ {
+
+    /* "moldau/log/clean/_native.pyx":305
+ *         PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+ *         try:
+ *             while 0 <= at < view.len and is_plain(             # <<<<<<<<<<<<<<
+ *                 <const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header
+ *             ):
+*/
+    while (1) {
+      __pyx_t_3 = (0 <= __pyx_v_at);
+      if (__pyx_t_3) {
+        __pyx_t_3 = (__pyx_v_at < __pyx_v_view.len);
+      }
+      if (__pyx_t_3) {
+
+      } else {
+
+        __pyx_t_2 = __pyx_t_3;
+
+        goto __pyx_L8_bool_binop_done;
+      }
+
+      /* "moldau/log/clean/_native.pyx":306
+ *         try:
+ *             while 0 <= at < view.len and is_plain(
+ *                 <const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header             # <<<<<<<<<<<<<<
+ *             ):
+ *                 if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):
+*/
+      __pyx_t_3 = __pyx_f_6moldau_3log_5clean_7_native_is_plain((((uint8_t const *)__pyx_v_view.buf) + __pyx_v_at), (__pyx_v_view.len - __pyx_v_at), __pyx_v_expected, __pyx_v_end_offset, (&__pyx_v_header));
+
+
+      __pyx_t_2 = __pyx_t_3;
+
+      __pyx_L8_bool_binop_done:;
+
+      if (!__pyx_t_2) break;
+
+      /* "moldau/log/clean/_native.pyx":308
+ *                 <const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header
+ *             ):
+ *                 if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):             # <<<<<<<<<<<<<<
+ *                     break  # damaged: whoever looks closer will say how
+ *                 if refused >= 0:
+*/
+      __pyx_t_2 = (!((struct __pyx_vtabstruct_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self->__pyx_vtab)->put_plain(__pyx_v_self, (&__pyx_v_header), (((uint8_t const *)__pyx_v_view.buf) + __pyx_v_at), __pyx_v_first_offset, (&__pyx_v_refused)));
+
+      if (__pyx_t_2) {
+
+
+        /* "moldau/log/clean/_native.pyx":309
+ *             ):
+ *                 if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):
+ *                     break  # damaged: whoever looks closer will say how             # <<<<<<<<<<<<<<
+ *                 if refused >= 0:
+ *                     break
+*/
+        goto __pyx_L7_break;
+
+        /* "moldau/log/clean/_native.pyx":308
+ *                 <const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header
+ *             ):
+ *                 if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):             # <<<<<<<<<<<<<<
+ *                     break  # damaged: whoever looks closer will say how
+ *                 if refused >= 0:
+*/
+      }
+
+      /* "moldau/log/clean/_native.pyx":310
+ *                 if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):
+ *                     break  # damaged: whoever looks closer will say how
+ *                 if refused >= 0:             # <<<<<<<<<<<<<<
+ *                     break
+ *                 at += header.size
+*/
+      __pyx_t_2 = (__pyx_v_refused >= 0);
+
+      if (__pyx_t_2) {
+
+
+        /* "moldau/log/clean/_native.pyx":311
+ *                     break  # damaged: whoever looks closer will say how
+ *                 if refused >= 0:
+ *                     break             # <<<<<<<<<<<<<<
+ *                 at += header.size
+ *                 expected = header.base_offset + header.last_offset_delta + 1
+*/
+        goto __pyx_L7_break;
+
+        /* "moldau/log/clean/_native.pyx":310
+ *                 if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):
+ *                     break  # damaged: whoever looks closer will say how
+ *                 if refused >= 0:             # <<<<<<<<<<<<<<
+ *                     break
+ *                 at += header.size
+*/
+      }
+
+      /* "moldau/log/clean/_native.pyx":312
+ *                 if refused >= 0:
+ *                     break
+ *                 at += header.size             # <<<<<<<<<<<<<<
+ *                 expected = header.base_offset + header.last_offset_delta + 1
+ *             return at, expected, refused
+*/
+      __pyx_v_at = (__pyx_v_at + __pyx_v_header.size);
+
+      /* "moldau/log/clean/_native.pyx":313
+ *                     break
+ *                 at += header.size
+ *                 expected = header.base_offset + header.last_offset_delta + 1             # <<<<<<<<<<<<<<
+ *             return at, expected, refused
+ *         finally:
+*/
+      __pyx_v_expected = ((__pyx_v_header.base_offset + __pyx_v_header.last_offset_delta) + 1);
+    }
+    __pyx_L7_break:;
+
+    /* "moldau/log/clean/_native.pyx":314
+ *                 at += header.size
+ *                 expected = header.base_offset + header.last_offset_delta + 1
+ *             return at, expected, refused             # <<<<<<<<<<<<<<
+ *         finally:
+ *             PyBuffer_Release(&view)
+*/
+    __pyx_t_4 = PyLong_FromSsize_t(__pyx_v_at); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 314, __pyx_L4_error)
+    __Pyx_GOTREF(__pyx_t_4);
+    __pyx_t_5 = __Pyx_PyLong_From_int64_t(__pyx_v_expected); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 314, __pyx_L4_error)
+    __Pyx_GOTREF(__pyx_t_5);
+    __pyx_t_6 = __Pyx_PyLong_From_int64_t(__pyx_v_refused); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 314, __pyx_L4_error)
+    __Pyx_GOTREF(__pyx_t_6);
+    __pyx_t_7 = PyTuple_New(3); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 314, __pyx_L4_error)
+    __Pyx_GOTREF(__pyx_t_7);
+    __Pyx_GIVEREF(__pyx_t_4);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_7, 0, __pyx_t_4) != (0)) __PYX_ERR(0, 314, __pyx_L4_error);
+    __Pyx_GIVEREF(__pyx_t_5);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_7, 1, __pyx_t_5) != (0)) __PYX_ERR(0, 314, __pyx_L4_error);
+    __Pyx_GIVEREF(__pyx_t_6);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_7, 2, __pyx_t_6) != (0)) __PYX_ERR(0, 314, __pyx_L4_error);
+    __pyx_t_4 = 0;
+    __pyx_t_5 = 0;
+    __pyx_t_6 = 0;
+    {
+      PyObject *__pyx_temp;
+      {
+        __pyx_temp = __pyx_r;
+        __pyx_r = __pyx_t_7;
+      }
+      __Pyx_XDECREF(__pyx_temp);
+    }
+    __pyx_t_7 = 0;
+    goto __pyx_L3_return;
+  }
+
+  /* "moldau/log/clean/_native.pyx":316
+ *             return at, expected, refused
+ *         finally:
+ *             PyBuffer_Release(&view)             # <<<<<<<<<<<<<<
+ * 
+ *     cdef bint put_plain(
+*/
+  /*finally:*/ {
+    __pyx_L4_error:;
+    /*exception exit:*/{
+      __Pyx_PyThreadState_declare
+      __Pyx_PyThreadState_assign
+      __pyx_t_10 = 0; __pyx_t_11 = 0; __pyx_t_12 = 0; __pyx_t_13 = 0; __pyx_t_14 = 0; __pyx_t_15 = 0;
+      __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
+      __Pyx_XDECREF(__pyx_t_5); __pyx_t_5 = 0;
+      __Pyx_XDECREF(__pyx_t_6); __pyx_t_6 = 0;
+      __Pyx_XDECREF(__pyx_t_7); __pyx_t_7 = 0;
+       __Pyx_ExceptionSwap(&__pyx_t_13, &__pyx_t_14, &__pyx_t_15);
+      if ( unlikely(__Pyx_GetException(&__pyx_t_10, &__pyx_t_11, &__pyx_t_12) < 0)) __Pyx_ErrFetch(&__pyx_t_10, &__pyx_t_11, &__pyx_t_12);
+      __Pyx_XGOTREF(__pyx_t_10);
+      __Pyx_XGOTREF(__pyx_t_11);
+      __Pyx_XGOTREF(__pyx_t_12);
+      __Pyx_XGOTREF(__pyx_t_13);
+      __Pyx_XGOTREF(__pyx_t_14);
+      __Pyx_XGOTREF(__pyx_t_15);
+      __pyx_t_1 = __pyx_lineno; __pyx_t_8 = __pyx_clineno; __pyx_t_9 = __pyx_filename;
+      {
+        PyBuffer_Release((&__pyx_v_view));
+      }
+      __Pyx_XGIVEREF(__pyx_t_13);
+      __Pyx_XGIVEREF(__pyx_t_14);
+      __Pyx_XGIVEREF(__pyx_t_15);
+      __Pyx_ExceptionReset(__pyx_t_13, __pyx_t_14, __pyx_t_15);
+      __Pyx_XGIVEREF(__pyx_t_10);
+      __Pyx_XGIVEREF(__pyx_t_11);
+      __Pyx_XGIVEREF(__pyx_t_12);
+      __Pyx_ErrRestore(__pyx_t_10, __pyx_t_11, __pyx_t_12);
+      __pyx_t_10 = 0; __pyx_t_11 = 0; __pyx_t_12 = 0; __pyx_t_13 = 0; __pyx_t_14 = 0; __pyx_t_15 = 0;
+      __pyx_lineno = __pyx_t_1; __pyx_clineno = __pyx_t_8; __pyx_filename = __pyx_t_9;
+      goto __pyx_L1_error;
+    }
+    __pyx_L3_return: {
+      __pyx_t_15 = __pyx_r;
+      __pyx_r = 0;
+      PyBuffer_Release((&__pyx_v_view));
+      __pyx_r = __pyx_t_15;
+      __pyx_t_15 = 0;
+      goto __pyx_L0;
+    }
+  }
+
+  /* "moldau/log/clean/_native.pyx":298
+ * 
+ * 
+ *     def put_run(self, chunk, Py_ssize_t at, int64_t first_offset, int64_t expected, int64_t end_offset):             # <<<<<<<<<<<<<<
+ *         """See reference.OffsetMap.put_run."""
+ *         cdef Py_buffer view
+*/
+
+  /* function exit code */
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_4);
+  __Pyx_XDECREF(__pyx_t_5);
+  __Pyx_XDECREF(__pyx_t_6);
+  __Pyx_XDECREF(__pyx_t_7);
+  __Pyx_AddTraceback("moldau.log.clean._native.OffsetMap.put_run", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = NULL;
+  __pyx_L0:;
+
+
+
+
+
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "moldau/log/clean/_native.pyx":318
+ *             PyBuffer_Release(&view)
+ * 
+ *     cdef bint put_plain(             # <<<<<<<<<<<<<<
+ *         self, Header *header, const uint8_t *batch, int64_t first_offset, int64_t *refused
+ *     ) noexcept nogil:
+*/
+
+static int __pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_plain(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, struct __pyx_t_6moldau_7records_5_walk_Header *__pyx_v_header, uint8_t const *__pyx_v_batch, int64_t __pyx_v_first_offset, int64_t *__pyx_v_refused) {
+  struct __pyx_t_6moldau_7records_5_walk_Walk __pyx_v_walk;
+  struct __pyx_t_6moldau_7records_5_walk_Parsed __pyx_v_record;
+  int64_t __pyx_v_offset;
+  CYTHON_UNUSED int32_t __pyx_v__;
+  int __pyx_r;
+  int32_t __pyx_t_1;
+  int32_t __pyx_t_2;
+  int32_t __pyx_t_3;
+  int __pyx_t_4;
+  int __pyx_t_5;
+
+  /* "moldau/log/clean/_native.pyx":324
+ *         cdef Parsed record
+ *         cdef int64_t offset
+ *         start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)             # <<<<<<<<<<<<<<
+ *         for _ in range(header.count):
+ *             if next_record(&walk, &record):
+*/
+  __pyx_f_6moldau_7records_5_walk_start_walk((&__pyx_v_walk), __pyx_v_header, (__pyx_v_batch + __pyx_e_6moldau_7records_5_walk_HEADER_SIZE), (__pyx_v_header->size - __pyx_e_6moldau_7records_5_walk_HEADER_SIZE), 0, 1);
+
+  /* "moldau/log/clean/_native.pyx":325
+ *         cdef int64_t offset
+ *         start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+ *         for _ in range(header.count):             # <<<<<<<<<<<<<<
+ *             if next_record(&walk, &record):
+ *                 return False
+*/
+
+  __pyx_t_1 = __pyx_v_header->count;
+  __pyx_t_2 = __pyx_t_1;
+
+  for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
+    __pyx_v__ = __pyx_t_3;
+
+    /* "moldau/log/clean/_native.pyx":326
+ *         start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+ *         for _ in range(header.count):
+ *             if next_record(&walk, &record):             # <<<<<<<<<<<<<<
+ *                 return False
+ *             offset = header.base_offset + record.offset_delta
+*/
+    __pyx_t_4 = (__pyx_f_6moldau_7records_5_walk_next_record((&__pyx_v_walk), (&__pyx_v_record)) != 0);
+
+    if (__pyx_t_4) {
+
+
+      /* "moldau/log/clean/_native.pyx":327
+ *         for _ in range(header.count):
+ *             if next_record(&walk, &record):
+ *                 return False             # <<<<<<<<<<<<<<
+ *             offset = header.base_offset + record.offset_delta
+ *             if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:
+*/
+      {
+
+        __pyx_r = 0;
+      }
+      goto __pyx_L0;
+
+      /* "moldau/log/clean/_native.pyx":326
+ *         start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+ *         for _ in range(header.count):
+ *             if next_record(&walk, &record):             # <<<<<<<<<<<<<<
+ *                 return False
+ *             offset = header.base_offset + record.offset_delta
+*/
+    }
+
+    /* "moldau/log/clean/_native.pyx":328
+ *             if next_record(&walk, &record):
+ *                 return False
+ *             offset = header.base_offset + record.offset_delta             # <<<<<<<<<<<<<<
+ *             if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:
+ *                 if not self.put_key(record.key, record.key_size, offset):
+*/
+    __pyx_v_offset = (__pyx_v_header->base_offset + __pyx_v_record.offset_delta);
+
+    /* "moldau/log/clean/_native.pyx":329
+ *                 return False
+ *             offset = header.base_offset + record.offset_delta
+ *             if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:             # <<<<<<<<<<<<<<
+ *                 if not self.put_key(record.key, record.key_size, offset):
+ *                     refused[0] = offset
+*/
+    __pyx_t_5 = (__pyx_v_record.key_size >= 0);
+
+    if (__pyx_t_5) {
+
+    } else {
+
+      __pyx_t_4 = __pyx_t_5;
+
+      goto __pyx_L7_bool_binop_done;
+    }
+    __pyx_t_5 = (__pyx_v_offset >= __pyx_v_first_offset);
+
+    if (__pyx_t_5) {
+
+    } else {
+
+      __pyx_t_4 = __pyx_t_5;
+
+      goto __pyx_L7_bool_binop_done;
+    }
+    __pyx_t_5 = ((__pyx_v_refused[0]) < 0);
+
+
+    __pyx_t_4 = __pyx_t_5;
+
+    __pyx_L7_bool_binop_done:;
+    if (__pyx_t_4) {
+
+
+      /* "moldau/log/clean/_native.pyx":330
+ *             offset = header.base_offset + record.offset_delta
+ *             if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:
+ *                 if not self.put_key(record.key, record.key_size, offset):             # <<<<<<<<<<<<<<
+ *                     refused[0] = offset
+ *         return end_walk(&walk) == 0
+*/
+      __pyx_t_4 = (!__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key(__pyx_v_self, __pyx_v_record.key, __pyx_v_record.key_size, __pyx_v_offset));
+
+      if (__pyx_t_4) {
+
+
+        /* "moldau/log/clean/_native.pyx":331
+ *             if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:
+ *                 if not self.put_key(record.key, record.key_size, offset):
+ *                     refused[0] = offset             # <<<<<<<<<<<<<<
+ *         return end_walk(&walk) == 0
+ * 
+*/
+        (__pyx_v_refused[0]) = __pyx_v_offset;
+
+        /* "moldau/log/clean/_native.pyx":330
+ *             offset = header.base_offset + record.offset_delta
+ *             if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:
+ *                 if not self.put_key(record.key, record.key_size, offset):             # <<<<<<<<<<<<<<
+ *                     refused[0] = offset
+ *         return end_walk(&walk) == 0
+*/
+      }
+
+      /* "moldau/log/clean/_native.pyx":329
+ *                 return False
+ *             offset = header.base_offset + record.offset_delta
+ *             if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:             # <<<<<<<<<<<<<<
+ *                 if not self.put_key(record.key, record.key_size, offset):
+ *                     refused[0] = offset
+*/
+    }
+  }
+
+
+  /* "moldau/log/clean/_native.pyx":332
+ *                 if not self.put_key(record.key, record.key_size, offset):
+ *                     refused[0] = offset
+ *         return end_walk(&walk) == 0             # <<<<<<<<<<<<<<
+ * 
+ * 
+*/
+  {
+
+    __pyx_r = (__pyx_f_6moldau_7records_5_walk_end_walk((&__pyx_v_walk)) == 0);
+  }
+  goto __pyx_L0;
+
+  /* "moldau/log/clean/_native.pyx":318
+ *             PyBuffer_Release(&view)
+ * 
+ *     cdef bint put_plain(             # <<<<<<<<<<<<<<
+ *         self, Header *header, const uint8_t *batch, int64_t first_offset, int64_t *refused
+ *     ) noexcept nogil:
+*/
+
+  /* function exit code */
+  __pyx_L0:;
+
+
+
+
+  return __pyx_r;
+}
+
+/* "moldau/log/clean/_native.pyx":201
  *     cdef uint64_t k0, k1
  *     cdef Py_ssize_t used
  *     cdef readonly Py_ssize_t capacity             # <<<<<<<<<<<<<<
@@ -9029,7 +9965,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8capacity___ge
       __Pyx_INCREF(__pyx_t_1);
       __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
       /*try:*/ {
-        __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_self->capacity); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 170, __pyx_L4_error)
+        __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_self->capacity); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 201, __pyx_L4_error)
         __Pyx_GOTREF(__pyx_t_2);
         {
           PyObject *__pyx_temp;
@@ -9079,15 +10015,15 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_8capacity___ge
 */
 
 /* Python wrapper */
-static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13__reduce_cython__(PyObject *__pyx_v_self, 
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__reduce_cython__(PyObject *__pyx_v_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_13__reduce_cython__ = {"__reduce_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13__reduce_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0};
-static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13__reduce_cython__(PyObject *__pyx_v_self, 
+static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_15__reduce_cython__ = {"__reduce_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__reduce_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0};
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__reduce_cython__(PyObject *__pyx_v_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
@@ -9113,14 +10049,14 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   const Py_ssize_t __pyx_kwds_len = unlikely(__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
   if (unlikely(__pyx_kwds_len < 0)) return NULL;
   if (unlikely(__pyx_kwds_len > 0)) {__Pyx_RejectKeywords("__reduce_cython__", __pyx_kwds); return NULL;}
-  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_12__reduce_cython__(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self));
+  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__reduce_cython__(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self));
 
   /* function exit code */
   __Pyx_RefNannyFinishContext();
   return __pyx_r;
 }
 
-static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_12__reduce_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self) {
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__reduce_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self) {
   PyObject *__pyx_r = NULL;
   __Pyx_RefNannyDeclarations
   int __pyx_lineno = 0;
@@ -9160,15 +10096,15 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_12__reduce_cyt
 */
 
 /* Python wrapper */
-static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__setstate_cython__(PyObject *__pyx_v_self, 
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_17__setstate_cython__(PyObject *__pyx_v_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_15__setstate_cython__ = {"__setstate_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__setstate_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0};
-static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__setstate_cython__(PyObject *__pyx_v_self, 
+static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_17__setstate_cython__ = {"__setstate_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_17__setstate_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0};
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_17__setstate_cython__(PyObject *__pyx_v_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
@@ -9234,7 +10170,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__setstate_cython__(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self), __pyx_v___pyx_state);
+  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_16__setstate_cython__(((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)__pyx_v_self), __pyx_v___pyx_state);
 
   /* function exit code */
   for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
@@ -9244,7 +10180,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   return __pyx_r;
 }
 
-static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__setstate_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, CYTHON_UNUSED PyObject *__pyx_v___pyx_state) {
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_16__setstate_cython__(CYTHON_UNUSED struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_self, CYTHON_UNUSED PyObject *__pyx_v___pyx_state) {
   PyObject *__pyx_r = NULL;
   __Pyx_RefNannyDeclarations
   int __pyx_lineno = 0;
@@ -9276,7 +10212,612 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__setstate_c
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":278
+/* "moldau/log/clean/_native.pyx":338
+ * 
+ * 
+ * def skip_run(chunk, Py_ssize_t at, OffsetMap offsets, int64_t through, int64_t expected, int64_t end_offset,             # <<<<<<<<<<<<<<
+ *              int64_t before):
+ *     """See reference.skip_run."""
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_3skip_run(PyObject *__pyx_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+PyDoc_STRVAR(__pyx_doc_6moldau_3log_5clean_7_native_2skip_run, "See reference.skip_run.");
+static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_3skip_run = {"skip_run", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_3skip_run, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_2skip_run};
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_3skip_run(PyObject *__pyx_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  PyObject *__pyx_v_chunk = 0;
+  Py_ssize_t __pyx_v_at;
+  struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets = 0;
+  int64_t __pyx_v_through;
+  int64_t __pyx_v_expected;
+  int64_t __pyx_v_end_offset;
+  int64_t __pyx_v_before;
+  #if !CYTHON_VECTORCALL
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject* values[7] = {0,0,0,0,0,0,0};
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("skip_run (wrapper)", 0);
+  #if !CYTHON_VECTORCALL
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
+  {
+    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_chunk,&__pyx_mstate_global->__pyx_n_u_at,&__pyx_mstate_global->__pyx_n_u_offsets,&__pyx_mstate_global->__pyx_n_u_through,&__pyx_mstate_global->__pyx_n_u_expected,&__pyx_mstate_global->__pyx_n_u_end_offset,&__pyx_mstate_global->__pyx_n_u_before,0};
+    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 338, __pyx_L3_error)
+    if (__pyx_kwds_len > 0) {
+      switch (__pyx_nargs) {
+        case  7:
+        values[6] = __Pyx_ArgRef_FASTCALL(__pyx_args, 6);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[6])) __PYX_ERR(0, 338, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  6:
+        values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 338, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  5:
+        values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 338, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  4:
+        values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 338, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  3:
+        values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 338, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  2:
+        values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 338, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  1:
+        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 338, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  0: break;
+        default: goto __pyx_L5_argtuple_error;
+      }
+      const Py_ssize_t kwd_pos_args = __pyx_nargs;
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "skip_run", 0) < (0)) __PYX_ERR(0, 338, __pyx_L3_error)
+      for (Py_ssize_t i = __pyx_nargs; i < 7; i++) {
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("skip_run", 1, 7, 7, i); __PYX_ERR(0, 338, __pyx_L3_error) }
+      }
+    } else if (unlikely(__pyx_nargs != 7)) {
+      goto __pyx_L5_argtuple_error;
+    } else {
+      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 338, __pyx_L3_error)
+      values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 338, __pyx_L3_error)
+      values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 338, __pyx_L3_error)
+      values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 338, __pyx_L3_error)
+      values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 338, __pyx_L3_error)
+      values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 338, __pyx_L3_error)
+      values[6] = __Pyx_ArgRef_FASTCALL(__pyx_args, 6);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[6])) __PYX_ERR(0, 338, __pyx_L3_error)
+    }
+    __pyx_v_chunk = values[0];
+    __pyx_v_at = __Pyx_PyIndex_AsSsize_t(values[1]); if (unlikely((__pyx_v_at == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 338, __pyx_L3_error)
+    __pyx_v_offsets = ((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)values[2]);
+    __pyx_v_through = __Pyx_PyLong_As_int64_t(values[3]); if (unlikely((__pyx_v_through == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 338, __pyx_L3_error)
+    __pyx_v_expected = __Pyx_PyLong_As_int64_t(values[4]); if (unlikely((__pyx_v_expected == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 338, __pyx_L3_error)
+    __pyx_v_end_offset = __Pyx_PyLong_As_int64_t(values[5]); if (unlikely((__pyx_v_end_offset == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 338, __pyx_L3_error)
+    __pyx_v_before = __Pyx_PyLong_As_int64_t(values[6]); if (unlikely((__pyx_v_before == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 339, __pyx_L3_error)
+  }
+  goto __pyx_L6_skip;
+  __pyx_L5_argtuple_error:;
+  __Pyx_RaiseArgtupleInvalid("skip_run", 1, 7, 7, __pyx_nargs); __PYX_ERR(0, 338, __pyx_L3_error)
+  __pyx_L6_skip:;
+  goto __pyx_L4_argument_unpacking_done;
+  __pyx_L3_error:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_AddTraceback("moldau.log.clean._native.skip_run", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_RefNannyFinishContext();
+  return NULL;
+  __pyx_L4_argument_unpacking_done:;
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_offsets), __pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, 1, "offsets", 0))) __PYX_ERR(0, 338, __pyx_L1_error)
+  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_2skip_run(__pyx_self, __pyx_v_chunk, __pyx_v_at, __pyx_v_offsets, __pyx_v_through, __pyx_v_expected, __pyx_v_end_offset, __pyx_v_before);
+
+  /* function exit code */
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __pyx_r = NULL;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  goto __pyx_L7_cleaned_up;
+  __pyx_L0:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __pyx_L7_cleaned_up:;
+
+
+
+
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2skip_run(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_chunk, Py_ssize_t __pyx_v_at, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets, int64_t __pyx_v_through, int64_t __pyx_v_expected, int64_t __pyx_v_end_offset, int64_t __pyx_v_before) {
+  Py_buffer __pyx_v_view;
+  struct __pyx_t_6moldau_7records_5_walk_Header __pyx_v_header;
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  int __pyx_t_1;
+  int __pyx_t_2;
+  int __pyx_t_3;
+  PyObject *__pyx_t_4 = NULL;
+  PyObject *__pyx_t_5 = NULL;
+  PyObject *__pyx_t_6 = NULL;
+  int __pyx_t_7;
+  char const *__pyx_t_8;
+  PyObject *__pyx_t_9 = NULL;
+  PyObject *__pyx_t_10 = NULL;
+  PyObject *__pyx_t_11 = NULL;
+  PyObject *__pyx_t_12 = NULL;
+  PyObject *__pyx_t_13 = NULL;
+  PyObject *__pyx_t_14 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("skip_run", 0);
+
+
+
+  /* "moldau/log/clean/_native.pyx":343
+ *     cdef Py_buffer view
+ *     cdef Header header
+ *     PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)             # <<<<<<<<<<<<<<
+ *     try:
+ *         while (
+*/
+  __pyx_t_1 = PyObject_GetBuffer(__pyx_v_chunk, (&__pyx_v_view), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 343, __pyx_L1_error)
+
+
+  /* "moldau/log/clean/_native.pyx":344
+ *     cdef Header header
+ *     PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+ *     try:             # <<<<<<<<<<<<<<
+ *         while (
+ *             0 <= at < view.len
+*/
+  /*try:*/ {
+
+    /* "moldau/log/clean/_native.pyx":345
+ *     PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+ *     try:
+ *         while (             # <<<<<<<<<<<<<<
+ *             0 <= at < view.len
+ *             and is_plain(<const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header)
+*/
+    while (1) {
+
+      /* "moldau/log/clean/_native.pyx":346
+ *     try:
+ *         while (
+ *             0 <= at < view.len             # <<<<<<<<<<<<<<
+ *             and is_plain(<const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header)
+ *             and header.producer_id < 0
+*/
+      __pyx_t_3 = (0 <= __pyx_v_at);
+      if (__pyx_t_3) {
+        __pyx_t_3 = (__pyx_v_at < __pyx_v_view.len);
+      }
+      if (__pyx_t_3) {
+
+      } else {
+
+        __pyx_t_2 = __pyx_t_3;
+
+        goto __pyx_L8_bool_binop_done;
+      }
+
+      /* "moldau/log/clean/_native.pyx":347
+ *         while (
+ *             0 <= at < view.len
+ *             and is_plain(<const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header)             # <<<<<<<<<<<<<<
+ *             and header.producer_id < 0
+ *             and at + header.size < before
+*/
+      __pyx_t_3 = __pyx_f_6moldau_3log_5clean_7_native_is_plain((((uint8_t const *)__pyx_v_view.buf) + __pyx_v_at), (__pyx_v_view.len - __pyx_v_at), __pyx_v_expected, __pyx_v_end_offset, (&__pyx_v_header));
+
+      if (__pyx_t_3) {
+
+      } else {
+
+        __pyx_t_2 = __pyx_t_3;
+
+        goto __pyx_L8_bool_binop_done;
+      }
+
+      /* "moldau/log/clean/_native.pyx":348
+ *             0 <= at < view.len
+ *             and is_plain(<const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header)
+ *             and header.producer_id < 0             # <<<<<<<<<<<<<<
+ *             and at + header.size < before
+ *             and header.base_offset + header.last_offset_delta <= through
+*/
+      __pyx_t_3 = (__pyx_v_header.producer_id < 0);
+
+      if (__pyx_t_3) {
+
+      } else {
+
+        __pyx_t_2 = __pyx_t_3;
+
+        goto __pyx_L8_bool_binop_done;
+      }
+
+      /* "moldau/log/clean/_native.pyx":349
+ *             and is_plain(<const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header)
+ *             and header.producer_id < 0
+ *             and at + header.size < before             # <<<<<<<<<<<<<<
+ *             and header.base_offset + header.last_offset_delta <= through
+ *             and all_replaced(&header, <const uint8_t *>view.buf + at, offsets)
+*/
+      __pyx_t_3 = ((__pyx_v_at + __pyx_v_header.size) < __pyx_v_before);
+
+      if (__pyx_t_3) {
+
+      } else {
+
+        __pyx_t_2 = __pyx_t_3;
+
+        goto __pyx_L8_bool_binop_done;
+      }
+
+      /* "moldau/log/clean/_native.pyx":350
+ *             and header.producer_id < 0
+ *             and at + header.size < before
+ *             and header.base_offset + header.last_offset_delta <= through             # <<<<<<<<<<<<<<
+ *             and all_replaced(&header, <const uint8_t *>view.buf + at, offsets)
+ *         ):
+*/
+      __pyx_t_3 = ((__pyx_v_header.base_offset + __pyx_v_header.last_offset_delta) <= __pyx_v_through);
+
+      if (__pyx_t_3) {
+
+      } else {
+
+        __pyx_t_2 = __pyx_t_3;
+
+        goto __pyx_L8_bool_binop_done;
+      }
+
+      /* "moldau/log/clean/_native.pyx":351
+ *             and at + header.size < before
+ *             and header.base_offset + header.last_offset_delta <= through
+ *             and all_replaced(&header, <const uint8_t *>view.buf + at, offsets)             # <<<<<<<<<<<<<<
+ *         ):
+ *             at += header.size
+*/
+      __pyx_t_3 = __pyx_f_6moldau_3log_5clean_7_native_all_replaced((&__pyx_v_header), (((uint8_t const *)__pyx_v_view.buf) + __pyx_v_at), __pyx_v_offsets);
+
+
+      __pyx_t_2 = __pyx_t_3;
+
+      __pyx_L8_bool_binop_done:;
+
+      if (!__pyx_t_2) break;
+
+      /* "moldau/log/clean/_native.pyx":353
+ *             and all_replaced(&header, <const uint8_t *>view.buf + at, offsets)
+ *         ):
+ *             at += header.size             # <<<<<<<<<<<<<<
+ *             expected = header.base_offset + header.last_offset_delta + 1
+ *         return at, expected
+*/
+      __pyx_v_at = (__pyx_v_at + __pyx_v_header.size);
+
+      /* "moldau/log/clean/_native.pyx":354
+ *         ):
+ *             at += header.size
+ *             expected = header.base_offset + header.last_offset_delta + 1             # <<<<<<<<<<<<<<
+ *         return at, expected
+ *     finally:
+*/
+      __pyx_v_expected = ((__pyx_v_header.base_offset + __pyx_v_header.last_offset_delta) + 1);
+    }
+
+    /* "moldau/log/clean/_native.pyx":355
+ *             at += header.size
+ *             expected = header.base_offset + header.last_offset_delta + 1
+ *         return at, expected             # <<<<<<<<<<<<<<
+ *     finally:
+ *         PyBuffer_Release(&view)
+*/
+    __pyx_t_4 = PyLong_FromSsize_t(__pyx_v_at); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 355, __pyx_L4_error)
+    __Pyx_GOTREF(__pyx_t_4);
+    __pyx_t_5 = __Pyx_PyLong_From_int64_t(__pyx_v_expected); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 355, __pyx_L4_error)
+    __Pyx_GOTREF(__pyx_t_5);
+    __pyx_t_6 = PyTuple_New(2); if (unlikely(!__pyx_t_6)) __PYX_ERR(0, 355, __pyx_L4_error)
+    __Pyx_GOTREF(__pyx_t_6);
+    __Pyx_GIVEREF(__pyx_t_4);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_6, 0, __pyx_t_4) != (0)) __PYX_ERR(0, 355, __pyx_L4_error);
+    __Pyx_GIVEREF(__pyx_t_5);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_6, 1, __pyx_t_5) != (0)) __PYX_ERR(0, 355, __pyx_L4_error);
+    __pyx_t_4 = 0;
+    __pyx_t_5 = 0;
+    {
+      PyObject *__pyx_temp;
+      {
+        __pyx_temp = __pyx_r;
+        __pyx_r = __pyx_t_6;
+      }
+      __Pyx_XDECREF(__pyx_temp);
+    }
+    __pyx_t_6 = 0;
+    goto __pyx_L3_return;
+  }
+
+  /* "moldau/log/clean/_native.pyx":357
+ *         return at, expected
+ *     finally:
+ *         PyBuffer_Release(&view)             # <<<<<<<<<<<<<<
+ * 
+ * 
+*/
+  /*finally:*/ {
+    __pyx_L4_error:;
+    /*exception exit:*/{
+      __Pyx_PyThreadState_declare
+      __Pyx_PyThreadState_assign
+      __pyx_t_9 = 0; __pyx_t_10 = 0; __pyx_t_11 = 0; __pyx_t_12 = 0; __pyx_t_13 = 0; __pyx_t_14 = 0;
+      __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
+      __Pyx_XDECREF(__pyx_t_5); __pyx_t_5 = 0;
+      __Pyx_XDECREF(__pyx_t_6); __pyx_t_6 = 0;
+       __Pyx_ExceptionSwap(&__pyx_t_12, &__pyx_t_13, &__pyx_t_14);
+      if ( unlikely(__Pyx_GetException(&__pyx_t_9, &__pyx_t_10, &__pyx_t_11) < 0)) __Pyx_ErrFetch(&__pyx_t_9, &__pyx_t_10, &__pyx_t_11);
+      __Pyx_XGOTREF(__pyx_t_9);
+      __Pyx_XGOTREF(__pyx_t_10);
+      __Pyx_XGOTREF(__pyx_t_11);
+      __Pyx_XGOTREF(__pyx_t_12);
+      __Pyx_XGOTREF(__pyx_t_13);
+      __Pyx_XGOTREF(__pyx_t_14);
+      __pyx_t_1 = __pyx_lineno; __pyx_t_7 = __pyx_clineno; __pyx_t_8 = __pyx_filename;
+      {
+        PyBuffer_Release((&__pyx_v_view));
+      }
+      __Pyx_XGIVEREF(__pyx_t_12);
+      __Pyx_XGIVEREF(__pyx_t_13);
+      __Pyx_XGIVEREF(__pyx_t_14);
+      __Pyx_ExceptionReset(__pyx_t_12, __pyx_t_13, __pyx_t_14);
+      __Pyx_XGIVEREF(__pyx_t_9);
+      __Pyx_XGIVEREF(__pyx_t_10);
+      __Pyx_XGIVEREF(__pyx_t_11);
+      __Pyx_ErrRestore(__pyx_t_9, __pyx_t_10, __pyx_t_11);
+      __pyx_t_9 = 0; __pyx_t_10 = 0; __pyx_t_11 = 0; __pyx_t_12 = 0; __pyx_t_13 = 0; __pyx_t_14 = 0;
+      __pyx_lineno = __pyx_t_1; __pyx_clineno = __pyx_t_7; __pyx_filename = __pyx_t_8;
+      goto __pyx_L1_error;
+    }
+    __pyx_L3_return: {
+      __pyx_t_14 = __pyx_r;
+      __pyx_r = 0;
+      PyBuffer_Release((&__pyx_v_view));
+      __pyx_r = __pyx_t_14;
+      __pyx_t_14 = 0;
+      goto __pyx_L0;
+    }
+  }
+
+  /* "moldau/log/clean/_native.pyx":338
+ * 
+ * 
+ * def skip_run(chunk, Py_ssize_t at, OffsetMap offsets, int64_t through, int64_t expected, int64_t end_offset,             # <<<<<<<<<<<<<<
+ *              int64_t before):
+ *     """See reference.skip_run."""
+*/
+
+  /* function exit code */
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_4);
+  __Pyx_XDECREF(__pyx_t_5);
+  __Pyx_XDECREF(__pyx_t_6);
+  __Pyx_AddTraceback("moldau.log.clean._native.skip_run", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = NULL;
+  __pyx_L0:;
+
+
+
+
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "moldau/log/clean/_native.pyx":360
+ * 
+ * 
+ * cdef bint all_replaced(Header *header, const uint8_t *batch, OffsetMap offsets) noexcept nogil:             # <<<<<<<<<<<<<<
+ *     cdef Walk walk
+ *     cdef Parsed record
+*/
+
+static int __pyx_f_6moldau_3log_5clean_7_native_all_replaced(struct __pyx_t_6moldau_7records_5_walk_Header *__pyx_v_header, uint8_t const *__pyx_v_batch, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets) {
+  struct __pyx_t_6moldau_7records_5_walk_Walk __pyx_v_walk;
+  struct __pyx_t_6moldau_7records_5_walk_Parsed __pyx_v_record;
+  CYTHON_UNUSED int32_t __pyx_v__;
+  int __pyx_r;
+  int32_t __pyx_t_1;
+  int32_t __pyx_t_2;
+  int32_t __pyx_t_3;
+  int __pyx_t_4;
+
+  /* "moldau/log/clean/_native.pyx":363
+ *     cdef Walk walk
+ *     cdef Parsed record
+ *     start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)             # <<<<<<<<<<<<<<
+ *     for _ in range(header.count):
+ *         if next_record(&walk, &record):
+*/
+  __pyx_f_6moldau_7records_5_walk_start_walk((&__pyx_v_walk), __pyx_v_header, (__pyx_v_batch + __pyx_e_6moldau_7records_5_walk_HEADER_SIZE), (__pyx_v_header->size - __pyx_e_6moldau_7records_5_walk_HEADER_SIZE), 0, 1);
+
+  /* "moldau/log/clean/_native.pyx":364
+ *     cdef Parsed record
+ *     start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+ *     for _ in range(header.count):             # <<<<<<<<<<<<<<
+ *         if next_record(&walk, &record):
+ *             return False
+*/
+
+  __pyx_t_1 = __pyx_v_header->count;
+  __pyx_t_2 = __pyx_t_1;
+
+  for (__pyx_t_3 = 0; __pyx_t_3 < __pyx_t_2; __pyx_t_3+=1) {
+    __pyx_v__ = __pyx_t_3;
+
+    /* "moldau/log/clean/_native.pyx":365
+ *     start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+ *     for _ in range(header.count):
+ *         if next_record(&walk, &record):             # <<<<<<<<<<<<<<
+ *             return False
+ *         if record.key_size >= 0:
+*/
+    __pyx_t_4 = (__pyx_f_6moldau_7records_5_walk_next_record((&__pyx_v_walk), (&__pyx_v_record)) != 0);
+
+    if (__pyx_t_4) {
+
+
+      /* "moldau/log/clean/_native.pyx":366
+ *     for _ in range(header.count):
+ *         if next_record(&walk, &record):
+ *             return False             # <<<<<<<<<<<<<<
+ *         if record.key_size >= 0:
+ *             if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:
+*/
+      {
+
+        __pyx_r = 0;
+      }
+      goto __pyx_L0;
+
+      /* "moldau/log/clean/_native.pyx":365
+ *     start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+ *     for _ in range(header.count):
+ *         if next_record(&walk, &record):             # <<<<<<<<<<<<<<
+ *             return False
+ *         if record.key_size >= 0:
+*/
+    }
+
+    /* "moldau/log/clean/_native.pyx":367
+ *         if next_record(&walk, &record):
+ *             return False
+ *         if record.key_size >= 0:             # <<<<<<<<<<<<<<
+ *             if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:
+ *                 return False
+*/
+    __pyx_t_4 = (__pyx_v_record.key_size >= 0);
+
+    if (__pyx_t_4) {
+
+
+      /* "moldau/log/clean/_native.pyx":368
+ *             return False
+ *         if record.key_size >= 0:
+ *             if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:             # <<<<<<<<<<<<<<
+ *                 return False
+ *     return end_walk(&walk) == 0
+*/
+      __pyx_t_4 = (__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get_key(__pyx_v_offsets, __pyx_v_record.key, __pyx_v_record.key_size) <= (__pyx_v_header->base_offset + __pyx_v_record.offset_delta));
+
+      if (__pyx_t_4) {
+
+
+        /* "moldau/log/clean/_native.pyx":369
+ *         if record.key_size >= 0:
+ *             if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:
+ *                 return False             # <<<<<<<<<<<<<<
+ *     return end_walk(&walk) == 0
+ * 
+*/
+        {
+
+          __pyx_r = 0;
+        }
+        goto __pyx_L0;
+
+        /* "moldau/log/clean/_native.pyx":368
+ *             return False
+ *         if record.key_size >= 0:
+ *             if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:             # <<<<<<<<<<<<<<
+ *                 return False
+ *     return end_walk(&walk) == 0
+*/
+      }
+
+      /* "moldau/log/clean/_native.pyx":367
+ *         if next_record(&walk, &record):
+ *             return False
+ *         if record.key_size >= 0:             # <<<<<<<<<<<<<<
+ *             if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:
+ *                 return False
+*/
+    }
+  }
+
+
+  /* "moldau/log/clean/_native.pyx":370
+ *             if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:
+ *                 return False
+ *     return end_walk(&walk) == 0             # <<<<<<<<<<<<<<
+ * 
+ * 
+*/
+  {
+
+    __pyx_r = (__pyx_f_6moldau_7records_5_walk_end_walk((&__pyx_v_walk)) == 0);
+  }
+  goto __pyx_L0;
+
+  /* "moldau/log/clean/_native.pyx":360
+ * 
+ * 
+ * cdef bint all_replaced(Header *header, const uint8_t *batch, OffsetMap offsets) noexcept nogil:             # <<<<<<<<<<<<<<
+ *     cdef Walk walk
+ *     cdef Parsed record
+*/
+
+  /* function exit code */
+  __pyx_L0:;
+
+
+
+  return __pyx_r;
+}
+
+/* "moldau/log/clean/_native.pyx":381
  * 
  * 
  * def sift(batch, OffsetMap offsets, int64_t through, bint drop_deletes, int64_t horizon):             # <<<<<<<<<<<<<<
@@ -9285,16 +10826,16 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_9OffsetMap_14__setstate_c
 */
 
 /* Python wrapper */
-static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_3sift(PyObject *__pyx_self, 
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_5sift(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
 PyObject *__pyx_args, PyObject *__pyx_kwds
 #endif
 ); /*proto*/
-PyDoc_STRVAR(__pyx_doc_6moldau_3log_5clean_7_native_2sift, "See reference.sift.");
-static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_3sift = {"sift", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_3sift, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_2sift};
-static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_3sift(PyObject *__pyx_self, 
+PyDoc_STRVAR(__pyx_doc_6moldau_3log_5clean_7_native_4sift, "See reference.sift.");
+static PyMethodDef __pyx_mdef_6moldau_3log_5clean_7_native_5sift = {"sift", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_5sift, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_4sift};
+static PyObject *__pyx_pw_6moldau_3log_5clean_7_native_5sift(PyObject *__pyx_self, 
 #if CYTHON_VECTORCALL
 PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
 #else
@@ -9328,60 +10869,60 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_batch,&__pyx_mstate_global->__pyx_n_u_offsets,&__pyx_mstate_global->__pyx_n_u_through,&__pyx_mstate_global->__pyx_n_u_drop_deletes,&__pyx_mstate_global->__pyx_n_u_horizon,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 278, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 381, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  5:
         values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 278, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 381, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 278, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 381, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 278, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 381, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 278, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 381, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 278, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 381, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "sift", 0) < (0)) __PYX_ERR(0, 278, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "sift", 0) < (0)) __PYX_ERR(0, 381, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 5; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("sift", 1, 5, 5, i); __PYX_ERR(0, 278, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("sift", 1, 5, 5, i); __PYX_ERR(0, 381, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 5)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 278, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 381, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 278, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 381, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 278, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 381, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 278, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 381, __pyx_L3_error)
       values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 278, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 381, __pyx_L3_error)
     }
     __pyx_v_batch = values[0];
     __pyx_v_offsets = ((struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *)values[1]);
-    __pyx_v_through = __Pyx_PyLong_As_int64_t(values[2]); if (unlikely((__pyx_v_through == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 278, __pyx_L3_error)
-    __pyx_v_drop_deletes = __Pyx_PyObject_IsTrue(values[3]); if (unlikely((__pyx_v_drop_deletes == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 278, __pyx_L3_error)
-    __pyx_v_horizon = __Pyx_PyLong_As_int64_t(values[4]); if (unlikely((__pyx_v_horizon == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 278, __pyx_L3_error)
+    __pyx_v_through = __Pyx_PyLong_As_int64_t(values[2]); if (unlikely((__pyx_v_through == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 381, __pyx_L3_error)
+    __pyx_v_drop_deletes = __Pyx_PyObject_IsTrue(values[3]); if (unlikely((__pyx_v_drop_deletes == (int)-1) && PyErr_Occurred())) __PYX_ERR(0, 381, __pyx_L3_error)
+    __pyx_v_horizon = __Pyx_PyLong_As_int64_t(values[4]); if (unlikely((__pyx_v_horizon == ((int64_t)-1)) && PyErr_Occurred())) __PYX_ERR(0, 381, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("sift", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 278, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("sift", 1, 5, 5, __pyx_nargs); __PYX_ERR(0, 381, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -9392,8 +10933,8 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   __Pyx_RefNannyFinishContext();
   return NULL;
   __pyx_L4_argument_unpacking_done:;
-  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_offsets), __pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, 1, "offsets", 0))) __PYX_ERR(0, 278, __pyx_L1_error)
-  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_2sift(__pyx_self, __pyx_v_batch, __pyx_v_offsets, __pyx_v_through, __pyx_v_drop_deletes, __pyx_v_horizon);
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v_offsets), __pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, 1, "offsets", 0))) __PYX_ERR(0, 381, __pyx_L1_error)
+  __pyx_r = __pyx_pf_6moldau_3log_5clean_7_native_4sift(__pyx_self, __pyx_v_batch, __pyx_v_offsets, __pyx_v_through, __pyx_v_drop_deletes, __pyx_v_horizon);
 
   /* function exit code */
   goto __pyx_L0;
@@ -9415,7 +10956,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   return __pyx_r;
 }
 
-static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_batch, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets, int64_t __pyx_v_through, int __pyx_v_drop_deletes, int64_t __pyx_v_horizon) {
+static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_4sift(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v_batch, struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *__pyx_v_offsets, int64_t __pyx_v_through, int __pyx_v_drop_deletes, int64_t __pyx_v_horizon) {
   Py_buffer __pyx_v_view;
   Py_buffer __pyx_v_inner;
   struct __pyx_t_6moldau_7records_5_walk_Header __pyx_v_header;
@@ -9437,17 +10978,17 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObj
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("sift", 0);
 
-  /* "moldau/log/clean/_native.pyx":282
+  /* "moldau/log/clean/_native.pyx":385
  *     cdef Py_buffer view, inner
  *     cdef Header header
  *     PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)             # <<<<<<<<<<<<<<
  *     try:
  *         open_batch(&view, &header)
 */
-  __pyx_t_1 = PyObject_GetBuffer(__pyx_v_batch, (&__pyx_v_view), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 282, __pyx_L1_error)
+  __pyx_t_1 = PyObject_GetBuffer(__pyx_v_batch, (&__pyx_v_view), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 385, __pyx_L1_error)
 
 
-  /* "moldau/log/clean/_native.pyx":283
+  /* "moldau/log/clean/_native.pyx":386
  *     cdef Header header
  *     PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
  *     try:             # <<<<<<<<<<<<<<
@@ -9456,39 +10997,39 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObj
 */
   /*try:*/ {
 
-    /* "moldau/log/clean/_native.pyx":284
+    /* "moldau/log/clean/_native.pyx":387
  *     PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
  *     try:
  *         open_batch(&view, &header)             # <<<<<<<<<<<<<<
  *         records = records_of(batch, &header)
  *         PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
 */
-    __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_open_batch((&__pyx_v_view), (&__pyx_v_header)); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 284, __pyx_L4_error)
+    __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_open_batch((&__pyx_v_view), (&__pyx_v_header)); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 387, __pyx_L4_error)
 
 
-    /* "moldau/log/clean/_native.pyx":285
+    /* "moldau/log/clean/_native.pyx":388
  *     try:
  *         open_batch(&view, &header)
  *         records = records_of(batch, &header)             # <<<<<<<<<<<<<<
  *         PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
  *         try:
 */
-    __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_records_of(__pyx_v_batch, (&__pyx_v_header)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 285, __pyx_L4_error)
+    __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_records_of(__pyx_v_batch, (&__pyx_v_header)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 388, __pyx_L4_error)
     __Pyx_GOTREF(__pyx_t_2);
     __pyx_v_records = __pyx_t_2;
     __pyx_t_2 = 0;
 
-    /* "moldau/log/clean/_native.pyx":286
+    /* "moldau/log/clean/_native.pyx":389
  *         open_batch(&view, &header)
  *         records = records_of(batch, &header)
  *         PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)             # <<<<<<<<<<<<<<
  *         try:
  *             return sift_records(&header, &inner, offsets, through, drop_deletes, horizon)
 */
-    __pyx_t_1 = PyObject_GetBuffer(__pyx_v_records, (&__pyx_v_inner), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 286, __pyx_L4_error)
+    __pyx_t_1 = PyObject_GetBuffer(__pyx_v_records, (&__pyx_v_inner), PyBUF_SIMPLE); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 389, __pyx_L4_error)
 
 
-    /* "moldau/log/clean/_native.pyx":287
+    /* "moldau/log/clean/_native.pyx":390
  *         records = records_of(batch, &header)
  *         PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
  *         try:             # <<<<<<<<<<<<<<
@@ -9497,14 +11038,14 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObj
 */
     /*try:*/ {
 
-      /* "moldau/log/clean/_native.pyx":288
+      /* "moldau/log/clean/_native.pyx":391
  *         PyObject_GetBuffer(records, &inner, PyBUF_SIMPLE)
  *         try:
  *             return sift_records(&header, &inner, offsets, through, drop_deletes, horizon)             # <<<<<<<<<<<<<<
  *         finally:
  *             PyBuffer_Release(&inner)
 */
-      __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_sift_records((&__pyx_v_header), (&__pyx_v_inner), __pyx_v_offsets, __pyx_v_through, __pyx_v_drop_deletes, __pyx_v_horizon); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 288, __pyx_L7_error)
+      __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_sift_records((&__pyx_v_header), (&__pyx_v_inner), __pyx_v_offsets, __pyx_v_through, __pyx_v_drop_deletes, __pyx_v_horizon); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 391, __pyx_L7_error)
       __Pyx_GOTREF(__pyx_t_2);
       {
         PyObject *__pyx_temp;
@@ -9518,7 +11059,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObj
       goto __pyx_L6_return;
     }
 
-    /* "moldau/log/clean/_native.pyx":290
+    /* "moldau/log/clean/_native.pyx":393
  *             return sift_records(&header, &inner, offsets, through, drop_deletes, horizon)
  *         finally:
  *             PyBuffer_Release(&inner)             # <<<<<<<<<<<<<<
@@ -9567,7 +11108,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObj
     }
   }
 
-  /* "moldau/log/clean/_native.pyx":292
+  /* "moldau/log/clean/_native.pyx":395
  *             PyBuffer_Release(&inner)
  *     finally:
  *         PyBuffer_Release(&view)             # <<<<<<<<<<<<<<
@@ -9615,7 +11156,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObj
     }
   }
 
-  /* "moldau/log/clean/_native.pyx":278
+  /* "moldau/log/clean/_native.pyx":381
  * 
  * 
  * def sift(batch, OffsetMap offsets, int64_t through, bint drop_deletes, int64_t horizon):             # <<<<<<<<<<<<<<
@@ -9638,7 +11179,7 @@ static PyObject *__pyx_pf_6moldau_3log_5clean_7_native_2sift(CYTHON_UNUSED PyObj
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":295
+/* "moldau/log/clean/_native.pyx":398
  * 
  * 
  * cdef object sift_records(             # <<<<<<<<<<<<<<
@@ -9684,7 +11225,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("sift_records", 0);
 
-  /* "moldau/log/clean/_native.pyx":302
+  /* "moldau/log/clean/_native.pyx":405
  *     cdef int64_t latest
  *     # A record takes seven bytes at least: a count that lies is found out before it is given room.
  *     cdef uint8_t *stays = <uint8_t *>malloc(min(<Py_ssize_t>max(header.count, 0), records.len // 7 + 1) + 1)             # <<<<<<<<<<<<<<
@@ -9723,7 +11264,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
   __pyx_v_stays = ((uint8_t *)malloc((__pyx_t_7 + 1)));
 
 
-  /* "moldau/log/clean/_native.pyx":303
+  /* "moldau/log/clean/_native.pyx":406
  *     # A record takes seven bytes at least: a count that lies is found out before it is given room.
  *     cdef uint8_t *stays = <uint8_t *>malloc(min(<Py_ssize_t>max(header.count, 0), records.len // 7 + 1) + 1)
  *     if stays == NULL:             # <<<<<<<<<<<<<<
@@ -9735,16 +11276,16 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
   if (unlikely(__pyx_t_5)) {
 
 
-    /* "moldau/log/clean/_native.pyx":304
+    /* "moldau/log/clean/_native.pyx":407
  *     cdef uint8_t *stays = <uint8_t *>malloc(min(<Py_ssize_t>max(header.count, 0), records.len // 7 + 1) + 1)
  *     if stays == NULL:
  *         raise MemoryError             # <<<<<<<<<<<<<<
  *     try:
  *         judge(header, records, offsets, through, drop_deletes, stays, &verdict)
 */
-    PyErr_NoMemory(); __PYX_ERR(0, 304, __pyx_L1_error)
+    PyErr_NoMemory(); __PYX_ERR(0, 407, __pyx_L1_error)
 
-    /* "moldau/log/clean/_native.pyx":303
+    /* "moldau/log/clean/_native.pyx":406
  *     # A record takes seven bytes at least: a count that lies is found out before it is given room.
  *     cdef uint8_t *stays = <uint8_t *>malloc(min(<Py_ssize_t>max(header.count, 0), records.len // 7 + 1) + 1)
  *     if stays == NULL:             # <<<<<<<<<<<<<<
@@ -9753,7 +11294,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":305
+  /* "moldau/log/clean/_native.pyx":408
  *     if stays == NULL:
  *         raise MemoryError
  *     try:             # <<<<<<<<<<<<<<
@@ -9762,17 +11303,17 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 */
   /*try:*/ {
 
-    /* "moldau/log/clean/_native.pyx":306
+    /* "moldau/log/clean/_native.pyx":409
  *         raise MemoryError
  *     try:
  *         judge(header, records, offsets, through, drop_deletes, stays, &verdict)             # <<<<<<<<<<<<<<
  *         if verdict.kept == 0:
  *             return Sifted(0, None if header.count == 0 else b"", -1, False)
 */
-    __pyx_t_8 = __pyx_f_6moldau_3log_5clean_7_native_judge(__pyx_v_header, __pyx_v_records, __pyx_v_offsets, __pyx_v_through, __pyx_v_drop_deletes, __pyx_v_stays, (&__pyx_v_verdict)); if (unlikely(__pyx_t_8 == ((int)-1))) __PYX_ERR(0, 306, __pyx_L5_error)
+    __pyx_t_8 = __pyx_f_6moldau_3log_5clean_7_native_judge(__pyx_v_header, __pyx_v_records, __pyx_v_offsets, __pyx_v_through, __pyx_v_drop_deletes, __pyx_v_stays, (&__pyx_v_verdict)); if (unlikely(__pyx_t_8 == ((int)-1))) __PYX_ERR(0, 409, __pyx_L5_error)
 
 
-    /* "moldau/log/clean/_native.pyx":307
+    /* "moldau/log/clean/_native.pyx":410
  *     try:
  *         judge(header, records, offsets, through, drop_deletes, stays, &verdict)
  *         if verdict.kept == 0:             # <<<<<<<<<<<<<<
@@ -9784,7 +11325,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":308
+      /* "moldau/log/clean/_native.pyx":411
  *         judge(header, records, offsets, through, drop_deletes, stays, &verdict)
  *         if verdict.kept == 0:
  *             return Sifted(0, None if header.count == 0 else b"", -1, False)             # <<<<<<<<<<<<<<
@@ -9822,7 +11363,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
         __Pyx_XDECREF(__pyx_t_10); __pyx_t_10 = 0;
         __Pyx_DECREF(__pyx_t_12); __pyx_t_12 = 0;
         __Pyx_DECREF(__pyx_t_11); __pyx_t_11 = 0;
-        if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 308, __pyx_L5_error)
+        if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 411, __pyx_L5_error)
         __Pyx_GOTREF(__pyx_t_9);
       }
       {
@@ -9836,7 +11377,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
       __pyx_t_9 = 0;
       goto __pyx_L4_return;
 
-      /* "moldau/log/clean/_native.pyx":307
+      /* "moldau/log/clean/_native.pyx":410
  *     try:
  *         judge(header, records, offsets, through, drop_deletes, stays, &verdict)
  *         if verdict.kept == 0:             # <<<<<<<<<<<<<<
@@ -9845,7 +11386,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":309
+    /* "moldau/log/clean/_native.pyx":412
  *         if verdict.kept == 0:
  *             return Sifted(0, None if header.count == 0 else b"", -1, False)
  *         latest = header.base_timestamp + verdict.latest             # <<<<<<<<<<<<<<
@@ -9854,7 +11395,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 */
     __pyx_v_latest = (__pyx_v_header->base_timestamp + __pyx_v_verdict.latest);
 
-    /* "moldau/log/clean/_native.pyx":310
+    /* "moldau/log/clean/_native.pyx":413
  *             return Sifted(0, None if header.count == 0 else b"", -1, False)
  *         latest = header.base_timestamp + verdict.latest
  *         if header.attributes & LOG_APPEND_TIME_BIT:             # <<<<<<<<<<<<<<
@@ -9866,7 +11407,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":311
+      /* "moldau/log/clean/_native.pyx":414
  *         latest = header.base_timestamp + verdict.latest
  *         if header.attributes & LOG_APPEND_TIME_BIT:
  *             latest = header.max_timestamp             # <<<<<<<<<<<<<<
@@ -9877,7 +11418,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 
       __pyx_v_latest = __pyx_t_14;
 
-      /* "moldau/log/clean/_native.pyx":310
+      /* "moldau/log/clean/_native.pyx":413
  *             return Sifted(0, None if header.count == 0 else b"", -1, False)
  *         latest = header.base_timestamp + verdict.latest
  *         if header.attributes & LOG_APPEND_TIME_BIT:             # <<<<<<<<<<<<<<
@@ -9886,7 +11427,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":313
+    /* "moldau/log/clean/_native.pyx":416
  *             latest = header.max_timestamp
  *         rebased = (
  *             horizon != -1             # <<<<<<<<<<<<<<
@@ -9904,7 +11445,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
       goto __pyx_L9_bool_binop_done;
     }
 
-    /* "moldau/log/clean/_native.pyx":314
+    /* "moldau/log/clean/_native.pyx":417
  *         rebased = (
  *             horizon != -1
  *             and verdict.tombstones             # <<<<<<<<<<<<<<
@@ -9918,7 +11459,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
       goto __pyx_L9_bool_binop_done;
     }
 
-    /* "moldau/log/clean/_native.pyx":315
+    /* "moldau/log/clean/_native.pyx":418
  *             horizon != -1
  *             and verdict.tombstones
  *             and header.base_timestamp + verdict.earliest >= INT64_MIN + horizon             # <<<<<<<<<<<<<<
@@ -9933,7 +11474,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
     __pyx_L9_bool_binop_done:;
     __pyx_v_rebased = __pyx_t_5;
 
-    /* "moldau/log/clean/_native.pyx":317
+    /* "moldau/log/clean/_native.pyx":420
  *             and header.base_timestamp + verdict.earliest >= INT64_MIN + horizon
  *         )
  *         if verdict.kept == header.count and not rebased:             # <<<<<<<<<<<<<<
@@ -9959,7 +11500,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":318
+      /* "moldau/log/clean/_native.pyx":421
  *         )
  *         if verdict.kept == header.count and not rebased:
  *             return Sifted(verdict.kept, None, latest, False)             # <<<<<<<<<<<<<<
@@ -9969,9 +11510,9 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
       __pyx_t_11 = NULL;
       __Pyx_INCREF(__pyx_v_6moldau_3log_5clean_7_native_Sifted);
       __pyx_t_12 = __pyx_v_6moldau_3log_5clean_7_native_Sifted; 
-      __pyx_t_10 = __Pyx_PyLong_From_int32_t(__pyx_v_verdict.kept); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 318, __pyx_L5_error)
+      __pyx_t_10 = __Pyx_PyLong_From_int32_t(__pyx_v_verdict.kept); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 421, __pyx_L5_error)
       __Pyx_GOTREF(__pyx_t_10);
-      __pyx_t_16 = __Pyx_PyLong_From_int64_t(__pyx_v_latest); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 318, __pyx_L5_error)
+      __pyx_t_16 = __Pyx_PyLong_From_int64_t(__pyx_v_latest); if (unlikely(!__pyx_t_16)) __PYX_ERR(0, 421, __pyx_L5_error)
       __Pyx_GOTREF(__pyx_t_16);
       __pyx_t_13 = 1;
       #if CYTHON_UNPACK_METHODS
@@ -9992,7 +11533,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
         __Pyx_DECREF(__pyx_t_10); __pyx_t_10 = 0;
         __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
         __Pyx_DECREF(__pyx_t_12); __pyx_t_12 = 0;
-        if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 318, __pyx_L5_error)
+        if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 421, __pyx_L5_error)
         __Pyx_GOTREF(__pyx_t_9);
       }
       {
@@ -10006,7 +11547,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
       __pyx_t_9 = 0;
       goto __pyx_L4_return;
 
-      /* "moldau/log/clean/_native.pyx":317
+      /* "moldau/log/clean/_native.pyx":420
  *             and header.base_timestamp + verdict.earliest >= INT64_MIN + horizon
  *         )
  *         if verdict.kept == header.count and not rebased:             # <<<<<<<<<<<<<<
@@ -10015,7 +11556,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":319
+    /* "moldau/log/clean/_native.pyx":422
  *         if verdict.kept == header.count and not rebased:
  *             return Sifted(verdict.kept, None, latest, False)
  *         if rebased:             # <<<<<<<<<<<<<<
@@ -10024,19 +11565,19 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
 */
     if (__pyx_v_rebased) {
 
-      /* "moldau/log/clean/_native.pyx":320
+      /* "moldau/log/clean/_native.pyx":423
  *             return Sifted(verdict.kept, None, latest, False)
  *         if rebased:
  *             kept = copy_rebased(header, records, stays, &verdict, horizon)             # <<<<<<<<<<<<<<
  *         else:
  *             kept = copy_kept(header, records, stays, &verdict)
 */
-      __pyx_t_9 = __pyx_f_6moldau_3log_5clean_7_native_copy_rebased(__pyx_v_header, __pyx_v_records, __pyx_v_stays, (&__pyx_v_verdict), __pyx_v_horizon); if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 320, __pyx_L5_error)
+      __pyx_t_9 = __pyx_f_6moldau_3log_5clean_7_native_copy_rebased(__pyx_v_header, __pyx_v_records, __pyx_v_stays, (&__pyx_v_verdict), __pyx_v_horizon); if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 423, __pyx_L5_error)
       __Pyx_GOTREF(__pyx_t_9);
       __pyx_v_kept = ((PyObject*)__pyx_t_9);
       __pyx_t_9 = 0;
 
-      /* "moldau/log/clean/_native.pyx":319
+      /* "moldau/log/clean/_native.pyx":422
  *         if verdict.kept == header.count and not rebased:
  *             return Sifted(verdict.kept, None, latest, False)
  *         if rebased:             # <<<<<<<<<<<<<<
@@ -10046,7 +11587,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
       goto __pyx_L15;
     }
 
-    /* "moldau/log/clean/_native.pyx":322
+    /* "moldau/log/clean/_native.pyx":425
  *             kept = copy_rebased(header, records, stays, &verdict, horizon)
  *         else:
  *             kept = copy_kept(header, records, stays, &verdict)             # <<<<<<<<<<<<<<
@@ -10054,14 +11595,14 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
  *     finally:
 */
     /*else*/ {
-      __pyx_t_9 = __pyx_f_6moldau_3log_5clean_7_native_copy_kept(__pyx_v_header, __pyx_v_records, __pyx_v_stays, (&__pyx_v_verdict)); if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 322, __pyx_L5_error)
+      __pyx_t_9 = __pyx_f_6moldau_3log_5clean_7_native_copy_kept(__pyx_v_header, __pyx_v_records, __pyx_v_stays, (&__pyx_v_verdict)); if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 425, __pyx_L5_error)
       __Pyx_GOTREF(__pyx_t_9);
       __pyx_v_kept = ((PyObject*)__pyx_t_9);
       __pyx_t_9 = 0;
     }
     __pyx_L15:;
 
-    /* "moldau/log/clean/_native.pyx":323
+    /* "moldau/log/clean/_native.pyx":426
  *         else:
  *             kept = copy_kept(header, records, stays, &verdict)
  *         return Sifted(verdict.kept, kept, latest, rebased)             # <<<<<<<<<<<<<<
@@ -10071,11 +11612,11 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
     __pyx_t_12 = NULL;
     __Pyx_INCREF(__pyx_v_6moldau_3log_5clean_7_native_Sifted);
     __pyx_t_16 = __pyx_v_6moldau_3log_5clean_7_native_Sifted; 
-    __pyx_t_10 = __Pyx_PyLong_From_int32_t(__pyx_v_verdict.kept); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 323, __pyx_L5_error)
+    __pyx_t_10 = __Pyx_PyLong_From_int32_t(__pyx_v_verdict.kept); if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 426, __pyx_L5_error)
     __Pyx_GOTREF(__pyx_t_10);
-    __pyx_t_11 = __Pyx_PyLong_From_int64_t(__pyx_v_latest); if (unlikely(!__pyx_t_11)) __PYX_ERR(0, 323, __pyx_L5_error)
+    __pyx_t_11 = __Pyx_PyLong_From_int64_t(__pyx_v_latest); if (unlikely(!__pyx_t_11)) __PYX_ERR(0, 426, __pyx_L5_error)
     __Pyx_GOTREF(__pyx_t_11);
-    __pyx_t_17 = __Pyx_PyBool_FromLong(__pyx_v_rebased); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 323, __pyx_L5_error)
+    __pyx_t_17 = __Pyx_PyBool_FromLong(__pyx_v_rebased); if (unlikely(!__pyx_t_17)) __PYX_ERR(0, 426, __pyx_L5_error)
     __Pyx_GOTREF(__pyx_t_17);
     __pyx_t_13 = 1;
     #if CYTHON_UNPACK_METHODS
@@ -10097,7 +11638,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
       __Pyx_DECREF(__pyx_t_11); __pyx_t_11 = 0;
       __Pyx_DECREF(__pyx_t_17); __pyx_t_17 = 0;
       __Pyx_DECREF(__pyx_t_16); __pyx_t_16 = 0;
-      if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 323, __pyx_L5_error)
+      if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 426, __pyx_L5_error)
       __Pyx_GOTREF(__pyx_t_9);
     }
     {
@@ -10112,7 +11653,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
     goto __pyx_L4_return;
   }
 
-  /* "moldau/log/clean/_native.pyx":325
+  /* "moldau/log/clean/_native.pyx":428
  *         return Sifted(verdict.kept, kept, latest, rebased)
  *     finally:
  *         free(stays)             # <<<<<<<<<<<<<<
@@ -10165,7 +11706,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
     }
   }
 
-  /* "moldau/log/clean/_native.pyx":295
+  /* "moldau/log/clean/_native.pyx":398
  * 
  * 
  * cdef object sift_records(             # <<<<<<<<<<<<<<
@@ -10194,7 +11735,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_sift_records(struct __pyx_
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":328
+/* "moldau/log/clean/_native.pyx":431
  * 
  * 
  * cdef int judge(             # <<<<<<<<<<<<<<
@@ -10224,7 +11765,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("judge", 0);
 
-  /* "moldau/log/clean/_native.pyx":343
+  /* "moldau/log/clean/_native.pyx":446
  *     cdef int32_t i
  *     cdef bint keep
  *     cdef int fault = 0             # <<<<<<<<<<<<<<
@@ -10233,7 +11774,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   __pyx_v_fault = 0;
 
-  /* "moldau/log/clean/_native.pyx":344
+  /* "moldau/log/clean/_native.pyx":447
  *     cdef bint keep
  *     cdef int fault = 0
  *     verdict.kept = 0             # <<<<<<<<<<<<<<
@@ -10242,7 +11783,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   __pyx_v_verdict->kept = 0;
 
-  /* "moldau/log/clean/_native.pyx":345
+  /* "moldau/log/clean/_native.pyx":448
  *     cdef int fault = 0
  *     verdict.kept = 0
  *     verdict.kept_bytes = 0             # <<<<<<<<<<<<<<
@@ -10251,7 +11792,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   __pyx_v_verdict->kept_bytes = 0;
 
-  /* "moldau/log/clean/_native.pyx":346
+  /* "moldau/log/clean/_native.pyx":449
  *     verdict.kept = 0
  *     verdict.kept_bytes = 0
  *     verdict.tombstones = False             # <<<<<<<<<<<<<<
@@ -10260,7 +11801,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   __pyx_v_verdict->tombstones = 0;
 
-  /* "moldau/log/clean/_native.pyx":347
+  /* "moldau/log/clean/_native.pyx":450
  *     verdict.kept_bytes = 0
  *     verdict.tombstones = False
  *     verdict.earliest = INT64_MAX             # <<<<<<<<<<<<<<
@@ -10269,7 +11810,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   __pyx_v_verdict->earliest = INT64_MAX;
 
-  /* "moldau/log/clean/_native.pyx":348
+  /* "moldau/log/clean/_native.pyx":451
  *     verdict.tombstones = False
  *     verdict.earliest = INT64_MAX
  *     verdict.latest = INT64_MIN             # <<<<<<<<<<<<<<
@@ -10278,17 +11819,17 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   __pyx_v_verdict->latest = INT64_MIN;
 
-  /* "moldau/log/clean/_native.pyx":349
+  /* "moldau/log/clean/_native.pyx":452
  *     verdict.earliest = INT64_MAX
  *     verdict.latest = INT64_MIN
  *     begin(&walk, header, records)             # <<<<<<<<<<<<<<
  *     for i in range(header.count):
  *         fault = next_record(&walk, &record)
 */
-  __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 349, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(0, 452, __pyx_L1_error)
 
 
-  /* "moldau/log/clean/_native.pyx":350
+  /* "moldau/log/clean/_native.pyx":453
  *     verdict.latest = INT64_MIN
  *     begin(&walk, header, records)
  *     for i in range(header.count):             # <<<<<<<<<<<<<<
@@ -10302,7 +11843,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
   for (__pyx_t_4 = 0; __pyx_t_4 < __pyx_t_3; __pyx_t_4+=1) {
     __pyx_v_i = __pyx_t_4;
 
-    /* "moldau/log/clean/_native.pyx":351
+    /* "moldau/log/clean/_native.pyx":454
  *     begin(&walk, header, records)
  *     for i in range(header.count):
  *         fault = next_record(&walk, &record)             # <<<<<<<<<<<<<<
@@ -10311,7 +11852,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
     __pyx_v_fault = __pyx_f_6moldau_7records_5_walk_next_record((&__pyx_v_walk), (&__pyx_v_record));
 
-    /* "moldau/log/clean/_native.pyx":352
+    /* "moldau/log/clean/_native.pyx":455
  *     for i in range(header.count):
  *         fault = next_record(&walk, &record)
  *         if fault:             # <<<<<<<<<<<<<<
@@ -10323,7 +11864,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":353
+      /* "moldau/log/clean/_native.pyx":456
  *         fault = next_record(&walk, &record)
  *         if fault:
  *             break             # <<<<<<<<<<<<<<
@@ -10332,7 +11873,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       goto __pyx_L4_break;
 
-      /* "moldau/log/clean/_native.pyx":352
+      /* "moldau/log/clean/_native.pyx":455
  *     for i in range(header.count):
  *         fault = next_record(&walk, &record)
  *         if fault:             # <<<<<<<<<<<<<<
@@ -10341,7 +11882,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":354
+    /* "moldau/log/clean/_native.pyx":457
  *         if fault:
  *             break
  *         offset = header.base_offset + record.offset_delta             # <<<<<<<<<<<<<<
@@ -10350,7 +11891,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
     __pyx_v_offset = (__pyx_v_header->base_offset + __pyx_v_record.offset_delta);
 
-    /* "moldau/log/clean/_native.pyx":355
+    /* "moldau/log/clean/_native.pyx":458
  *             break
  *         offset = header.base_offset + record.offset_delta
  *         if offset > through:             # <<<<<<<<<<<<<<
@@ -10362,7 +11903,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":356
+      /* "moldau/log/clean/_native.pyx":459
  *         offset = header.base_offset + record.offset_delta
  *         if offset > through:
  *             keep = True             # <<<<<<<<<<<<<<
@@ -10371,7 +11912,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       __pyx_v_keep = 1;
 
-      /* "moldau/log/clean/_native.pyx":355
+      /* "moldau/log/clean/_native.pyx":458
  *             break
  *         offset = header.base_offset + record.offset_delta
  *         if offset > through:             # <<<<<<<<<<<<<<
@@ -10381,7 +11922,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
       goto __pyx_L6;
     }
 
-    /* "moldau/log/clean/_native.pyx":357
+    /* "moldau/log/clean/_native.pyx":460
  *         if offset > through:
  *             keep = True
  *         elif record.key_size < 0 or (drop_deletes and record.value_size < 0):             # <<<<<<<<<<<<<<
@@ -10413,7 +11954,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
     if (__pyx_t_5) {
 
 
-      /* "moldau/log/clean/_native.pyx":358
+      /* "moldau/log/clean/_native.pyx":461
  *             keep = True
  *         elif record.key_size < 0 or (drop_deletes and record.value_size < 0):
  *             keep = False             # <<<<<<<<<<<<<<
@@ -10422,7 +11963,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       __pyx_v_keep = 0;
 
-      /* "moldau/log/clean/_native.pyx":357
+      /* "moldau/log/clean/_native.pyx":460
  *         if offset > through:
  *             keep = True
  *         elif record.key_size < 0 or (drop_deletes and record.value_size < 0):             # <<<<<<<<<<<<<<
@@ -10432,7 +11973,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
       goto __pyx_L6;
     }
 
-    /* "moldau/log/clean/_native.pyx":360
+    /* "moldau/log/clean/_native.pyx":463
  *             keep = False
  *         else:
  *             keep = offsets.get_key(record.key, record.key_size) <= offset             # <<<<<<<<<<<<<<
@@ -10444,7 +11985,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
     }
     __pyx_L6:;
 
-    /* "moldau/log/clean/_native.pyx":361
+    /* "moldau/log/clean/_native.pyx":464
  *         else:
  *             keep = offsets.get_key(record.key, record.key_size) <= offset
  *         stays[i] = keep             # <<<<<<<<<<<<<<
@@ -10453,7 +11994,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
     (__pyx_v_stays[__pyx_v_i]) = __pyx_v_keep;
 
-    /* "moldau/log/clean/_native.pyx":362
+    /* "moldau/log/clean/_native.pyx":465
  *             keep = offsets.get_key(record.key, record.key_size) <= offset
  *         stays[i] = keep
  *         if keep:             # <<<<<<<<<<<<<<
@@ -10462,7 +12003,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
     if (__pyx_v_keep) {
 
-      /* "moldau/log/clean/_native.pyx":363
+      /* "moldau/log/clean/_native.pyx":466
  *         stays[i] = keep
  *         if keep:
  *             verdict.kept += 1             # <<<<<<<<<<<<<<
@@ -10471,7 +12012,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       __pyx_v_verdict->kept = (__pyx_v_verdict->kept + 1);
 
-      /* "moldau/log/clean/_native.pyx":364
+      /* "moldau/log/clean/_native.pyx":467
  *         if keep:
  *             verdict.kept += 1
  *             verdict.kept_bytes += walk.at - record.start             # <<<<<<<<<<<<<<
@@ -10480,7 +12021,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       __pyx_v_verdict->kept_bytes = (__pyx_v_verdict->kept_bytes + (__pyx_v_walk.at - __pyx_v_record.start));
 
-      /* "moldau/log/clean/_native.pyx":365
+      /* "moldau/log/clean/_native.pyx":468
  *             verdict.kept += 1
  *             verdict.kept_bytes += walk.at - record.start
  *             if record.value_size < 0:             # <<<<<<<<<<<<<<
@@ -10492,7 +12033,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
       if (__pyx_t_5) {
 
 
-        /* "moldau/log/clean/_native.pyx":366
+        /* "moldau/log/clean/_native.pyx":469
  *             verdict.kept_bytes += walk.at - record.start
  *             if record.value_size < 0:
  *                 verdict.tombstones = True             # <<<<<<<<<<<<<<
@@ -10501,7 +12042,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
         __pyx_v_verdict->tombstones = 1;
 
-        /* "moldau/log/clean/_native.pyx":365
+        /* "moldau/log/clean/_native.pyx":468
  *             verdict.kept += 1
  *             verdict.kept_bytes += walk.at - record.start
  *             if record.value_size < 0:             # <<<<<<<<<<<<<<
@@ -10510,7 +12051,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       }
 
-      /* "moldau/log/clean/_native.pyx":367
+      /* "moldau/log/clean/_native.pyx":470
  *             if record.value_size < 0:
  *                 verdict.tombstones = True
  *             if record.timestamp_delta > verdict.latest:             # <<<<<<<<<<<<<<
@@ -10522,7 +12063,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
       if (__pyx_t_5) {
 
 
-        /* "moldau/log/clean/_native.pyx":368
+        /* "moldau/log/clean/_native.pyx":471
  *                 verdict.tombstones = True
  *             if record.timestamp_delta > verdict.latest:
  *                 verdict.latest = record.timestamp_delta             # <<<<<<<<<<<<<<
@@ -10533,7 +12074,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 
         __pyx_v_verdict->latest = __pyx_t_7;
 
-        /* "moldau/log/clean/_native.pyx":367
+        /* "moldau/log/clean/_native.pyx":470
  *             if record.value_size < 0:
  *                 verdict.tombstones = True
  *             if record.timestamp_delta > verdict.latest:             # <<<<<<<<<<<<<<
@@ -10542,7 +12083,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       }
 
-      /* "moldau/log/clean/_native.pyx":369
+      /* "moldau/log/clean/_native.pyx":472
  *             if record.timestamp_delta > verdict.latest:
  *                 verdict.latest = record.timestamp_delta
  *             if record.timestamp_delta < verdict.earliest:             # <<<<<<<<<<<<<<
@@ -10554,7 +12095,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
       if (__pyx_t_5) {
 
 
-        /* "moldau/log/clean/_native.pyx":370
+        /* "moldau/log/clean/_native.pyx":473
  *                 verdict.latest = record.timestamp_delta
  *             if record.timestamp_delta < verdict.earliest:
  *                 verdict.earliest = record.timestamp_delta             # <<<<<<<<<<<<<<
@@ -10565,7 +12106,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 
         __pyx_v_verdict->earliest = __pyx_t_7;
 
-        /* "moldau/log/clean/_native.pyx":369
+        /* "moldau/log/clean/_native.pyx":472
  *             if record.timestamp_delta > verdict.latest:
  *                 verdict.latest = record.timestamp_delta
  *             if record.timestamp_delta < verdict.earliest:             # <<<<<<<<<<<<<<
@@ -10574,7 +12115,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
       }
 
-      /* "moldau/log/clean/_native.pyx":362
+      /* "moldau/log/clean/_native.pyx":465
  *             keep = offsets.get_key(record.key, record.key_size) <= offset
  *         stays[i] = keep
  *         if keep:             # <<<<<<<<<<<<<<
@@ -10586,7 +12127,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
   __pyx_L4_break:;
 
 
-  /* "moldau/log/clean/_native.pyx":371
+  /* "moldau/log/clean/_native.pyx":474
  *             if record.timestamp_delta < verdict.earliest:
  *                 verdict.earliest = record.timestamp_delta
  *     if not fault:             # <<<<<<<<<<<<<<
@@ -10598,7 +12139,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
   if (__pyx_t_5) {
 
 
-    /* "moldau/log/clean/_native.pyx":372
+    /* "moldau/log/clean/_native.pyx":475
  *                 verdict.earliest = record.timestamp_delta
  *     if not fault:
  *         fault = end_walk(&walk)             # <<<<<<<<<<<<<<
@@ -10607,7 +12148,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
     __pyx_v_fault = __pyx_f_6moldau_7records_5_walk_end_walk((&__pyx_v_walk));
 
-    /* "moldau/log/clean/_native.pyx":371
+    /* "moldau/log/clean/_native.pyx":474
  *             if record.timestamp_delta < verdict.earliest:
  *                 verdict.earliest = record.timestamp_delta
  *     if not fault:             # <<<<<<<<<<<<<<
@@ -10616,7 +12157,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":373
+  /* "moldau/log/clean/_native.pyx":476
  *     if not fault:
  *         fault = end_walk(&walk)
  *     if fault:             # <<<<<<<<<<<<<<
@@ -10628,18 +12169,18 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
   if (__pyx_t_5) {
 
 
-    /* "moldau/log/clean/_native.pyx":374
+    /* "moldau/log/clean/_native.pyx":477
  *         fault = end_walk(&walk)
  *     if fault:
  *         fail(&walk, fault)             # <<<<<<<<<<<<<<
  *     return 0
  * 
 */
-    __pyx_t_8 = __pyx_f_6moldau_3log_5clean_7_native_fail((&__pyx_v_walk), __pyx_v_fault); if (unlikely(!__pyx_t_8)) __PYX_ERR(0, 374, __pyx_L1_error)
+    __pyx_t_8 = __pyx_f_6moldau_3log_5clean_7_native_fail((&__pyx_v_walk), __pyx_v_fault); if (unlikely(!__pyx_t_8)) __PYX_ERR(0, 477, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_8);
     __Pyx_DECREF(__pyx_t_8); __pyx_t_8 = 0;
 
-    /* "moldau/log/clean/_native.pyx":373
+    /* "moldau/log/clean/_native.pyx":476
  *     if not fault:
  *         fault = end_walk(&walk)
  *     if fault:             # <<<<<<<<<<<<<<
@@ -10648,7 +12189,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":375
+  /* "moldau/log/clean/_native.pyx":478
  *     if fault:
  *         fail(&walk, fault)
  *     return 0             # <<<<<<<<<<<<<<
@@ -10661,7 +12202,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":328
+  /* "moldau/log/clean/_native.pyx":431
  * 
  * 
  * cdef int judge(             # <<<<<<<<<<<<<<
@@ -10686,7 +12227,7 @@ static int __pyx_f_6moldau_3log_5clean_7_native_judge(struct __pyx_t_6moldau_7re
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":378
+/* "moldau/log/clean/_native.pyx":481
  * 
  * 
  * cdef bytes copy_kept(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict):             # <<<<<<<<<<<<<<
@@ -10717,7 +12258,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("copy_kept", 0);
 
-  /* "moldau/log/clean/_native.pyx":383
+  /* "moldau/log/clean/_native.pyx":486
  *     cdef Parsed record
  *     cdef int32_t i
  *     cdef const uint8_t *piece = NULL             # <<<<<<<<<<<<<<
@@ -10726,7 +12267,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
   __pyx_v_piece = NULL;
 
-  /* "moldau/log/clean/_native.pyx":384
+  /* "moldau/log/clean/_native.pyx":487
  *     cdef int32_t i
  *     cdef const uint8_t *piece = NULL
  *     cdef const uint8_t *end = NULL             # <<<<<<<<<<<<<<
@@ -10735,19 +12276,19 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
   __pyx_v_end = NULL;
 
-  /* "moldau/log/clean/_native.pyx":385
+  /* "moldau/log/clean/_native.pyx":488
  *     cdef const uint8_t *piece = NULL
  *     cdef const uint8_t *end = NULL
  *     cdef bytes out = PyBytes_FromStringAndSize(NULL, verdict.kept_bytes)             # <<<<<<<<<<<<<<
  *     cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
  *     begin(&walk, header, records)
 */
-  __pyx_t_1 = PyBytes_FromStringAndSize(NULL, __pyx_v_verdict->kept_bytes); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 385, __pyx_L1_error)
+  __pyx_t_1 = PyBytes_FromStringAndSize(NULL, __pyx_v_verdict->kept_bytes); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 488, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __pyx_v_out = ((PyObject*)__pyx_t_1);
   __pyx_t_1 = 0;
 
-  /* "moldau/log/clean/_native.pyx":386
+  /* "moldau/log/clean/_native.pyx":489
  *     cdef const uint8_t *end = NULL
  *     cdef bytes out = PyBytes_FromStringAndSize(NULL, verdict.kept_bytes)
  *     cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)             # <<<<<<<<<<<<<<
@@ -10756,17 +12297,17 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
   __pyx_v_to = ((uint8_t *)PyBytes_AS_STRING(__pyx_v_out));
 
-  /* "moldau/log/clean/_native.pyx":387
+  /* "moldau/log/clean/_native.pyx":490
  *     cdef bytes out = PyBytes_FromStringAndSize(NULL, verdict.kept_bytes)
  *     cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
  *     begin(&walk, header, records)             # <<<<<<<<<<<<<<
  *     for i in range(header.count):
  *         next_record(&walk, &record)  # found sound before
 */
-  __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_2 == ((int)-1))) __PYX_ERR(0, 387, __pyx_L1_error)
+  __pyx_t_2 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_2 == ((int)-1))) __PYX_ERR(0, 490, __pyx_L1_error)
 
 
-  /* "moldau/log/clean/_native.pyx":388
+  /* "moldau/log/clean/_native.pyx":491
  *     cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
  *     begin(&walk, header, records)
  *     for i in range(header.count):             # <<<<<<<<<<<<<<
@@ -10780,7 +12321,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
   for (__pyx_t_5 = 0; __pyx_t_5 < __pyx_t_4; __pyx_t_5+=1) {
     __pyx_v_i = __pyx_t_5;
 
-    /* "moldau/log/clean/_native.pyx":389
+    /* "moldau/log/clean/_native.pyx":492
  *     begin(&walk, header, records)
  *     for i in range(header.count):
  *         next_record(&walk, &record)  # found sound before             # <<<<<<<<<<<<<<
@@ -10789,7 +12330,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
     (void)(__pyx_f_6moldau_7records_5_walk_next_record((&__pyx_v_walk), (&__pyx_v_record)));
 
-    /* "moldau/log/clean/_native.pyx":390
+    /* "moldau/log/clean/_native.pyx":493
  *     for i in range(header.count):
  *         next_record(&walk, &record)  # found sound before
  *         if not stays[i]:             # <<<<<<<<<<<<<<
@@ -10801,7 +12342,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
     if (__pyx_t_6) {
 
 
-      /* "moldau/log/clean/_native.pyx":391
+      /* "moldau/log/clean/_native.pyx":494
  *         next_record(&walk, &record)  # found sound before
  *         if not stays[i]:
  *             continue             # <<<<<<<<<<<<<<
@@ -10810,7 +12351,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
       goto __pyx_L3_continue;
 
-      /* "moldau/log/clean/_native.pyx":390
+      /* "moldau/log/clean/_native.pyx":493
  *     for i in range(header.count):
  *         next_record(&walk, &record)  # found sound before
  *         if not stays[i]:             # <<<<<<<<<<<<<<
@@ -10819,7 +12360,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":392
+    /* "moldau/log/clean/_native.pyx":495
  *         if not stays[i]:
  *             continue
  *         if record.start != end:             # <<<<<<<<<<<<<<
@@ -10831,7 +12372,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
     if (__pyx_t_6) {
 
 
-      /* "moldau/log/clean/_native.pyx":393
+      /* "moldau/log/clean/_native.pyx":496
  *             continue
  *         if record.start != end:
  *             if piece != NULL:             # <<<<<<<<<<<<<<
@@ -10843,7 +12384,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
       if (__pyx_t_6) {
 
 
-        /* "moldau/log/clean/_native.pyx":394
+        /* "moldau/log/clean/_native.pyx":497
  *         if record.start != end:
  *             if piece != NULL:
  *                 memcpy(to, piece, end - piece)             # <<<<<<<<<<<<<<
@@ -10852,7 +12393,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
         (void)(memcpy(__pyx_v_to, __pyx_v_piece, (__pyx_v_end - __pyx_v_piece)));
 
-        /* "moldau/log/clean/_native.pyx":395
+        /* "moldau/log/clean/_native.pyx":498
  *             if piece != NULL:
  *                 memcpy(to, piece, end - piece)
  *                 to += end - piece             # <<<<<<<<<<<<<<
@@ -10861,7 +12402,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
         __pyx_v_to = (__pyx_v_to + (__pyx_v_end - __pyx_v_piece));
 
-        /* "moldau/log/clean/_native.pyx":393
+        /* "moldau/log/clean/_native.pyx":496
  *             continue
  *         if record.start != end:
  *             if piece != NULL:             # <<<<<<<<<<<<<<
@@ -10870,7 +12411,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
       }
 
-      /* "moldau/log/clean/_native.pyx":396
+      /* "moldau/log/clean/_native.pyx":499
  *                 memcpy(to, piece, end - piece)
  *                 to += end - piece
  *             piece = record.start             # <<<<<<<<<<<<<<
@@ -10881,7 +12422,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 
       __pyx_v_piece = __pyx_t_7;
 
-      /* "moldau/log/clean/_native.pyx":392
+      /* "moldau/log/clean/_native.pyx":495
  *         if not stays[i]:
  *             continue
  *         if record.start != end:             # <<<<<<<<<<<<<<
@@ -10890,7 +12431,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
     }
 
-    /* "moldau/log/clean/_native.pyx":397
+    /* "moldau/log/clean/_native.pyx":500
  *                 to += end - piece
  *             piece = record.start
  *         end = walk.at             # <<<<<<<<<<<<<<
@@ -10904,7 +12445,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
   }
 
 
-  /* "moldau/log/clean/_native.pyx":398
+  /* "moldau/log/clean/_native.pyx":501
  *             piece = record.start
  *         end = walk.at
  *     memcpy(to, piece, end - piece)             # <<<<<<<<<<<<<<
@@ -10913,7 +12454,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
 */
   (void)(memcpy(__pyx_v_to, __pyx_v_piece, (__pyx_v_end - __pyx_v_piece)));
 
-  /* "moldau/log/clean/_native.pyx":399
+  /* "moldau/log/clean/_native.pyx":502
  *         end = walk.at
  *     memcpy(to, piece, end - piece)
  *     return out             # <<<<<<<<<<<<<<
@@ -10931,7 +12472,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
   }
   goto __pyx_L0;
 
-  /* "moldau/log/clean/_native.pyx":378
+  /* "moldau/log/clean/_native.pyx":481
  * 
  * 
  * cdef bytes copy_kept(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict):             # <<<<<<<<<<<<<<
@@ -10957,7 +12498,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_kept(struct __pyx_t_6
   return __pyx_r;
 }
 
-/* "moldau/log/clean/_native.pyx":402
+/* "moldau/log/clean/_native.pyx":505
  * 
  * 
  * cdef bytes copy_rebased(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict, int64_t horizon):             # <<<<<<<<<<<<<<
@@ -11003,7 +12544,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("copy_rebased", 0);
 
-  /* "moldau/log/clean/_native.pyx":406
+  /* "moldau/log/clean/_native.pyx":509
  *     cdef Walk walk
  *     cdef Parsed record
  *     cdef int32_t i, length = 0             # <<<<<<<<<<<<<<
@@ -11012,7 +12553,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   __pyx_v_length = 0;
 
-  /* "moldau/log/clean/_native.pyx":407
+  /* "moldau/log/clean/_native.pyx":510
  *     cdef Parsed record
  *     cdef int32_t i, length = 0
  *     cdef int64_t delta = 0             # <<<<<<<<<<<<<<
@@ -11021,7 +12562,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   __pyx_v_delta = 0;
 
-  /* "moldau/log/clean/_native.pyx":412
+  /* "moldau/log/clean/_native.pyx":515
  *     cdef uint8_t number[10]
  *     cdef Py_ssize_t digits
  *     cdef Py_ssize_t most = verdict.kept_bytes + <Py_ssize_t>verdict.kept * MOST_GROWTH             # <<<<<<<<<<<<<<
@@ -11030,7 +12571,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   __pyx_v_most = (__pyx_v_verdict->kept_bytes + (((Py_ssize_t)__pyx_v_verdict->kept) * __pyx_e_6moldau_3log_5clean_7_native_MOST_GROWTH));
 
-  /* "moldau/log/clean/_native.pyx":415
+  /* "moldau/log/clean/_native.pyx":518
  *     cdef uint8_t *buffer
  *     cdef uint8_t *to
  *     if most > INT32_MAX:             # <<<<<<<<<<<<<<
@@ -11042,7 +12583,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
   if (unlikely(__pyx_t_1)) {
 
 
-    /* "moldau/log/clean/_native.pyx":416
+    /* "moldau/log/clean/_native.pyx":519
  *     cdef uint8_t *to
  *     if most > INT32_MAX:
  *         raise ValueError("a batch is limited to 2 GiB")             # <<<<<<<<<<<<<<
@@ -11055,14 +12596,14 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
       PyObject *__pyx_callargs[2] = {__pyx_t_3, __pyx_mstate_global->__pyx_kp_u_a_batch_is_limited_to_2_GiB};
       __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)(((PyTypeObject*)PyExc_ValueError)), __pyx_callargs+__pyx_t_4, (2-__pyx_t_4) | (__pyx_t_4*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
       __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
-      if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 416, __pyx_L1_error)
+      if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 519, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_2);
     }
     __Pyx_Raise(__pyx_t_2, 0, 0, 0);
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-    __PYX_ERR(0, 416, __pyx_L1_error)
+    __PYX_ERR(0, 519, __pyx_L1_error)
 
-    /* "moldau/log/clean/_native.pyx":415
+    /* "moldau/log/clean/_native.pyx":518
  *     cdef uint8_t *buffer
  *     cdef uint8_t *to
  *     if most > INT32_MAX:             # <<<<<<<<<<<<<<
@@ -11071,7 +12612,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":417
+  /* "moldau/log/clean/_native.pyx":520
  *     if most > INT32_MAX:
  *         raise ValueError("a batch is limited to 2 GiB")
  *     buffer = <uint8_t *>malloc(most)             # <<<<<<<<<<<<<<
@@ -11080,7 +12621,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   __pyx_v_buffer = ((uint8_t *)malloc(__pyx_v_most));
 
-  /* "moldau/log/clean/_native.pyx":418
+  /* "moldau/log/clean/_native.pyx":521
  *         raise ValueError("a batch is limited to 2 GiB")
  *     buffer = <uint8_t *>malloc(most)
  *     if buffer == NULL:             # <<<<<<<<<<<<<<
@@ -11092,16 +12633,16 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
   if (unlikely(__pyx_t_1)) {
 
 
-    /* "moldau/log/clean/_native.pyx":419
+    /* "moldau/log/clean/_native.pyx":522
  *     buffer = <uint8_t *>malloc(most)
  *     if buffer == NULL:
  *         raise MemoryError             # <<<<<<<<<<<<<<
  *     to = buffer
  *     try:
 */
-    PyErr_NoMemory(); __PYX_ERR(0, 419, __pyx_L1_error)
+    PyErr_NoMemory(); __PYX_ERR(0, 522, __pyx_L1_error)
 
-    /* "moldau/log/clean/_native.pyx":418
+    /* "moldau/log/clean/_native.pyx":521
  *         raise ValueError("a batch is limited to 2 GiB")
  *     buffer = <uint8_t *>malloc(most)
  *     if buffer == NULL:             # <<<<<<<<<<<<<<
@@ -11110,7 +12651,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   }
 
-  /* "moldau/log/clean/_native.pyx":420
+  /* "moldau/log/clean/_native.pyx":523
  *     if buffer == NULL:
  *         raise MemoryError
  *     to = buffer             # <<<<<<<<<<<<<<
@@ -11119,7 +12660,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   __pyx_v_to = __pyx_v_buffer;
 
-  /* "moldau/log/clean/_native.pyx":421
+  /* "moldau/log/clean/_native.pyx":524
  *         raise MemoryError
  *     to = buffer
  *     try:             # <<<<<<<<<<<<<<
@@ -11128,17 +12669,17 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
   /*try:*/ {
 
-    /* "moldau/log/clean/_native.pyx":422
+    /* "moldau/log/clean/_native.pyx":525
  *     to = buffer
  *     try:
  *         begin(&walk, header, records)             # <<<<<<<<<<<<<<
  *         for i in range(header.count):
  *             next_record(&walk, &record)
 */
-    __pyx_t_5 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_5 == ((int)-1))) __PYX_ERR(0, 422, __pyx_L6_error)
+    __pyx_t_5 = __pyx_f_6moldau_3log_5clean_7_native_begin((&__pyx_v_walk), __pyx_v_header, __pyx_v_records); if (unlikely(__pyx_t_5 == ((int)-1))) __PYX_ERR(0, 525, __pyx_L6_error)
 
 
-    /* "moldau/log/clean/_native.pyx":423
+    /* "moldau/log/clean/_native.pyx":526
  *     try:
  *         begin(&walk, header, records)
  *         for i in range(header.count):             # <<<<<<<<<<<<<<
@@ -11152,7 +12693,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
     for (__pyx_t_8 = 0; __pyx_t_8 < __pyx_t_7; __pyx_t_8+=1) {
       __pyx_v_i = __pyx_t_8;
 
-      /* "moldau/log/clean/_native.pyx":424
+      /* "moldau/log/clean/_native.pyx":527
  *         begin(&walk, header, records)
  *         for i in range(header.count):
  *             next_record(&walk, &record)             # <<<<<<<<<<<<<<
@@ -11161,7 +12702,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       (void)(__pyx_f_6moldau_7records_5_walk_next_record((&__pyx_v_walk), (&__pyx_v_record)));
 
-      /* "moldau/log/clean/_native.pyx":425
+      /* "moldau/log/clean/_native.pyx":528
  *         for i in range(header.count):
  *             next_record(&walk, &record)
  *             if not stays[i]:             # <<<<<<<<<<<<<<
@@ -11173,7 +12714,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
       if (__pyx_t_1) {
 
 
-        /* "moldau/log/clean/_native.pyx":426
+        /* "moldau/log/clean/_native.pyx":529
  *             next_record(&walk, &record)
  *             if not stays[i]:
  *                 continue             # <<<<<<<<<<<<<<
@@ -11182,7 +12723,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
         goto __pyx_L8_continue;
 
-        /* "moldau/log/clean/_native.pyx":425
+        /* "moldau/log/clean/_native.pyx":528
  *         for i in range(header.count):
  *             next_record(&walk, &record)
  *             if not stays[i]:             # <<<<<<<<<<<<<<
@@ -11191,7 +12732,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       }
 
-      /* "moldau/log/clean/_native.pyx":427
+      /* "moldau/log/clean/_native.pyx":530
  *             if not stays[i]:
  *                 continue
  *             p = record.start             # <<<<<<<<<<<<<<
@@ -11202,7 +12743,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 
       __pyx_v_p = __pyx_t_9;
 
-      /* "moldau/log/clean/_native.pyx":428
+      /* "moldau/log/clean/_native.pyx":531
  *                 continue
  *             p = record.start
  *             read_varint(&p, walk.at, &length)             # <<<<<<<<<<<<<<
@@ -11211,7 +12752,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       (void)(__pyx_f_6moldau_7records_5_walk_read_varint((&__pyx_v_p), __pyx_v_walk.at, (&__pyx_v_length)));
 
-      /* "moldau/log/clean/_native.pyx":429
+      /* "moldau/log/clean/_native.pyx":532
  *             p = record.start
  *             read_varint(&p, walk.at, &length)
  *             body = p             # <<<<<<<<<<<<<<
@@ -11220,7 +12761,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       __pyx_v_body = __pyx_v_p;
 
-      /* "moldau/log/clean/_native.pyx":430
+      /* "moldau/log/clean/_native.pyx":533
  *             read_varint(&p, walk.at, &length)
  *             body = p
  *             p += 1             # <<<<<<<<<<<<<<
@@ -11229,7 +12770,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       __pyx_v_p = (__pyx_v_p + 1);
 
-      /* "moldau/log/clean/_native.pyx":431
+      /* "moldau/log/clean/_native.pyx":534
  *             body = p
  *             p += 1
  *             read_varlong(&p, walk.at, &delta)             # <<<<<<<<<<<<<<
@@ -11238,7 +12779,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       (void)(__pyx_f_6moldau_7records_5_walk_read_varlong((&__pyx_v_p), __pyx_v_walk.at, (&__pyx_v_delta)));
 
-      /* "moldau/log/clean/_native.pyx":432
+      /* "moldau/log/clean/_native.pyx":535
  *             p += 1
  *             read_varlong(&p, walk.at, &delta)
  *             digits = write_varint(number, header.base_timestamp + delta - horizon) - number             # <<<<<<<<<<<<<<
@@ -11247,7 +12788,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       __pyx_v_digits = (__pyx_f_6moldau_7records_5_walk_write_varint(__pyx_v_number, ((__pyx_v_header->base_timestamp + __pyx_v_delta) - __pyx_v_horizon)) - __pyx_v_number);
 
-      /* "moldau/log/clean/_native.pyx":433
+      /* "moldau/log/clean/_native.pyx":536
  *             read_varlong(&p, walk.at, &delta)
  *             digits = write_varint(number, header.base_timestamp + delta - horizon) - number
  *             to = write_varint(to, 1 + digits + (walk.at - p))             # <<<<<<<<<<<<<<
@@ -11256,7 +12797,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       __pyx_v_to = __pyx_f_6moldau_7records_5_walk_write_varint(__pyx_v_to, ((1 + __pyx_v_digits) + (__pyx_v_walk.at - __pyx_v_p)));
 
-      /* "moldau/log/clean/_native.pyx":434
+      /* "moldau/log/clean/_native.pyx":537
  *             digits = write_varint(number, header.base_timestamp + delta - horizon) - number
  *             to = write_varint(to, 1 + digits + (walk.at - p))
  *             to[0] = body[0]             # <<<<<<<<<<<<<<
@@ -11265,7 +12806,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       (__pyx_v_to[0]) = (__pyx_v_body[0]);
 
-      /* "moldau/log/clean/_native.pyx":435
+      /* "moldau/log/clean/_native.pyx":538
  *             to = write_varint(to, 1 + digits + (walk.at - p))
  *             to[0] = body[0]
  *             to += 1             # <<<<<<<<<<<<<<
@@ -11274,7 +12815,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       __pyx_v_to = (__pyx_v_to + 1);
 
-      /* "moldau/log/clean/_native.pyx":436
+      /* "moldau/log/clean/_native.pyx":539
  *             to[0] = body[0]
  *             to += 1
  *             memcpy(to, number, digits)             # <<<<<<<<<<<<<<
@@ -11283,7 +12824,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       (void)(memcpy(__pyx_v_to, __pyx_v_number, __pyx_v_digits));
 
-      /* "moldau/log/clean/_native.pyx":437
+      /* "moldau/log/clean/_native.pyx":540
  *             to += 1
  *             memcpy(to, number, digits)
  *             to += digits             # <<<<<<<<<<<<<<
@@ -11292,7 +12833,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       __pyx_v_to = (__pyx_v_to + __pyx_v_digits);
 
-      /* "moldau/log/clean/_native.pyx":438
+      /* "moldau/log/clean/_native.pyx":541
  *             memcpy(to, number, digits)
  *             to += digits
  *             memcpy(to, p, walk.at - p)             # <<<<<<<<<<<<<<
@@ -11301,7 +12842,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
 */
       (void)(memcpy(__pyx_v_to, __pyx_v_p, (__pyx_v_walk.at - __pyx_v_p)));
 
-      /* "moldau/log/clean/_native.pyx":439
+      /* "moldau/log/clean/_native.pyx":542
  *             to += digits
  *             memcpy(to, p, walk.at - p)
  *             to += walk.at - p             # <<<<<<<<<<<<<<
@@ -11313,14 +12854,14 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
     }
 
 
-    /* "moldau/log/clean/_native.pyx":440
+    /* "moldau/log/clean/_native.pyx":543
  *             memcpy(to, p, walk.at - p)
  *             to += walk.at - p
  *         return PyBytes_FromStringAndSize(<const char *>buffer, to - buffer)             # <<<<<<<<<<<<<<
  *     finally:
  *         free(buffer)
 */
-    __pyx_t_2 = PyBytes_FromStringAndSize(((char const *)__pyx_v_buffer), (__pyx_v_to - __pyx_v_buffer)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 440, __pyx_L6_error)
+    __pyx_t_2 = PyBytes_FromStringAndSize(((char const *)__pyx_v_buffer), (__pyx_v_to - __pyx_v_buffer)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 543, __pyx_L6_error)
     __Pyx_GOTREF(__pyx_t_2);
     {
       PyObject *__pyx_temp;
@@ -11334,7 +12875,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
     goto __pyx_L5_return;
   }
 
-  /* "moldau/log/clean/_native.pyx":442
+  /* "moldau/log/clean/_native.pyx":545
  *         return PyBytes_FromStringAndSize(<const char *>buffer, to - buffer)
  *     finally:
  *         free(buffer)             # <<<<<<<<<<<<<<
@@ -11381,7 +12922,7 @@ static PyObject *__pyx_f_6moldau_3log_5clean_7_native_copy_rebased(struct __pyx_
     }
   }
 
-  /* "moldau/log/clean/_native.pyx":402
+  /* "moldau/log/clean/_native.pyx":505
  * 
  * 
  * cdef bytes copy_rebased(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict, int64_t horizon):             # <<<<<<<<<<<<<<
@@ -11514,8 +13055,9 @@ static PyMethodDef __pyx_methods_6moldau_3log_5clean_7_native_OffsetMap[] = {
   {"put", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_7put, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_9OffsetMap_6put},
   {"get", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_9get, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_9OffsetMap_8get},
   {"put_batch", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_11put_batch, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_9OffsetMap_10put_batch},
-  {"__reduce_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13__reduce_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
-  {"__setstate_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__setstate_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
+  {"put_run", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_13put_run, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_6moldau_3log_5clean_7_native_9OffsetMap_12put_run},
+  {"__reduce_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_15__reduce_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
+  {"__setstate_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_6moldau_3log_5clean_7_native_9OffsetMap_17__setstate_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
   {0, 0, 0, 0}
 };
 
@@ -11704,15 +13246,16 @@ static int __Pyx_modinit_Exttype___pyx_obj_6moldau_3log_5clean_7_native_OffsetMa
   __pyx_vtable_6moldau_3log_5clean_7_native_OffsetMap.put_key = (int (*)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, uint8_t const *, Py_ssize_t, int64_t))__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_key;
   __pyx_vtable_6moldau_3log_5clean_7_native_OffsetMap.get_key = (int64_t (*)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, uint8_t const *, Py_ssize_t))__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_get_key;
   __pyx_vtable_6moldau_3log_5clean_7_native_OffsetMap.put_records = (PyObject *(*)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, struct __pyx_t_6moldau_7records_5_walk_Header *, Py_buffer *, int64_t))__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_records;
+  __pyx_vtable_6moldau_3log_5clean_7_native_OffsetMap.put_plain = (int (*)(struct __pyx_obj_6moldau_3log_5clean_7_native_OffsetMap *, struct __pyx_t_6moldau_7records_5_walk_Header *, uint8_t const *, int64_t, int64_t *))__pyx_f_6moldau_3log_5clean_7_native_9OffsetMap_put_plain;
   #if CYTHON_USE_TYPE_SPECS
-  __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap = (PyTypeObject *) __Pyx_PyType_FromModuleAndSpec(__pyx_m, &__pyx_type_6moldau_3log_5clean_7_native_OffsetMap_spec, NULL); if (unlikely(!__pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap)) __PYX_ERR(0, 163, __pyx_L1_error)
+  __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap = (PyTypeObject *) __Pyx_PyType_FromModuleAndSpec(__pyx_m, &__pyx_type_6moldau_3log_5clean_7_native_OffsetMap_spec, NULL); if (unlikely(!__pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap)) __PYX_ERR(0, 194, __pyx_L1_error)
   #else
   __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap = &__pyx_type_6moldau_3log_5clean_7_native_OffsetMap;
   #endif
   #if !CYTHON_COMPILING_IN_LIMITED_API
   #endif
   #if !CYTHON_USE_TYPE_SPECS
-  if (__Pyx_PyType_Ready(__pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 163, __pyx_L1_error)
+  if (__Pyx_PyType_Ready(__pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 194, __pyx_L1_error)
   #endif
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount((PyObject*)__pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap);
@@ -11722,9 +13265,9 @@ static int __Pyx_modinit_Exttype___pyx_obj_6moldau_3log_5clean_7_native_OffsetMa
     __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap->tp_getattro = PyObject_GenericGetAttr;
   }
   #endif
-  if (__Pyx_SetVtable(__pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_vtabptr_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 163, __pyx_L1_error)
-  if (PyObject_SetAttr(__pyx_m, __pyx_mstate_global->__pyx_n_u_OffsetMap, (PyObject *) __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 163, __pyx_L1_error)
-  if (__Pyx_setup_reduce((PyObject *) __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 163, __pyx_L1_error)
+  if (__Pyx_SetVtable(__pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_vtabptr_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 194, __pyx_L1_error)
+  if (PyObject_SetAttr(__pyx_m, __pyx_mstate_global->__pyx_n_u_OffsetMap, (PyObject *) __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 194, __pyx_L1_error)
+  if (__Pyx_setup_reduce((PyObject *) __pyx_mstate->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap) < (0)) __PYX_ERR(0, 194, __pyx_L1_error)
   __Pyx_RefNannyFinishContext();
   return 0;
   __pyx_L1_error:;
@@ -12062,7 +13605,7 @@ __Pyx_RefNannySetupContext("PyInit__native", 0);
   if (__Pyx_InitAfterSharedUtility() < (0)) __PYX_ERR(0, 1, __pyx_L1_error)
   /*--- Execution code ---*/
 
-  /* "moldau/log/clean/_native.pyx":32
+  /* "moldau/log/clean/_native.pyx":34
  * )
  * 
  * from moldau.log.clean.model import Sifted as _Sifted             # <<<<<<<<<<<<<<
@@ -12071,76 +13614,18 @@ __Pyx_RefNannySetupContext("PyInit__native", 0);
 */
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_Sifted};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_log_clean_model, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 32, __pyx_L1_error)
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_log_clean_model, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 34, __pyx_L1_error)
   }
   __pyx_t_2 = __pyx_t_1;
   __Pyx_GOTREF(__pyx_t_2);
   {
     PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_Sifted};
     __pyx_t_3 = 0; {
-      __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 32, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_4);
-      switch (__pyx_t_3) {
-        case 0:
-        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_Sifted_2, __pyx_t_4) < (0)) __PYX_ERR(0, 32, __pyx_L1_error)
-        break;
-        default:;
-      }
-      __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-    }
-  }
-  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-
-  /* "moldau/log/clean/_native.pyx":33
- * 
- * from moldau.log.clean.model import Sifted as _Sifted
- * from moldau.records import codecs as _codecs             # <<<<<<<<<<<<<<
- * from moldau.records.errors import refusal as _refusal
- * from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
-*/
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_codecs_2};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_records, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 33, __pyx_L1_error)
-  }
-  __pyx_t_2 = __pyx_t_1;
-  __Pyx_GOTREF(__pyx_t_2);
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_codecs_2};
-    __pyx_t_3 = 0; {
-      __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 33, __pyx_L1_error)
-      __Pyx_GOTREF(__pyx_t_4);
-      switch (__pyx_t_3) {
-        case 0:
-        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_codecs, __pyx_t_4) < (0)) __PYX_ERR(0, 33, __pyx_L1_error)
-        break;
-        default:;
-      }
-      __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-    }
-  }
-  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-
-  /* "moldau/log/clean/_native.pyx":34
- * from moldau.log.clean.model import Sifted as _Sifted
- * from moldau.records import codecs as _codecs
- * from moldau.records.errors import refusal as _refusal             # <<<<<<<<<<<<<<
- * from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
- * 
-*/
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_refusal_2};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_records_errors, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 34, __pyx_L1_error)
-  }
-  __pyx_t_2 = __pyx_t_1;
-  __Pyx_GOTREF(__pyx_t_2);
-  {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_refusal_2};
-    __pyx_t_3 = 0; {
       __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 34, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_4);
       switch (__pyx_t_3) {
         case 0:
-        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_refusal, __pyx_t_4) < (0)) __PYX_ERR(0, 34, __pyx_L1_error)
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_Sifted_2, __pyx_t_4) < (0)) __PYX_ERR(0, 34, __pyx_L1_error)
         break;
         default:;
       }
@@ -12150,26 +13635,55 @@ __Pyx_RefNannySetupContext("PyInit__native", 0);
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
   /* "moldau/log/clean/_native.pyx":35
- * from moldau.records import codecs as _codecs
- * from moldau.records.errors import refusal as _refusal
- * from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED             # <<<<<<<<<<<<<<
  * 
- * cdef object Sifted = _Sifted
+ * from moldau.log.clean.model import Sifted as _Sifted
+ * from moldau.records import codecs as _codecs             # <<<<<<<<<<<<<<
+ * from moldau.records.errors import refusal as _refusal
+ * from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
 */
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED_2};
-    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_records_model, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 35, __pyx_L1_error)
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_codecs_2};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_records, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 35, __pyx_L1_error)
   }
   __pyx_t_2 = __pyx_t_1;
   __Pyx_GOTREF(__pyx_t_2);
   {
-    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED_2};
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_codecs_2};
     __pyx_t_3 = 0; {
       __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 35, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_4);
       switch (__pyx_t_3) {
         case 0:
-        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED, __pyx_t_4) < (0)) __PYX_ERR(0, 35, __pyx_L1_error)
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_codecs, __pyx_t_4) < (0)) __PYX_ERR(0, 35, __pyx_L1_error)
+        break;
+        default:;
+      }
+      __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+    }
+  }
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+  /* "moldau/log/clean/_native.pyx":36
+ * from moldau.log.clean.model import Sifted as _Sifted
+ * from moldau.records import codecs as _codecs
+ * from moldau.records.errors import refusal as _refusal             # <<<<<<<<<<<<<<
+ * from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
+ * 
+*/
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_refusal_2};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_records_errors, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 36, __pyx_L1_error)
+  }
+  __pyx_t_2 = __pyx_t_1;
+  __Pyx_GOTREF(__pyx_t_2);
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_refusal_2};
+    __pyx_t_3 = 0; {
+      __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 36, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_4);
+      switch (__pyx_t_3) {
+        case 0:
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_refusal, __pyx_t_4) < (0)) __PYX_ERR(0, 36, __pyx_L1_error)
         break;
         default:;
       }
@@ -12179,89 +13693,142 @@ __Pyx_RefNannySetupContext("PyInit__native", 0);
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
   /* "moldau/log/clean/_native.pyx":37
- * from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
+ * from moldau.records import codecs as _codecs
+ * from moldau.records.errors import refusal as _refusal
+ * from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED             # <<<<<<<<<<<<<<
+ * 
+ * cdef extern from "_crc32c.h" nogil:
+*/
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED_2};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_moldau_records_model, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 37, __pyx_L1_error)
+  }
+  __pyx_t_2 = __pyx_t_1;
+  __Pyx_GOTREF(__pyx_t_2);
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED_2};
+    __pyx_t_3 = 0; {
+      __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 37, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_4);
+      switch (__pyx_t_3) {
+        case 0:
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_MAX_DECOMPRESSED, __pyx_t_4) < (0)) __PYX_ERR(0, 37, __pyx_L1_error)
+        break;
+        default:;
+      }
+      __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+    }
+  }
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+  /* "moldau/log/clean/_native.pyx":43
+ *     uint32_t crc32c_extend(uint32_t value, const uint8_t *p, size_t n)
  * 
  * cdef object Sifted = _Sifted             # <<<<<<<<<<<<<<
  * 
- * cdef enum:
+ * cdef bint HARDWARE_CRC = crc32c_available()
 */
-  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_Sifted_2); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_Sifted_2); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __Pyx_XGOTREF(__pyx_v_6moldau_3log_5clean_7_native_Sifted);
   __Pyx_DECREF_SET(__pyx_v_6moldau_3log_5clean_7_native_Sifted, __pyx_t_2);
   __Pyx_GIVEREF(__pyx_t_2);
   __pyx_t_2 = 0;
 
-  /* "moldau/log/clean/_native.pyx":44
+  /* "moldau/log/clean/_native.pyx":45
+ * cdef object Sifted = _Sifted
+ * 
+ * cdef bint HARDWARE_CRC = crc32c_available()             # <<<<<<<<<<<<<<
+ * 
+ * cdef enum:
+*/
+  __pyx_v_6moldau_3log_5clean_7_native_HARDWARE_CRC = crc32c_available();
+
+  /* "moldau/log/clean/_native.pyx":53
  * 
  * 
  * SLOT_BYTES = WORDS * 8             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_2 = __Pyx_PyLong_From_long((__pyx_e_6moldau_3log_5clean_7_native_WORDS * 8)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 44, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyLong_From_long((__pyx_e_6moldau_3log_5clean_7_native_WORDS * 8)); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 53, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_SLOT_BYTES, __pyx_t_2) < (0)) __PYX_ERR(0, 44, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_SLOT_BYTES, __pyx_t_2) < (0)) __PYX_ERR(0, 53, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "moldau/log/clean/_native.pyx":109
+  /* "moldau/log/clean/_native.pyx":118
  * 
  * 
  * def siphash128(bytes key, bytes data):             # <<<<<<<<<<<<<<
  *     """The hash alone, for holding it against the published values."""
  *     cdef uint64_t out[2]
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_1siphash128, 0, __pyx_mstate_global->__pyx_n_u_siphash128, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 109, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_1siphash128, 0, __pyx_mstate_global->__pyx_n_u_siphash128, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 118, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
   #endif
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_siphash128, __pyx_t_2) < (0)) __PYX_ERR(0, 109, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_siphash128, __pyx_t_2) < (0)) __PYX_ERR(0, 118, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "moldau/log/clean/_native.pyx":220
+  /* "moldau/log/clean/_native.pyx":251
  *         return <int64_t>self.find(key, size, hashed)[2] - 1
  * 
  *     def put(self, bytes key, int64_t offset):             # <<<<<<<<<<<<<<
  *         """See reference.OffsetMap.put."""
  *         return self.put_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key), offset)
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_7put, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap_put, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 220, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_7put, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap_put, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 251, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
   #endif
-  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_mstate_global->__pyx_n_u_put, __pyx_t_2) < (0)) __PYX_ERR(0, 220, __pyx_L1_error)
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_mstate_global->__pyx_n_u_put, __pyx_t_2) < (0)) __PYX_ERR(0, 251, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "moldau/log/clean/_native.pyx":224
+  /* "moldau/log/clean/_native.pyx":255
  *         return self.put_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key), offset)
  * 
  *     def get(self, bytes key):             # <<<<<<<<<<<<<<
  *         """See reference.OffsetMap.get."""
  *         return self.get_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key))
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_9get, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap_get, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[2])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 224, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_9get, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap_get, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[2])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 255, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
   #endif
-  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_mstate_global->__pyx_n_u_get, __pyx_t_2) < (0)) __PYX_ERR(0, 224, __pyx_L1_error)
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_mstate_global->__pyx_n_u_get, __pyx_t_2) < (0)) __PYX_ERR(0, 255, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "moldau/log/clean/_native.pyx":228
+  /* "moldau/log/clean/_native.pyx":259
  *         return self.get_key(<const uint8_t *>PyBytes_AS_STRING(key), len(key))
  * 
  *     def put_batch(self, batch, int64_t first_offset):             # <<<<<<<<<<<<<<
  *         """See reference.OffsetMap.put_batch."""
  *         cdef Py_buffer view, inner
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_11put_batch, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap_put_batch, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[3])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 228, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_11put_batch, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap_put_batch, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[3])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 259, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
   #endif
-  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_mstate_global->__pyx_n_u_put_batch, __pyx_t_2) < (0)) __PYX_ERR(0, 228, __pyx_L1_error)
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_mstate_global->__pyx_n_u_put_batch, __pyx_t_2) < (0)) __PYX_ERR(0, 259, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+  /* "moldau/log/clean/_native.pyx":298
+ * 
+ * 
+ *     def put_run(self, chunk, Py_ssize_t at, int64_t first_offset, int64_t expected, int64_t end_offset):             # <<<<<<<<<<<<<<
+ *         """See reference.OffsetMap.put_run."""
+ *         cdef Py_buffer view
+*/
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_13put_run, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap_put_run, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[4])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 298, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
+  #endif
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_6moldau_3log_5clean_7_native_OffsetMap, __pyx_mstate_global->__pyx_n_u_put_run, __pyx_t_2) < (0)) __PYX_ERR(0, 298, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
   /* "(tree fragment)":1
@@ -12269,7 +13836,7 @@ __Pyx_RefNannySetupContext("PyInit__native", 0);
  *     raise TypeError, "no default __reduce__ due to non-trivial __cinit__"
  * def __setstate_cython__(self, __pyx_state):
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_13__reduce_cython__, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap___reduce_cython, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[4])); if (unlikely(!__pyx_t_2)) __PYX_ERR(1, 1, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_15__reduce_cython__, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap___reduce_cython, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[5])); if (unlikely(!__pyx_t_2)) __PYX_ERR(1, 1, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
@@ -12283,7 +13850,7 @@ __Pyx_RefNannySetupContext("PyInit__native", 0);
  * def __setstate_cython__(self, __pyx_state):             # <<<<<<<<<<<<<<
  *     raise TypeError, "no default __reduce__ due to non-trivial __cinit__"
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_15__setstate_cython__, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap___setstate_cython, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[5])); if (unlikely(!__pyx_t_2)) __PYX_ERR(1, 3, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_9OffsetMap_17__setstate_cython__, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OffsetMap___setstate_cython, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[6])); if (unlikely(!__pyx_t_2)) __PYX_ERR(1, 3, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
@@ -12291,19 +13858,34 @@ __Pyx_RefNannySetupContext("PyInit__native", 0);
   if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_setstate_cython, __pyx_t_2) < (0)) __PYX_ERR(1, 3, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "moldau/log/clean/_native.pyx":278
+  /* "moldau/log/clean/_native.pyx":338
+ * 
+ * 
+ * def skip_run(chunk, Py_ssize_t at, OffsetMap offsets, int64_t through, int64_t expected, int64_t end_offset,             # <<<<<<<<<<<<<<
+ *              int64_t before):
+ *     """See reference.skip_run."""
+*/
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_3skip_run, 0, __pyx_mstate_global->__pyx_n_u_skip_run, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[7])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 338, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
+  #endif
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_skip_run, __pyx_t_2) < (0)) __PYX_ERR(0, 338, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+  /* "moldau/log/clean/_native.pyx":381
  * 
  * 
  * def sift(batch, OffsetMap offsets, int64_t through, bint drop_deletes, int64_t horizon):             # <<<<<<<<<<<<<<
  *     """See reference.sift."""
  *     cdef Py_buffer view, inner
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_3sift, 0, __pyx_mstate_global->__pyx_n_u_sift, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[6])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 278, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_6moldau_3log_5clean_7_native_5sift, 0, __pyx_mstate_global->__pyx_n_u_sift, NULL, __pyx_mstate_global->__pyx_n_u_moldau_log_clean__native, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[8])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 381, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
   #endif
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_sift, __pyx_t_2) < (0)) __PYX_ERR(0, 278, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_sift, __pyx_t_2) < (0)) __PYX_ERR(0, 381, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
   /* "moldau/log/clean/_native.pyx":1
@@ -12373,7 +13955,7 @@ static int __Pyx_InitCachedConstants(__pyx_mstatetype *__pyx_mstate) {
   CYTHON_UNUSED_VAR(__pyx_mstate);
   __Pyx_RefNannySetupContext("__Pyx_InitCachedConstants", 0);
 
-  /* "moldau/log/clean/_native.pyx":121
+  /* "moldau/log/clean/_native.pyx":130
  *         out,
  *     )
  *     return int(out[0]).to_bytes(8, "little") + int(out[1]).to_bytes(8, "little")             # <<<<<<<<<<<<<<
@@ -12382,7 +13964,7 @@ static int __Pyx_InitCachedConstants(__pyx_mstatetype *__pyx_mstate) {
 */
   {
     PyObject* __pyx_temp[2] = {__pyx_mstate_global->__pyx_int_8, __pyx_mstate_global->__pyx_n_u_little};
-    __pyx_mstate_global->__pyx_tuple[0] = __Pyx_PyTuple_FromArray(__pyx_temp, 2); if (unlikely(!__pyx_mstate_global->__pyx_tuple[0])) __PYX_ERR(0, 121, __pyx_L1_error)
+    __pyx_mstate_global->__pyx_tuple[0] = __Pyx_PyTuple_FromArray(__pyx_temp, 2); if (unlikely(!__pyx_mstate_global->__pyx_tuple[0])) __PYX_ERR(0, 130, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_mstate_global->__pyx_tuple[0]);
   }
   __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[0]);
@@ -12423,38 +14005,38 @@ static int __Pyx_InitConstants(__pyx_mstatetype *__pyx_mstate) {
   int __pyx_clineno = 0;
   CYTHON_UNUSED_VAR(__pyx_mstate);
   {
-    const struct { const unsigned int length: 8; } str_length_index[] = {{24},{14},{20},{15},{2},{1},{1},{179},{27},{8},{17},{7},{6},{2},{9},{50},{32},{25},{16},{9},{27},{29},{13},{13},{19},{10},{6},{17},{7},{20},{12},{8},{12},{8},{10},{8},{11},{14},{12},{10},{17},{13},{12},{12},{19},{8},{7},{13},{8},{18},{5},{18},{8},{6},{4},{10},{12},{12},{3},{6},{7},{5},{5},{3},{6},{11},{24},{22},{14},{21},{20},{6},{7},{3},{3},{3},{9},{7},{7},{4},{4},{10},{4},{10},{5},{7},{8},{6},{4}};
-    const struct { const unsigned int length: 7; } bytes_length_index[] = {{0},{9},{126},{104},{27},{29},{99}};
+    const struct { const unsigned int length: 8; } str_length_index[] = {{24},{14},{20},{15},{2},{1},{1},{179},{27},{8},{17},{7},{6},{2},{9},{50},{32},{25},{16},{9},{27},{29},{13},{13},{19},{17},{10},{6},{17},{7},{20},{12},{8},{12},{8},{10},{8},{11},{14},{12},{10},{17},{13},{12},{12},{19},{8},{7},{13},{8},{18},{2},{5},{6},{5},{18},{8},{6},{4},{10},{12},{10},{8},{12},{3},{6},{7},{5},{5},{3},{6},{11},{24},{22},{14},{21},{20},{6},{7},{3},{3},{3},{9},{7},{7},{7},{7},{4},{4},{10},{4},{10},{8},{5},{7},{8},{6},{4}};
+    const struct { const unsigned int length: 8; } bytes_length_index[] = {{0},{9},{126},{104},{180},{27},{29},{99},{165}};
     #ifndef CYTHON_COMPRESS_STRINGS
       #define CYTHON_COMPRESS_STRINGS 90
     #endif
-    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (976 bytes) */
-static const char cstring[] = "x\332uT\277o\0337\024\216\020;P\032\265\215R \266\333\240\240\232\301M\032\313P\354\266n\021\244Pl\247(P\307\226\235\"\311DPw\357$:\024y\"y\212\324\311\243\306\033o\324\250Q\243F\217\0365j\364\237\320?\241\217w\262j\307\251\000\221\217\357\347\367\036?\036\251\367,\030\3024\020\251,Q\022H\235Y\257I2\275\n\210\001\360\211\021\312\232\047D(\346\223\200yVi\362\275\325\000$\320\254\321\002i\037=!\345\337^)\013\3046\231%\333=\333T\222pC|\020\274\016\232Y\020=b\254\346\236\005\355\234$9\330=X\333\334\332$L\372D\3031x\326\020\023\325=\301\214\311j\327#.,\227\304\366B0e\362G@z*\"\322!\262\212\204\350w9\3006A\"\\\353\004\262\312$6\304,W\222b8\227\215U\342s\215Ex\007\\\364K&\014\224\331\254]D*x\213\333,\363S\362;\177\301|\237b\n@\244*\010\\\336\026\013\035*\237\033V\027\000\322\255\r\217\233L\362\245\302n\003\026\tK(\325\340G\036PJ\374(-\047\225\\\303\356;\234\t\264z\\rK\251\321\336zK\t\237E\353B5\326=\201\305\326\251d\016c9\354u]#\357\241G\232\014\033\345]\2135\263\213\331\253\276\245;\273\333\373{\007\207\273GG\273;\373)\300=\026\316\205\362\034\202\227\336\005\245\227M(\030\034\316\247\214\r\260\377\035\302\350\352\201\246\323:\372s\3775}\361\3565\226\346\001\216\214~\014\207\316\364\364\240\327\305\377\016^:}\005]{\010\001\245\263\213\301\331P\032D\322s{\343\002\017\376Z\214\313tW~$R\215d\255t\307\211\320\231\233\023;\326\215\335\031\332\021\023\027N\027\203\277\326\377\\\001]w\300\246\346\211\315\245\362\327FC)\016\034/\213z\312\007\317PnP\322*Bb\002\246\014\"\303\220\200=\351qU\236\033L:(O8\037l\307j\346A\235y\357\323\034T\005Y.\237Y\206\273j\205\032\214\361\265\n)\276\027\300z\001\327X3\343\035\016\247\t\350\247\233J\363\277\225\344R\202F\252\266\014rCpk\005\270\207I\263\207\231\361\251\214|*\247|*\317\370tM\217\363\0051\323\342\273P\3327WOe\320Z\351\217\225iX\006,[\rv\034\252\020\3311\047\310\314w6\034\367\0051 \234\357\354}\030\244\207\341!\322\272Yy\272\225~\\l\023\047\327hZES\202w\230\210p\345\360\341$7]\370\254\377C\\;\311\375s\353\306b\376\304\364K\375\037\343""\233qe\232\377\242\177\234\344\222\342t\241\320\257N\363\305\2708\271\367p\362psT\035\325\256\036\377\032\1777F\217\225\311\312\343ai\210\221w\372\025\027r\373|\341N\177\243\317\372&.\305\0331O\332\203\233\203_\207\207C3*\2156Fld\306\217N+\247\333\247m\254\236\277\261\270\024\263\370C\302\222\316\2406]X\234\346\357aX%~\231\224\222\212;<N\252\311\233A\025\215\371\257Q\367\013\212o\206\256\314\264\360U\374\014\223\347\006\313\303\342pu\264\202i\237Oj\207\347\205\007\030RK\330y~\331u\222\224N\252\347\371/\3736\336J*\223\007k\223\265\347c6\356\234\036\235\345\316\212\377o\272\177\326>\251\"\276\333\337`\325\237\007\245\301O\303bZ\365>\342m\047\267\020q\333\035\216\021\300\3220\207\306\302\267\250\353\241\2704\312M\013\237O\357.\3056y6h\243fyT\034\255\216\213\347w\tz\027\007\2459\306\177\001W\363cB";
-    PyObject *data = __Pyx_DecompressString(cstring, 976, 1);
+    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (1249 bytes) */
+static const char cstring[] = "x\332uT\315s\323F\024\307%\311\030pil>\002\205v\326\201!\345#\31681\2202\014\255IL\207\231\002\371\246=\300v-\255\354%\262\326\326\256\214\315\241\223\243\217:\352\250\243\217:\372\250\243\217:\352\350?\241\177B\337\312\306$\244\315L\264o\337\347\357\375\336[\243jWR\201\210M\221\305%\342\026EU\"\265:\032\353\271\201\004\245:\022&\227\342\00129\321\221A4\311m\364\223\264)E\206Mj\rj\311\273\017P\341\227\327\\R$\353D\242\215\256\254s\0131\201tj\262*\265\211\244f\027\ti3MR[9Yh\253\262\265\\Z/!b\351\310\246\037\250&\005\022NU3\211\020\343\332U\207\231\222YHv\233T\024\320K\003u\271\203,\205Hr\324\004\277\343\001\262N-\200+\225\200\226\210\005\r\021\311\270\205!\234Y\265%\2443\033\212\2606U\321/\210)h\201L\332\005\244&k09\316\274\212~c\317\211\256cHA\001)7\014\225\267A\232\n\225\316\004\251\232\224Z\352[\323\230\030K\272\305\241[\2038\246D\030\333Tw4\2121\322\235\244\234\305\255e\350\276\315\210\tV\215YLb,lm\245\301M\2358+&\257\255h&\024[\301\026Q\030\013\315nG5rH\273\250N\240Q\326\221Ps<\230W\345?\360fe\343\315\253\255\235\312\356ne\363M\002\360\025iN\205\302\024\202\226\314\002\343\343&\020\004\220\363_\306\032\225_.M\347\344\005\047l\235T\331\216\265\373\373\233=\374\374\317=\300\302\014\340\020\177\215\017O\364x\253\333\201\377M\330\002\374\232v\344\01650\236L\n\310\302\330p,M\235\265\317\000\341\257A\230\225\234\\w\314Dc\221Fr\002Ex\342\246\304\266TsP\206\226C\314\317N\237\047q\212\220\251\202v\324\005Z\232&\026\307\312\237\342\nc\230\000L\017k\\\247\232\300L\200ds\0076\225BJ\303\021\0046\262ki\214\027\246\006Ad\302]\225\032\034\266\260\356X\207\232\251\002\2407i\023\215V\211v\230$\304\334\030\047\326\211$p\362F\323\246B\3506obxM\024\212SK\307\343\235\244\235&\2544\325\rf\003\244\261\016\270\253S\210\264\353\334f\237\270\305,\213\332\260\332\r\001\273d2)M\252\0362\036?\344\361\376\025`\377\n\311\376\025&\373wJ\017\364Ss\242\205\016\270\255\213\223\267\002\265mn\177\255L\302\306\300\306_\001\2044y\023Vg\272P\2235\232\204L(L\016\252\253\337\037AM\0259y]\002vI\260&<\212z""qu]\034\262\246\nN~\242d\035\350\256\325%\307\3113i\023\323\201/\243\037\217R\361\314\371\336}w\373(\365\317\334\231\331\364\221\350\345{\017\335\263n1N_\354}\360R^6\236\311\364\312q:\353f\243\334\255\350V)(\007\333\047\257\373\203\305\001x\\\217\256\337\353\347\373\020y\241WT!\347F3\027zk=\322\023n\336]s\231\327\362\317\372O\372;}\021\344\203\265\200\004bp7,\206\033a\013\252\247\317\314.\270\304\375\350\021\257\355o\3073\263q:\007aE\367\205\227\367\212\352r\317+{o\3752\030\323\337\203\356g\020\337\366U\2318s\311}\n\311S\376\265~\266\277\024\\\207\264\317\242\355\235Q\346&\204l{d\224\276\246:\361\362P\347\374\351:\220\340bOs\257\270\272\227\2173\363n\332K\251Vn\367i\260\032\354\r.\017\366\303\305psx>\332y\037\275\307\021\376K9\315\271\r\177\025\022\200x\326]u\017\274G~\316/~\261\034D\367\237\r\2640\2534\231\004F=\272\3638\220\203\207\3417\341\355\220\21429\367\216\227\2123\013n\333{\327_\354\277\210V+\341N\330\212\323\337\365\244[\374\202\271<J4\353^1\272\271\034-?\033\220A;\334\035\246\206\331\3777]\035\266\216\312\300\351\271\033\300\324c?\357?\352g\223F\257B\357-o\016\272o\251\313\007 m\241\237\002c\346G\320uA\\\010\000\324\267\361\374\202+\275\247~\0134\327\202l\2604\310\216\346\021xg\375\374\224\327q\211\274\237\032O\344x\235\234\273\350n\270\216\267\351\317\372{*C<\237\367/\373\373\320\350f0\023T\006\271Ai\360ix3\332?\210\016\336\216\346/\271%\250\367\304\337\366\211\337\211V~\rg\302\31207,\r\377\216\336)\326\343\313WbpZ\367\326<\222\310W]\303+\307\3637\200\367\037\372\325`.z\364\022\374\213j\027J\356\047?;\005\371/r\302\014\030";
+    PyObject *data = __Pyx_DecompressString(cstring, 1249, 1);
     #define __Pyx_DecompressString_LZSS_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (1257 bytes) */
-static const char cstring[] = "\377 bytes a\377re not o\377ne batch\376\021\004of seed\377 slots, \377load fac\377tor (tre\377e fragme\377nt), .?N\377ote that\377 Cython \377is delib\377erately \377stricter\376!\001n PEP-4\37784 and r\377ejects s\177ubclass\221\000\376y\000builtin\377 types. \377If you n\236\216\001to p%\000%\tt\327hen\254\000t\200\000e \367\047an\316\000atio\373n_<\000ing\047 \267dirb\000iv\242\000o\377 False.a|\350\004\247\000limit\351\000\376W\0002 GiBad\373d_\221 ean o\377ffset ma\371p\010\000D\000sable{en\002\001gcis\004\003\367dno\353\000faul\377t __redu\177ce__ duj\002\357non-\373\000via\375l\033\000cinit_\377_src/mol\377dau/log/\273clj\000/_n\263\000v\337e.pyx\317\000 k\337ey ha\227 ix\371tq\000\253CMAX_D\377ECOMPRES\357SEDO\234\002Mapj\000\006.z\006c\207B__\017\t\326\313\000st\221@_\013\017gemt;\007pu\000\nt_\230b\377SLOT_BYT\326x\000if\260 _\177\r_S^\022\003_Pyx\001\000D\362@\377_NextRef\363__\222D\231 __fu?nc____r\000\212\003\336\n\000main\020\001mowdul!\002nam)\0022\217 _ \004\007\001vt\203A;\001\017qual\035\005\361%\357\016\213F\023exo\001\316@_Q\005\206&\211\000\276\212.__tes\252@_\377codecs_i\375s\007\000routin\375e\344@fusala\377syncio.c5o\022\004s\301\205\002cl \001\314\000\377tracebac\335k?\002_ofF\003da\373taQ\000ompre\377ssdrop_d\377eletesfi\261rq\000\362c\217@he%\000r\377horizoni\377nneritem\375s\231`littleR\225\206\001_\223\206\003\312c.\315`.\313b\261.\311d\007\016\335 el\047\004r\355e\267\000ds\000\013.er\207ror\005\r2\002\213\205\003\221\205\003s\016\210 pop\250`\253`\233cH\004sre\230\"\276\207\001sel\277\205\001\353de\233\205\002s\264`sip\177hash128\330\207\002\373th\320 ghto_\376\215\210\002valuesv\377iew\200\001\330\004\n\377\210+\220Q\200\001\360\006\377\000\005\010\200s\210!\210\3775\220\003\2201\330\010\016\377\210j\230\001\230\021\330\004\377\014\210A\330\010\021\220\021\377\320\022#\320#4\260A{\260Q\001\013U\270\"\270\037\000\177\031\320\031*\250!\2507\000\367\013\2101/\001\t\340\004\013\377\2103\210a\210s\220!\377\2203\220i\230q\240\003\377\240:""\250R\250s\260!\377\2603\260a\260s\270)\277\3001\300C\300q{\000\010\377\000\005\027\220a\220w\230\377a\230v\240Q\330\004\005\367\330\010\0224\0001\220F\230\373!\230\213\000\022\220*\230Ao\230W\240A\032\000\010\032\021\000\3559\010\000W\250\227\000\t\330\014\367\023\220<Z\000\001\240\030\250\337\021\250\047\260\031T\000>\320\337QR\340\014\0340\000Q\230\357a\340\010\030\306\001\230!\200\377A\340\010\017\210t\2208\377\2301\320\034-\320->\377\270a\270v\300S\310\001\373\310\021\001\027\026\310q\200A\337\360\010\000\t\033\207\0007\240\177!\2406\250\021\330\010s\000\335\026\255\000q\230\006\257\000q\330\377\014\026\220j\240\001\240\027[\250\001\032\000\014\036\303\000y\010\000\377\027\260\001\330\014\r\330\020\177\027\220t\230<\240q\032\000\377\030\260\021\260\047\270\021\340;\020 +\000\021\240!\233\006";
-    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 1257, 1580);
+    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (1599 bytes) */
+static const char cstring[] = "\377 bytes a\377re not o\377ne batch\376\021\004of seed\377 slots, \377load fac\377tor (tre\377e fragme\377nt), .?N\377ote that\377 Cython \377is delib\377erately \377stricter\376!\001n PEP-4\37784 and r\377ejects s\177ubclass\221\000\376y\000builtin\377 types. \377If you n\236\216\001to p%\000%\tt\327hen\254\000t\200\000e \367\047an\316\000atio\373n_<\000ing\047 \267dirb\000iv\242\000o\377 False.a|\350\004\247\000limit\351\000\376W\0002 GiBad\373d_\221 ean o\377ffset ma\371p\010\000D\000sable{en\002\001gcis\004\003\367dno\353\000faul\377t __redu\177ce__ duj\002\357non-\373\000via\375l\033\000cinit_\377_src/mol\377dau/log/\273clj\000/_n\263\000v\337e.pyx\317\000 k\337ey ha\227 ix\371tq\000\253CMAX_D\377ECOMPRES\357SEDO\234\002Mapj\000\006.z\006c\207B__\017\t\326\313\000st\221@_\013\017gemt;\007pu\000\nt_\230b\376\023\n_runSLO\337T_BYT\211\000if\332\301 _\220\r_S\022\003_P\353yx\001\000D\203`_Ne\177xtRef__\243D\376\252 __func_\307___\203\000\233\003\n\000ma\373in\020\001modulN!\002nam)\002\240 _ \004\346\007\001vt\224A;\001quaal\035\005\202E\200.\234Fexo\001\302\337@_Q\005\227&\211\000\233.__\367tes\273@_cod\277ecs_is\007\000r\277outine\365@f\377usalasyn\277cio.co\022\004s\373at\324\205\002befor\377echunkcl\374-\001\331\000tracebwackL\002_ofS\003\357data^\000omp\377ressdrop\177_delete\356`\373d_\216\204\003expec?tedfir\220\000\242\204\003\366\277@he7\000rhor\377izoninne\277ritems\311`l_ittle\305\206\001_\303\206\003*\372c.\375`.\373b.\371d\007\016\266\374 el\047\004re\326\000d\375s\000\013.error\320\005\r2\002\273\205\003\301\205\003s\247 po\201p\330`\333`\313c\005\001\304`O\004r\331e\276\"\002\002ed\374\207\001se\255l\375\205\001de\331\205\002s\341`s\377iphash12\2378skip\200\204\001\236\210\002t}h\205@ghto_\323\210\002\377valuesvi\377ew\200\001\330\004\n\210\377+\220Q\200\001\360\006\000\377\005\010\200s\210!\2105\377\220\003\2201\330\010\016\210\377j\230\001\230\021\330\004\014\377\210A\330\010\021\220\021\320\377\022#\320#4\260A\260\275Q\001\013U\270\"\270\037""\000\031\277\320\031*\250!\2507\000\013\373\2101/\001\t\340\004\013\210\3773\210a\210s\220!\220\3773\220i\230q\240\003\240\377:\250R\250s\260!\260\3773\260a\260s\270)\300\3371\300C\300q{\000\010\000\377\005\027\220a\220w\230a\377\230v\240Q\330\004\005\330\373\010\0224\0001\220F\230!\375\230\213\000\022\220*\230A\230\267W\240A\032\000\010\032\021\0009\366\010\000W\250\227\000\t\330\014\023\373\220<Z\000\001\240\030\250\021\357\250\047\260\031T\000>\320Q\357R\340\014\0340\000Q\230a\267\340\010\030\306\001\230!\343\000\n\374V\017>\000\016\210c\220\025\220\377d\230!\330\014\020\220\010\373\230\001\307\001$\250e\2602\377\260T\270\024\270U\300\"\377\300D\310\n\320R^\320\337^_\320_`!\001\006\220\347m\2402\246\000-\000\003\2202\377\220V\2306\240\022\2401\376\020\007V\320+>\270c\300\365\021M\001\014\202\002h\320&7\377\260t\2705\300\002\300$\377\300a\340\014\022\220&\230\377\001\330\014\027\220v\230]\377\250\"\250F\3202E\300\377R\300q\330\010\017\210t\333\2201\252\007A\340\r\0028\230\3771\320\034-\320->\270\377a\270v\300S\310\001\310\373\021\200\002\026\026\310q\200A\337\360\010\000\t\033\273 7\240\177!\2406\250\021\330\010\247 \335\026\341 q\230\006\343 q\330\377\014\026\220j\240\001\240\027[\250\001\032\000\014\036\367 y\010\000\373\027\260\222\000\r\330\020\027\220\337t\230<\240q\032\000\030\260\377\021\260\047\270\021\340\020 \316+\000\021\240!\317&]\003!\240\363\001\330\215B\\\t\022\220\"\220\377C\220u\230D\240\005\240\373T\250?\000\330\020!\240\024\373\240U\346\000D\260\004\260E\377\270\022\2704\270z\310\034\377\320UV\320VW\340\020\367\023\2204m\000:\240Q\240\377a\240x\320/@\300\004\377\300E\310\022\3104\310~{\320]\362!\330\024\025\330\"\000\3378\2303\230a\007\002\026\220\277f\230A\330\020\033\365 \035\177\250b\260\006\3206I-\000\034\376 F\001z\240\021\364F";
+    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 1599, 1995);
     #define __Pyx_DecompressString_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #else /* compression: none (1580 bytes) */
-static const char bytes[] = " bytes are not one batch bytes of seed slots, load factor (tree fragment), .?Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.a batch is limited to 2 GiBadd_notean offset map of disableenablegcisenabledno default __reduce__ due to non-trivial __cinit__src/moldau/log/clean/_native.pyxthe key has sixteen bytesMAX_DECOMPRESSEDOffsetMapOffsetMap.__reduce_cython__OffsetMap.__setstate_cython__OffsetMap.getOffsetMap.putOffsetMap.put_batchSLOT_BYTESSifted_MAX_DECOMPRESSED_Sifted__Pyx_PyDict_NextRef__annotate____func____getstate____main____module____name____pyx_state__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___codecs_is_coroutine_refusalasyncio.coroutinesbatchcline_in_tracebackcodec_ofcodecsdatadecompressdrop_deletesfirst_offsetgetheaderhorizoninneritemskeylittleload_factormoldau.log.clean._nativemoldau.log.clean.modelmoldau.recordsmoldau.records.errorsmoldau.records.modeloffsetoffsetsoutpopputput_batchrecordsrefusalseedselfsetdefaultsiftsiphash128slotsthroughto_bytesvaluesview\200\001\330\004\n\210+\220Q\200\001\360\006\000\005\010\200s\210!\2105\220\003\2201\330\010\016\210j\230\001\230\021\330\004\014\210A\330\010\021\220\021\320\022#\320#4\260A\260Q\330\010\021\220\021\320\022#\320#4\260A\260U\270\"\270A\330\010\031\320\031*\250!\2501\330\010\013\2101\210A\330\010\t\340\004\013\2103\210a\210s\220!\2203\220i\230q\240\003\240:\250R\250s\260!\2603\260a\260s\270)\3001\300C\300q\200\001\360\010\000\005\027\220a\220w\230a\230v\240Q\330\004\005\330\010\022\220!\2201\220F\230!\2301\330\010\022\220*\230A\230W\240A\240Q\330\010\032\230!\2309\240A\240W\250A\330\010\t\330\014\023\220<\230q\240\001\240\030\250\021\250\047\260\031\270)\300>\320QR\340\014\034\230A\230Q\230a\340\010\030\230\001\230\021\230!\200A\340\010\017\210t\2208\2301\320\034-\320->\270a\270v\300S\310\001\310""\021\200A\340\010\017\210t\2208\2301\320\034-\320->\270a\270v\300S\310\001\310\026\310q\200A\360\010\000\t\033\230!\2307\240!\2406\250\021\330\010\t\330\014\026\220a\220q\230\006\230a\230q\330\014\026\220j\240\001\240\027\250\001\250\021\330\014\036\230a\230y\250\001\250\027\260\001\330\014\r\330\020\027\220t\230<\240q\250\001\250\030\260\021\260\047\270\021\340\020 \240\001\240\021\240!\340\014\034\230A\230Q\230a";
+    #else /* compression: none (1995 bytes) */
+static const char bytes[] = " bytes are not one batch bytes of seed slots, load factor (tree fragment), .?Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.a batch is limited to 2 GiBadd_notean offset map of disableenablegcisenabledno default __reduce__ due to non-trivial __cinit__src/moldau/log/clean/_native.pyxthe key has sixteen bytesMAX_DECOMPRESSEDOffsetMapOffsetMap.__reduce_cython__OffsetMap.__setstate_cython__OffsetMap.getOffsetMap.putOffsetMap.put_batchOffsetMap.put_runSLOT_BYTESSifted_MAX_DECOMPRESSED_Sifted__Pyx_PyDict_NextRef__annotate____func____getstate____main____module____name____pyx_state__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____test___codecs_is_coroutine_refusalasyncio.coroutinesatbatchbeforechunkcline_in_tracebackcodec_ofcodecsdatadecompressdrop_deletesend_offsetexpectedfirst_offsetgetheaderhorizoninneritemskeylittleload_factormoldau.log.clean._nativemoldau.log.clean.modelmoldau.recordsmoldau.records.errorsmoldau.records.modeloffsetoffsetsoutpopputput_batchput_runrecordsrefusalrefusedseedselfsetdefaultsiftsiphash128skip_runslotsthroughto_bytesvaluesview\200\001\330\004\n\210+\220Q\200\001\360\006\000\005\010\200s\210!\2105\220\003\2201\330\010\016\210j\230\001\230\021\330\004\014\210A\330\010\021\220\021\320\022#\320#4\260A\260Q\330\010\021\220\021\320\022#\320#4\260A\260U\270\"\270A\330\010\031\320\031*\250!\2501\330\010\013\2101\210A\330\010\t\340\004\013\2103\210a\210s\220!\2203\220i\230q\240\003\240:\250R\250s\260!\2603\260a\260s\270)\3001\300C\300q\200\001\360\010\000\005\027\220a\220w\230a\230v\240Q\330\004\005\330\010\022\220!\2201\220F\230!\2301\330\010\022\220*\230A\230W\240A\240Q\330\010\032\230!\2309\240A\240W\250A\330\010\t\330\014\023\220<\230q\240\001\240\030\250\021\250\047\260\031\270)\300>\320QR\340\014\034\230A\230Q\230a\340\010\030\230\001\230\021\230!\200""\001\360\n\000\005\027\220a\220w\230a\230v\240Q\330\004\005\330\010\t\330\014\016\210c\220\025\220d\230!\330\014\020\220\010\230\001\320\031*\250$\250e\2602\260T\270\024\270U\300\"\300D\310\n\320R^\320^_\320_`\330\014\020\220\006\220m\2402\240Q\330\014\020\220\003\2202\220V\2306\240\022\2401\330\014\020\220\006\220m\2402\240V\320+>\270c\300\021\330\014\020\220\014\230A\230Q\230h\320&7\260t\2705\300\002\300$\300a\340\014\022\220&\230\001\330\014\027\220v\230]\250\"\250F\3202E\300R\300q\330\010\017\210t\2201\340\010\030\230\001\230\021\230!\200A\340\010\017\210t\2208\2301\320\034-\320->\270a\270v\300S\310\001\310\021\200A\340\010\017\210t\2208\2301\320\034-\320->\270a\270v\300S\310\001\310\026\310q\200A\360\010\000\t\033\230!\2307\240!\2406\250\021\330\010\t\330\014\026\220a\220q\230\006\230a\230q\330\014\026\220j\240\001\240\027\250\001\250\021\330\014\036\230a\230y\250\001\250\027\260\001\330\014\r\330\020\027\220t\230<\240q\250\001\250\030\260\021\260\047\270\021\340\020 \240\001\240\021\240!\340\014\034\230A\230Q\230a\200A\360\010\000\t!\240\001\330\010\032\230!\2307\240!\2406\250\021\330\010\t\330\014\022\220\"\220C\220u\230D\240\005\240T\250\030\260\021\330\020!\240\024\240U\250\"\250D\260\004\260E\270\022\2704\270z\310\034\320UV\320VW\340\020\023\2204\220t\230:\240Q\240a\240x\320/@\300\004\300E\310\022\3104\310~\320]^\320^_\330\024\025\330\020\023\2208\2303\230a\330\024\025\330\020\026\220f\230A\330\020\033\2306\240\035\250b\260\006\3206I\310\022\3101\330\014\023\2204\220z\240\021\340\014\034\230A\230Q\230a";
     PyObject *data = NULL;
     #define __Pyx_DecompressString_UNUSED
     #define __Pyx_DecompressString_LZSS_UNUSED
     #endif
     PyObject **stringtab = __pyx_mstate->__pyx_string_tab;
     Py_ssize_t pos = 0;
-    for (int i = 0; i < 89; i++) {
+    for (int i = 0; i < 98; i++) {
       Py_ssize_t bytes_length = str_length_index[i].length;
       PyObject *string = PyUnicode_DecodeUTF8(bytes + pos, bytes_length, NULL);
       if (likely(string) && i >= 18) PyUnicode_InternInPlace(&string);
@@ -12465,8 +14047,8 @@ static const char bytes[] = " bytes are not one batch bytes of seed slots, load 
       stringtab[i] = string;
       pos += bytes_length;
     }
-    for (int i = 89; i < 96; i++) {
-      Py_ssize_t bytes_length = bytes_length_index[i-89].length;
+    for (int i = 98; i < 107; i++) {
+      Py_ssize_t bytes_length = bytes_length_index[i-98].length;
       PyObject *string = PyBytes_FromStringAndSize(bytes + pos, bytes_length);
       stringtab[i] = string;
       pos += bytes_length;
@@ -12476,15 +14058,15 @@ static const char bytes[] = " bytes are not one batch bytes of seed slots, load 
       }
     }
     Py_XDECREF(data);
-    for (Py_ssize_t i = 0; i < 96; i++) {
+    for (Py_ssize_t i = 0; i < 107; i++) {
       if (unlikely(PyObject_Hash(stringtab[i]) == -1)) {
         __PYX_ERR(0, 1, __pyx_L1_error)
       }
     }
     #if CYTHON_IMMORTAL_CONSTANTS
     {
-      PyObject **table = stringtab + 89;
-      for (Py_ssize_t i=0; i<7; ++i) {
+      PyObject **table = stringtab + 98;
+      for (Py_ssize_t i=0; i<9; ++i) {
         #if PY_VERSION_HEX >= 0x030F0000
         PyUnstable_SetImmortal(table[i]);
         #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -12570,39 +14152,49 @@ static int __Pyx_CreateCodeObjects(__pyx_mstatetype *__pyx_mstate) {
   PyObject* tuple_dedup_map = PyDict_New();
   if (unlikely(!tuple_dedup_map)) return -1;
   {
-    const __Pyx_PyCode_New_function_description descr = {2, 0, 0, 3, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 109};
+    const __Pyx_PyCode_New_function_description descr = {2, 0, 0, 3, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 118};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_key, __pyx_mstate->__pyx_n_u_data, __pyx_mstate->__pyx_n_u_out};
     __pyx_mstate_global->__pyx_codeobj_tab[0] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_siphash128, __pyx_mstate->__pyx_kp_b_iso88591_s_5_1_j_A_4AQ_4AU_A_1_1A_3as_3i, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[0])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 3, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 220};
+    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 3, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 251};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_key, __pyx_mstate->__pyx_n_u_offset};
     __pyx_mstate_global->__pyx_codeobj_tab[1] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_put, __pyx_mstate->__pyx_kp_b_iso88591_A_t81_avS_q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[1])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {2, 0, 0, 2, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 224};
+    const __Pyx_PyCode_New_function_description descr = {2, 0, 0, 2, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 255};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_key};
     __pyx_mstate_global->__pyx_codeobj_tab[2] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_get, __pyx_mstate->__pyx_kp_b_iso88591_A_t81_avS, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[2])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 7, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 228};
+    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 7, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 259};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_batch, __pyx_mstate->__pyx_n_u_first_offset, __pyx_mstate->__pyx_n_u_view, __pyx_mstate->__pyx_n_u_inner, __pyx_mstate->__pyx_n_u_header, __pyx_mstate->__pyx_n_u_records};
     __pyx_mstate_global->__pyx_codeobj_tab[3] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_put_batch, __pyx_mstate->__pyx_kp_b_iso88591_A_7_6_aq_aq_j_ay_t_q_AQa, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[3])) goto bad;
   }
   {
+    const __Pyx_PyCode_New_function_description descr = {6, 0, 0, 9, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 298};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_chunk, __pyx_mstate->__pyx_n_u_at, __pyx_mstate->__pyx_n_u_first_offset, __pyx_mstate->__pyx_n_u_expected, __pyx_mstate->__pyx_n_u_end_offset, __pyx_mstate->__pyx_n_u_view, __pyx_mstate->__pyx_n_u_header, __pyx_mstate->__pyx_n_u_refused};
+    __pyx_mstate_global->__pyx_codeobj_tab[4] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_put_run, __pyx_mstate->__pyx_kp_b_iso88591_A_7_6_CuD_T_U_D_E_4z_UVVW_4t_Qax, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[4])) goto bad;
+  }
+  {
     const __Pyx_PyCode_New_function_description descr = {1, 0, 0, 1, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 1};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self};
-    __pyx_mstate_global->__pyx_codeobj_tab[4] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_reduce_cython, __pyx_mstate->__pyx_kp_b_iso88591_Q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[4])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[5] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_reduce_cython, __pyx_mstate->__pyx_kp_b_iso88591_Q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[5])) goto bad;
   }
   {
     const __Pyx_PyCode_New_function_description descr = {2, 0, 0, 2, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 3};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_pyx_state};
-    __pyx_mstate_global->__pyx_codeobj_tab[5] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_setstate_cython, __pyx_mstate->__pyx_kp_b_iso88591_Q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[5])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[6] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_setstate_cython, __pyx_mstate->__pyx_kp_b_iso88591_Q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[6])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 9, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 278};
+    const __Pyx_PyCode_New_function_description descr = {7, 0, 0, 9, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 338};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_chunk, __pyx_mstate->__pyx_n_u_at, __pyx_mstate->__pyx_n_u_offsets, __pyx_mstate->__pyx_n_u_through, __pyx_mstate->__pyx_n_u_expected, __pyx_mstate->__pyx_n_u_end_offset, __pyx_mstate->__pyx_n_u_before, __pyx_mstate->__pyx_n_u_view, __pyx_mstate->__pyx_n_u_header};
+    __pyx_mstate_global->__pyx_codeobj_tab[7] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_skip_run, __pyx_mstate->__pyx_kp_b_iso88591_awavQ_c_d_e2T_U_D_R____m2Q_2V6, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[7])) goto bad;
+  }
+  {
+    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 9, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 381};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_batch, __pyx_mstate->__pyx_n_u_offsets, __pyx_mstate->__pyx_n_u_through, __pyx_mstate->__pyx_n_u_drop_deletes, __pyx_mstate->__pyx_n_u_horizon, __pyx_mstate->__pyx_n_u_view, __pyx_mstate->__pyx_n_u_inner, __pyx_mstate->__pyx_n_u_header, __pyx_mstate->__pyx_n_u_records};
-    __pyx_mstate_global->__pyx_codeobj_tab[6] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_sift, __pyx_mstate->__pyx_kp_b_iso88591_awavQ_1F_1_AWAQ_9AWA_q_QR_AQa, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[6])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[8] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_src_moldau_log_clean__native_pyx, __pyx_mstate->__pyx_n_u_sift, __pyx_mstate->__pyx_kp_b_iso88591_awavQ_1F_1_AWAQ_9AWA_q_QR_AQa, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[8])) goto bad;
   }
   Py_DECREF(tuple_dedup_map);
   return 0;

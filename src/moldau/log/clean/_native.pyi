@@ -2,6 +2,7 @@
 
 from moldau.log.clean.reference import OffsetMap as OffsetMap
 from moldau.log.clean.reference import sift as sift
+from moldau.log.clean.reference import skip_run as skip_run
 
 SLOT_BYTES: int
 

@@ -7,12 +7,14 @@ is here). A key's slot is found by walking on from where its hash points to.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from moldau.records._walk cimport (
     CODEC_MASK,
+    CONTROL_BIT,
+    CRC_FROM,
     HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     Header,
@@ -34,10 +36,17 @@ from moldau.records import codecs as _codecs
 from moldau.records.errors import refusal as _refusal
 from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
 
+cdef extern from "_crc32c.h" nogil:
+    bint crc32c_available()
+    uint32_t crc32c_extend(uint32_t value, const uint8_t *p, size_t n)
+
 cdef object Sifted = _Sifted
+
+cdef bint HARDWARE_CRC = crc32c_available()
 
 cdef enum:
     WORDS = 3
+    TRANSACTIONAL_BIT = 0x10
     MOST_GROWTH = 13  # what another timestamp delta (9) and a longer length (4) can add to a record
 
 
@@ -157,6 +166,28 @@ cdef object fail(Walk *walk, int fault):
     raise _refusal(fault, walk.index, walk.found, walk.expected)
 
 
+cdef bint is_plain(
+    const uint8_t *p, Py_ssize_t left, int64_t expected, int64_t end_offset, Header *header
+) noexcept nogil:
+    """Whether a whole, sound batch of a log stands here that needs no second thought: see reference.is_plain."""
+    if not HARDWARE_CRC or left < HEADER_SIZE or p[16] != 2:
+        return False
+    header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+    header.attributes = <int16_t>load_be16(p + 21)
+    if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):
+        return False
+    header.base_offset = <int64_t>load_be64(p)
+    header.last_offset_delta = <int32_t>load_be32(p + 23)
+    if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:
+        return False
+    if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):
+        return False
+    header.base_timestamp = <int64_t>load_be64(p + 27)
+    header.producer_id = <int64_t>load_be64(p + 43)
+    header.count = <int32_t>load_be32(p + 57)
+    return True
+
+
 # -- the map
 
 
@@ -264,7 +295,79 @@ cdef class OffsetMap:
         return refused
 
 
+    def put_run(self, chunk, Py_ssize_t at, int64_t first_offset, int64_t expected, int64_t end_offset):
+        """See reference.OffsetMap.put_run."""
+        cdef Py_buffer view
+        cdef Header header
+        cdef int64_t refused = -1
+        PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+        try:
+            while 0 <= at < view.len and is_plain(
+                <const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header
+            ):
+                if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):
+                    break  # damaged: whoever looks closer will say how
+                if refused >= 0:
+                    break
+                at += header.size
+                expected = header.base_offset + header.last_offset_delta + 1
+            return at, expected, refused
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef bint put_plain(
+        self, Header *header, const uint8_t *batch, int64_t first_offset, int64_t *refused
+    ) noexcept nogil:
+        cdef Walk walk
+        cdef Parsed record
+        cdef int64_t offset
+        start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+        for _ in range(header.count):
+            if next_record(&walk, &record):
+                return False
+            offset = header.base_offset + record.offset_delta
+            if record.key_size >= 0 and offset >= first_offset and refused[0] < 0:
+                if not self.put_key(record.key, record.key_size, offset):
+                    refused[0] = offset
+        return end_walk(&walk) == 0
+
+
 # -- the filter
+
+
+def skip_run(chunk, Py_ssize_t at, OffsetMap offsets, int64_t through, int64_t expected, int64_t end_offset,
+             int64_t before):
+    """See reference.skip_run."""
+    cdef Py_buffer view
+    cdef Header header
+    PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+    try:
+        while (
+            0 <= at < view.len
+            and is_plain(<const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header)
+            and header.producer_id < 0
+            and at + header.size < before
+            and header.base_offset + header.last_offset_delta <= through
+            and all_replaced(&header, <const uint8_t *>view.buf + at, offsets)
+        ):
+            at += header.size
+            expected = header.base_offset + header.last_offset_delta + 1
+        return at, expected
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef bint all_replaced(Header *header, const uint8_t *batch, OffsetMap offsets) noexcept nogil:
+    cdef Walk walk
+    cdef Parsed record
+    start_walk(&walk, header, batch + HEADER_SIZE, header.size - HEADER_SIZE, False, True)
+    for _ in range(header.count):
+        if next_record(&walk, &record):
+            return False
+        if record.key_size >= 0:
+            if offsets.get_key(record.key, record.key_size) <= header.base_offset + record.offset_delta:
+                return False
+    return end_walk(&walk) == 0
 
 
 cdef struct Verdict:

@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING, Final
 from moldau.records import NATIVE as _RECORDS_ARE_NATIVE
 
 if TYPE_CHECKING:
-    from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift
+    from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift, skip_run
 
     NATIVE: Final[bool] = False
 elif not _RECORDS_ARE_NATIVE:
-    from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift
+    from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift, skip_run
 
     NATIVE = False
 else:
     try:
-        from moldau.log.clean._native import SLOT_BYTES, OffsetMap, sift
+        from moldau.log.clean._native import SLOT_BYTES, OffsetMap, sift, skip_run
 
         NATIVE = True
     except ImportError:  # installed without a compiler
-        from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift
+        from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift, skip_run
 
         NATIVE = False
 
-__all__ = ["NATIVE", "SLOT_BYTES", "OffsetMap", "sift"]
+__all__ = ["NATIVE", "SLOT_BYTES", "OffsetMap", "sift", "skip_run"]

@@ -15,7 +15,8 @@ from hashlib import blake2b
 from typing import Final
 
 from moldau.log.clean.model import ABSENT, NO_HORIZON, Sifted
-from moldau.records import HEADER_SIZE, RecordColumns, TimestampType, peek_header, walk
+from moldau.records import HEADER_SIZE, BatchError, RecordColumns, TimestampType, crc_ok, peek_header, walk
+from moldau.records.model import CODEC_MASK, CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT
 
 SLOT_BYTES: Final = 192
 """What an entry takes at most: a digest of 16 bytes, an integer, and their places in a dictionary."""
@@ -66,6 +67,66 @@ class OffsetMap:
             if size >= 0 and offset >= first_offset and not self.put(bytes(data[at : at + size]), offset):
                 return offset
         return -1
+
+    def put_run(
+        self, chunk: bytearray, at: int, first_offset: int, expected: int, end_offset: int
+    ) -> tuple[int, int, int]:
+        """As `put_batch`, for as many plain batches as stand one after another from `at` on (see `is_plain`).
+
+        Returns where it ended, the next offset that is expected there, and the offset that found no room, or -1: then
+        it ended at the batch that has it.
+        """
+        while is_plain(chunk, at, expected, end_offset):
+            header = peek_header(chunk, at)
+            refused = self.put_batch(memoryview(chunk)[at : at + header.size], first_offset)
+            if refused >= 0:
+                return at, expected, refused
+            at += header.size
+            expected = header.last_offset + 1
+        return at, expected, -1
+
+
+def is_plain(chunk: bytearray, at: int, expected: int, end_offset: int) -> bool:
+    """Whether a whole, sound batch stands at `at` that the inner loops may go over on their own: uncompressed, not of
+    a transaction, its offsets from `expected` on and before `end_offset`.
+
+    Where it is not, the caller looks closer, one batch at a time: nothing is ever skipped because it is damaged.
+    """
+    try:
+        header = peek_header(chunk, at)
+        return (
+            header.magic == MAGIC
+            and not header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT)
+            and header.last_offset_delta >= 0
+            and expected <= header.base_offset
+            and header.last_offset < end_offset
+            and crc_ok(chunk, at, header.size)
+            and walk(chunk, at) is not None
+        )
+    except BatchError:
+        return False
+
+
+def skip_run(
+    chunk: bytearray, at: int, offsets: OffsetMap, through: int, expected: int, end_offset: int, before: int
+) -> tuple[int, int]:
+    """Goes over the plain batches from `at` on of which nothing stays, and which no producer's sequence is read from.
+
+    They end before `before` and hold no offset past `through`. Returns where it ended, and the next offset.
+    """
+    while is_plain(chunk, at, expected, end_offset):
+        header = peek_header(chunk, at)
+        if header.producer_id >= 0 or at + header.size >= before or header.last_offset > through:
+            break
+        columns = walk(chunk, at)
+        keys = zip(columns.offset, columns.key_at, columns.key_size, strict=True)
+        if any(
+            size >= 0 and offsets.get(bytes(columns.data[at_ : at_ + size])) <= offset for offset, at_, size in keys
+        ):
+            break
+        at += header.size
+        expected = header.last_offset + 1
+    return at, expected
 
 
 def sift(batch: memoryview, offsets: OffsetMap, through: int, drop_deletes: bool, horizon: int) -> Sifted:

@@ -8,7 +8,7 @@ its process.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import ceil
 from posixpath import join
 
@@ -16,13 +16,14 @@ from moldau.host.fs import File, FileSystem
 from moldau.log import names
 from moldau.log.aborted import AbortedTxn, decode_aborted
 from moldau.log.clean.decide import SourceSize, group
-from moldau.log.clean.engine import SLOT_BYTES, OffsetMap
+from moldau.log.clean.engine import SLOT_BYTES, OffsetMap, skip_run
 from moldau.log.clean.filter import LastEntry, Rules, filtered
 from moldau.log.clean.job import Failed, Finished, Job, Report, Source
 from moldau.log.clean.output import CleanedSegment
+from moldau.log.clean.reader import Reader
 from moldau.log.clean.transactions import Transactions
 from moldau.log.errors import DamagedLog
-from moldau.log.scan import Batch, batches, headers
+from moldau.log.scan import Batch, headers
 from moldau.records import BatchError, peek_header
 
 logger = logging.getLogger(__name__)
@@ -96,15 +97,24 @@ class _Cleaning:
         for number, file in enumerate(self._files):
             if self._ends[number] <= first:
                 continue
-            for batch in self._batches(number, _position_of(file, first)):
-                header = batch.header
-                if header.is_control:
-                    transactions.ends_nothing(header, batch.data)
-                elif not transactions.meets_aborted(header):
-                    refused = offsets.put_batch(batch.data, first)
-                    if refused >= 0:
-                        return refused - 1
+            reader = self._reader(number, _position_of(file, first))
+            while reader.more():
+                at, expected, refused = offsets.put_run(
+                    reader.chunk, reader.at, first, reader.expected, reader.end_offset
+                )
+                reader.jump(at, expected)
+                if refused < 0 and reader.more():
+                    refused = self._note_batch(reader.take(), offsets, transactions)
+                if refused >= 0:
+                    return refused - 1
         return self._job.upper_offset - 1
+
+    def _note_batch(self, batch: Batch, offsets: OffsetMap, transactions: Transactions) -> int:
+        if batch.header.is_control:
+            transactions.ends_nothing(batch.header, batch.data)
+        elif not transactions.meets_aborted(batch.header):
+            return offsets.put_batch(batch.data, self._job.first_dirty_offset)
+        return -1
 
     # -- the second pass -------------------------------------------------------------------------------------------
 
@@ -134,12 +144,21 @@ class _Cleaning:
         output = CleanedSegment(self._fs, job.directory, bases[0], job.index_interval_bytes, alone)
         last = max((number for number in numbers if self._files[number].size), default=-1)
         for number in numbers:
-            file = self._files[number]
-            for batch in self._batches(number, 0):
+            reader, size = self._reader(number, 0), self._files[number].size
+            while reader.more():
                 # The last batch of a group keeps its place: so the new segment spans what the old ones did, and a
                 # start after a crash can tell which of them it replaces.
-                keep_place = number == last and batch.position + batch.header.size == file.size
-                self._pass_on(batch, output, rules, transactions, keep_place)
+                before = size - reader.chunk_at if number == last else size
+                at, expected = skip_run(
+                    reader.chunk, reader.at, rules.offsets, rules.through, reader.expected, reader.end_offset, before
+                )
+                if at > reader.at:
+                    output.differ()
+                    reader.jump(at, expected)
+                if reader.more():
+                    batch = reader.take()
+                    keep_place = number == last and batch.position + batch.header.size == size
+                    self._pass_on(batch, output, rules, transactions, keep_place)
         aborted, transactions.kept = transactions.kept, []
         replacement = output.finish(bases, aborted)
         self._written_bytes += output.written_bytes
@@ -161,18 +180,15 @@ class _Cleaning:
             output.put(left, header.last_offset, peek_header(left).max_timestamp)
             self._spend(len(left))
 
-    def _batches(self, number: int, position: int) -> Iterator[Batch]:
-        """All batches of a source from `position` on. Their offsets are looked at too: no checksum covers them."""
-        file = self._files[number]
-        expected = self._job.sources[number].base_offset
-        for batch in batches(file, position, file.size, self._job.read_bytes):
-            header = batch.header
-            if header.base_offset < expected or header.last_offset >= self._ends[number]:
-                raise DamagedLog(file.path, batch.position, f"offset {header.base_offset} does not belong here")
-            expected = header.last_offset + 1
-            self._read_bytes += header.size
-            self._spend(header.size)
-            yield batch
+    def _reader(self, number: int, position: int) -> Reader:
+        source = self._job.sources[number]
+        return Reader(
+            self._files[number], position, source.base_offset, self._ends[number], self._job.read_bytes, self._count
+        )
+
+    def _count(self, read: int) -> None:
+        self._read_bytes += read
+        self._spend(read)
 
 
 def _slots(job: Job) -> int:
