@@ -118,12 +118,14 @@ class Broker:
             self._metrics_server = await serve_metrics(self, self.settings["moldau.metrics.host"], metrics_port)
             log.info("metrics", extra={"address": "{}:{}".format(*self._metrics_server.sockets[0].getsockname()[:2])})
         endpoints = tuple(listener.endpoint() for listener in self.listeners)
-        await self.log_dirs.load(self.threads)
         image = await self.controller.start(
             BrokerImage(self.node_id, endpoints, self.settings["broker.rack"]), self.log_dirs.cluster_id
         )
         self.log_dirs.remember_cluster(image.cluster_id)
         self._take_dynamic_settings()
+        await self.log_dirs.load(
+            self.threads, self._log_config_by_name, self.settings["num.recovery.threads.per.data.dir"]
+        )
         await self.replicas.start(image)
         await self.cleaning.start()
         self.groups.start()
@@ -244,6 +246,10 @@ class Broker:
         if self._default_log_config is None:
             self._default_log_config = log_config(self.settings, {})
         return self._default_log_config
+
+    def _log_config_by_name(self, topic: str) -> LogConfig:
+        """For a log that was found on disk; its topic may be gone."""
+        return self.log_config(self.image.topics.get(topic) or TopicImage(topic, b"", ()))
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         """The store has a change: carry it out, whatever becomes of the request that asked for it."""

@@ -21,12 +21,15 @@ from moldau.cluster.names import CLUSTER_METADATA
 from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import StoreError
 from moldau.cluster.topics import NewTopic
+from moldau.host.clock import SystemClock
+from moldau.host.fs import LocalFileSystem
+from moldau.log.adopt import adopt
 from moldau.log.errors import LogError
 from moldau.log.names import PARTITION_METADATA, PartitionName, decode_partition_metadata, parse_directory
 from moldau.settings import SettingError
 
-# Copied beside the partition's final name first, so that a copy that was interrupted is never taken for a partition.
-COPYING = "moldau-adopting-"
+COPYING = "moldau-adopting"
+"""The directory that copies are made in; no partition can have its name."""
 
 
 class AdoptError(Exception):
@@ -109,12 +112,24 @@ def _wanted(broker: Broker, topic: str, topic_id: bytes, sources: Sequence[Sourc
 
 
 def _copy(source: Source, data: Path) -> None:
+    """Beside its final place first, read and checked there: nothing half copied or damaged is taken for a partition."""
     target = data / source.path.name
     if target == source.path:
-        return  # it was put there by hand already
+        _check(target)  # it was put there by hand already
+        return
     if target.exists():
         raise AdoptError(f"{target} exists already")
-    copying = data / f"{COPYING}{source.path.name}"
+    copying = data / COPYING / source.path.name
     shutil.rmtree(copying, ignore_errors=True)
-    shutil.copytree(source.path, copying)
-    copying.rename(target)
+    try:
+        shutil.copytree(source.path, copying)
+        _check(copying)
+        copying.rename(target)
+    finally:
+        shutil.rmtree(data / COPYING, ignore_errors=True)
+
+
+def _check(directory: Path) -> None:
+    findings = adopt(LocalFileSystem(), str(directory), SystemClock().now_ms()).findings
+    if findings:
+        raise AdoptError("; ".join(finding.message for finding in findings))

@@ -113,6 +113,11 @@ class ReplicaManager:
                 "directory belongs to no topic and is left alone",
                 extra={"directory": stray.path, "topic": stray.topic, "partition": stray.partition},
             )
+        # What a crash left unflushed may wait for it before it is shown, and recovered segments wait for their indexes.
+        now_ms = self._clock.now_ms()
+        for partition in self:
+            if partition.log.needs_flush(now_ms):
+                self.flush(partition)
 
     @property
     def started(self) -> bool:

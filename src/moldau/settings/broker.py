@@ -212,7 +212,6 @@ _STORAGE = (
         2,
         "How many threads a data directory's logs are loaded with at start, and recovered with after a crash.",
         low=1,
-        no_effect="two logs of a directory are loaded at a time",
     ),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",
