@@ -264,7 +264,7 @@ class Cleaning:
 
     async def _clean(self, one: Log, dirt: Dirt) -> int | None:
         """One pass; returns where it ended, None where it came to nothing."""
-        began, size = self._clock.monotonic(), one.size_bytes
+        began = self._clock.monotonic()
         try:
             prepared = await self._threads.run(LANE, prepare, one, dirt, self._clock.now_ms(), self._resources())
         except LogError as error:
@@ -287,8 +287,10 @@ class Cleaning:
                 "from": dirt.first_dirty_offset,
                 "to": finished.end_offset,
                 "keys": finished.keys,
-                "bytes_before": size,
-                "bytes_after": one.size_bytes,
+                "bytes_before": sum(
+                    source.size for source in prepared.job.sources if source.base_offset < finished.end_offset
+                ),
+                "bytes_after": finished.bytes_left,
                 "seconds": round(self._clock.monotonic() - began, 3),
             },
         )

@@ -56,7 +56,8 @@ class Finished(NamedTuple):
     keys: int
     bytes_read: int
     bytes_written: int
-    records_kept_bytes: int
+    bytes_left: int
+    """What the segments up to there take now."""
 
 
 class Failed(NamedTuple):
