@@ -275,20 +275,26 @@ class ClassicGroup:
         )
 
     def apply(self, value: GroupMetadataValue) -> None:
-        """A stored record: the group is this now. Of members that are known, what they said when they joined stays."""
+        """A stored record: the group is this now.
+
+        Stored is what a member said about the protocol that was chosen. What it said about the others is kept as long
+        as that agrees; a later record of a member that is known only from earlier ones takes their place.
+        """
         known, self.members, self.static = self.members, {}, {}
         for stored in value.members:
-            member = known.get(stored.member_id)
-            if member is None:
-                member = Member(
-                    stored.member_id,
-                    stored.group_instance_id,
-                    stored.client_id,
-                    stored.client_host,
-                    stored.session_timeout if stored.rebalance_timeout < 0 else stored.rebalance_timeout,
-                    stored.session_timeout,
-                    [(value.protocol or "", bytes(stored.subscription))],
-                )
+            timeout_ms = stored.session_timeout if stored.rebalance_timeout < 0 else stored.rebalance_timeout
+            member = Member(
+                stored.member_id,
+                stored.group_instance_id,
+                stored.client_id,
+                stored.client_host,
+                timeout_ms,
+                stored.session_timeout,
+                [(value.protocol or "", bytes(stored.subscription))],
+            )
+            earlier = known.get(stored.member_id)
+            if earlier is not None and member.protocols[0] in earlier.protocols:
+                member = earlier
             member.assignment = bytes(stored.assignment)
             self.add(member)
         self.generation = value.generation

@@ -214,6 +214,11 @@ class Chaos:
         protocol = variant.protocols[self._started % len(variant.protocols)]
         self._started += 1
         name = f"{client}-{self._started}"
+        assignors = self._rng.sample(variant.assignors, len(variant.assignors))
+        if client == "aiokafka":
+            # It joins once for each assignor, always with one more. Two members that do so in different orders never
+            # let a group settle (0.14.0).
+            assignors = list(variant.assignors[:1])
         return self.crowd.start(
             Options(
                 client=client,
@@ -221,7 +226,7 @@ class Chaos:
                 topic=TOPIC,
                 group=GROUP,
                 name=name,
-                assignors=self._rng.sample(variant.assignors, len(variant.assignors)),
+                assignors=assignors,
                 protocol=protocol,
                 instance=name if variant.static else None,
                 session_ms=variant.session_ms,
