@@ -91,7 +91,7 @@ class DescriptorPool:
 
     def _open_where_it_is(self, file: File) -> int:
         """Its owner may be renaming it under a reading thread: then it is at its new place, or still at the former
-        one, or by now at the new one."""
+        one, or by now at the new one. At other times the two are the same."""
         for path in (file.path, file.former_path):
             try:
                 return self._open_descriptor(path)
@@ -323,6 +323,8 @@ class File:
         except OSError:
             self.path = former
             raise
+        finally:
+            self.former_path = self.path  # another file may take the old name
 
     def remove(self) -> None:
         """Removes the file. A thread that still reads it holds a pin, and reads on."""

@@ -61,3 +61,13 @@ def test_a_file_that_is_gone_is_gone() -> None:
     fs.remove("/a")
     with pytest.raises(FileNotFoundError):
         file.read(0, 100)
+
+
+def test_a_file_that_took_the_old_name_is_another_one() -> None:
+    _, fs = disk_with_file()
+    file = fs.open("/a")
+    file.rename("/b")
+    fs.create("/a").append([b"another"])
+    fs.remove("/b")
+    with pytest.raises(FileNotFoundError):
+        file.read(0, 100)
