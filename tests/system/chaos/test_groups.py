@@ -68,12 +68,21 @@ EVERY_CLIENT = ("confluent-kafka", "kafka-python", "aiokafka")
 EVERYTHING = ("join", "leave", "kill", "freeze", "hiccup", "stop the broker", "kill the broker")
 
 VARIANTS = [
-    Variant("three clients", EVERY_CLIENT, EVERYTHING, short=EVERYTHING, assignors=("range", "roundrobin")),
+    Variant("three clients", EVERY_CLIENT, EVERYTHING, short=EVERYTHING, assignors=("range",)),
+    # The members vote, each prefers another assignor. aiokafka is not here: it joins once for each of its assignors,
+    # with one more each time, and two that do so in different orders never let a group settle (0.14.0).
+    Variant(
+        "two assignors",
+        ("confluent-kafka", "kafka-python", "confluent-kafka"),
+        EVERYTHING,
+        short=("join", "kill the broker", "leave"),
+        assignors=("range", "roundrobin"),
+    ),
     Variant(
         "cooperative",
         ("confluent-kafka", "kafka-python"),
         EVERYTHING,
-        short=("join", "kill", "leave", "kill the broker"),
+        short=("join", "kill", "kill the broker"),
         assignors=("cooperative-sticky",),
     ),
     Variant(
@@ -214,11 +223,6 @@ class Chaos:
         protocol = variant.protocols[self._started % len(variant.protocols)]
         self._started += 1
         name = f"{client}-{self._started}"
-        assignors = self._rng.sample(variant.assignors, len(variant.assignors))
-        if client == "aiokafka":
-            # It joins once for each assignor, always with one more. Two members that do so in different orders never
-            # let a group settle (0.14.0).
-            assignors = list(variant.assignors[:1])
         return self.crowd.start(
             Options(
                 client=client,
@@ -226,7 +230,7 @@ class Chaos:
                 topic=TOPIC,
                 group=GROUP,
                 name=name,
-                assignors=assignors,
+                assignors=self._rng.sample(variant.assignors, len(variant.assignors)),
                 protocol=protocol,
                 instance=name if variant.static else None,
                 session_ms=variant.session_ms,
