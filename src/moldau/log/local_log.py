@@ -122,7 +122,7 @@ class LocalLog:
         self.appended_bytes = 0
         """Bytes appended since the log was opened; only grows."""
         self.truncations = 0
-        """How often the log was cut; a reader that sees it change reads again."""
+        """Counts the cuts, twice each: odd while one is under way. A reader in a thread that met one reads again."""
         self.closed = False
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
@@ -261,12 +261,16 @@ class LocalLog:
             except WouldBlock:
                 return None
             except (DamagedLog, OSError) as error:
-                # A log that was cut under a reading thread looks damaged, and its files are gone: look again.
-                if truncations == self.truncations and offset >= self.start_offset:
+                # A log that is cut under a reading thread looks damaged, and its files are gone: look again.
+                if self._steady_since(truncations) and offset >= self.start_offset:
                     self._unreadable(error, f"could not read {self.name} at offset {offset}")
                 continue
-            if truncations == self.truncations:
+            if self._steady_since(truncations):
                 return data
+
+    def _steady_since(self, truncations: int) -> bool:
+        """Whether no cut has been under way since the count was this."""
+        return truncations == self.truncations and not truncations % 2
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool, cached_only: bool) -> memoryview:
         for segment in self._segments.from_offset(offset):
@@ -316,11 +320,11 @@ class LocalLog:
         if self._active is None:
             self._open()
         while True:
-            before = self.truncations, self.start_offset
+            truncations, start_offset = self.truncations, self.start_offset
             try:
                 return look()
             except (DamagedLog, OSError) as error:
-                if before == (self.truncations, self.start_offset):
+                if self._steady_since(truncations) and start_offset == self.start_offset:
                     self._unreadable(error, f"could not look through {self.name}")
 
     def verify(self) -> list[DamagedLog]:
@@ -437,7 +441,7 @@ class LocalLog:
         mine = self._segments.segments
         first = mine.index(old[0])
         self._segments = Segments([*mine[:first], new, *mine[first + len(old) :]])
-        self.truncations += 1
+        self.truncations += 2  # readers look again, as after a cut
         self.size_bytes += new.file.size - sum(one.file.size for one in old)
         self._directory_dirty = True
         for segment in old:

@@ -423,6 +423,7 @@ class Log(LocalLog):
             self.home.fs, self.directory, self._segments.segments, self.start_offset, end, self._snapshots
         )
         self._arm_roll(active)
+        self.truncations += 1  # done
 
     def _forget_after(self, end: int) -> None:
         """What stands from `end` on is about to change: readers look again, and so does recovery after a crash.
@@ -465,6 +466,7 @@ class Log(LocalLog):
         self._ended_at(offset)
         self.flushed_offset = self.flush_barrier = offset
         self._held = False
+        self.truncations += 1  # done
 
     def delete_before(self, offset: int) -> None:
         """Raises the start of the log (DeleteRecords, or a leader's start): what is before it is gone for readers."""
