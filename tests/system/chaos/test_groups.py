@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -101,12 +102,13 @@ VARIANTS = [
         short=("join", "freeze", "leave", "kill the broker"),
         protocols=("consumer",),
     ),
-    # aiokafka is not here: it gives up when a group is upgraded while it joins. What it is told then is what Apache
-    # Kafka says, but it does not know REBALANCE_IN_PROGRESS as an answer to JoinGroup.
+    # aiokafka is not here: it gives up when a group is upgraded while it joins, since it does not know
+    # REBALANCE_IN_PROGRESS as an answer to JoinGroup. Nobody freezes: when the last member of the new protocol is taken
+    # for dead, the group becomes classic again, and librdkafka gives up when it wakes and hears GROUP_ID_NOT_FOUND.
     Variant(
         "both protocols",
         ("confluent-kafka", "confluent-kafka", "kafka-python"),
-        EVERYTHING,
+        [event for event in EVERYTHING if event != "freeze"],
         short=("join", "leave", "leave", "kill the broker"),
         assignors=("range",),
         protocols=("consumer", "classic", "classic"),
@@ -265,7 +267,10 @@ class Chaos:
         """Whether they have heard what the coordinator has decided."""
         return all(self.crowd.members[name].owned == set(indexes) for name, indexes in seen.owned.items())
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._observer.close()
 
 
@@ -283,13 +288,13 @@ def test_every_record_is_processed_whatever_happens_to_consumers_and_broker(
             calls.create_topic(connection, TOPIC, PARTITIONS)
         processed = Processed(PARTITIONS)
         with NumberedRecords(broker.bootstrap, TOPIC, PARTITIONS, RECORDS_A_TICK) as records, Crowd(processed) as crowd:
-            chaos = Chaos(variant, broker, records, crowd, rng)
-            chaos.begin()
-            dealt = False
-            while not dealt or now() < until:
-                for event in rng.sample(deck, len(deck)):
-                    chaos.happen(event)
-                dealt = True
+            with Chaos(variant, broker, records, crowd, rng) as chaos:
+                chaos.begin()
+                dealt = False
+                while not dealt or now() < until:
+                    for event in rng.sample(deck, len(deck)):
+                        chaos.happen(event)
+                    dealt = True
             written = records.end()
             assert processed.wait_for(lambda: processed.total() >= sum(written), CATCH_UP_S), (
                 f"never processed: {processed.missing(written)}"
@@ -297,7 +302,6 @@ def test_every_record_is_processed_whatever_happens_to_consumers_and_broker(
             for name in list(crowd.members):
                 crowd.remove(name).leave()
             crowd.check()
-            chaos.close()
         assert not processed.missing(written)
         with RawConnection(broker.bootstrap) as connection:
             commits = commits_of(connection, GROUP)
