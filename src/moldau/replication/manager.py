@@ -113,11 +113,23 @@ class ReplicaManager:
                 "directory belongs to no topic and is left alone",
                 extra={"directory": stray.path, "topic": stray.topic, "partition": stray.partition},
             )
-        # What a crash left unflushed may wait for it before it is shown, and recovered segments wait for their indexes.
+        await self._flush_found()
+
+    async def _flush_found(self) -> None:
+        """Bring to disk what a crash left behind.
+
+        Records of topics that flush before they show are flushed before any reader comes; a disk that does not let us
+        is no reason to hide them, for they may have been seen. The rest (indexes of recovered segments) can wait.
+        """
         now_ms = self._clock.now_ms()
+        unsafe = []
         for partition in self:
             if partition.log.needs_flush(now_ms):
-                self.flush(partition)
+                task = self.flush(partition)
+                if task is not None and partition.log.flush_barrier < partition.log.end_offset:
+                    unsafe.append(task)
+        if unsafe:
+            await asyncio.wait(unsafe)
 
     @property
     def started(self) -> bool:
@@ -238,11 +250,12 @@ class ReplicaManager:
         if self._unflushed:
             self._loop.call_later(FLUSH_TICK_S, self._flush_due)
 
-    def flush(self, partition: Partition) -> None:
+    def flush(self, partition: Partition) -> asyncio.Task[None] | None:
         """Bring records to disk, off the loop; one flush at a time: what comes meanwhile shares the next."""
-        if not partition.flushing and not partition.failure and not self._stopped:
-            partition.flushing = True
-            self._spawn(self._flush(partition))
+        if partition.flushing or partition.failure or self._stopped:
+            return None
+        partition.flushing = True
+        return self._spawn(self._flush(partition))
 
     async def _flush(self, partition: Partition) -> None:
         log_ = partition.log

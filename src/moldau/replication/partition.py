@@ -56,7 +56,7 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.in_sync_count = in_sync_count
-        self.high_watermark = log.flush_barrier
+        self.high_watermark = log.end_offset  # what was there before we were has been seen: it cannot be hidden again
         self.failure = ErrorCode.NONE
         """Why nothing can be done with it: its directory failed, or it is being deleted."""
         self.flushing = False
