@@ -140,7 +140,7 @@ class Hosted(Protocol):
 
     def __iter__(self) -> Iterator[Partition]: ...
 
-    def flush(self, partition: Partition) -> None:
+    def flush(self, partition: Partition) -> object:
         """Begins to bring what was appended to disk."""
 
 
