@@ -165,7 +165,7 @@ class Reading(Later):
                 return FetchAnswer(
                     target.partition, 0, high_watermark, stable, start, self._no_aborts(), EMPTY, -1, tags
                 )
-        if not start <= offset <= high_watermark:
+        if not start <= offset <= log_.end_offset:
             return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         records: bytes | bytearray | memoryview = EMPTY
         if offset < end and (self.budget > 0 or not self.taken):
