@@ -91,6 +91,7 @@ def test_a_connection_too_many_is_closed_and_one_that_ends_makes_room(
         with soon("the place that was given up stays taken") as done:
             while not done(admitted(stack.enter_context(RawConnection(broker.bootstrap)))):
                 pass
+    assert broker.stop() == 0
     assert "connection refused" in broker.log
 
 

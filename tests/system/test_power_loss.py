@@ -38,7 +38,7 @@ def test_what_was_acknowledged_after_a_flush_survives_and_the_rest_is_a_clean_pr
 ) -> None:
     rng = random.Random(seed)
     lost = 0
-    for machine_number in range(count(20, 1_000)):
+    for machine_number in range(count(12, 1_000)):
         data = tmp_path / str(machine_number)
         machine = Machine()
         ledgers = [Ledger(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]

@@ -87,6 +87,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing_behind(b
         for size in range(1, len(whole)):
             with RawConnection(broker.bootstrap) as rude:
                 rude.socket.sendall(whole[:size])
+            ping(good)  # and no more of them at a time than the listen queue holds
         assert calls.offset_of(good, TOPIC, 0) == 0
         assert calls.produce(good, TOPIC, 0, [b"whole"]) == 0
     assert "Traceback" not in broker.log

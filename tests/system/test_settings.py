@@ -69,12 +69,8 @@ def test_a_file_written_for_kafka_is_taken_as_it_is(tmp_path: Path, properties: 
 
 @pytest.mark.parametrize(
     ("environment", "settings", "expected"),
-    [
-        ({}, {}, 2),
-        ({"MOLDAU_NUM_PARTITIONS": "3"}, {}, 3),
-        ({"MOLDAU_NUM_PARTITIONS": "3"}, {"num.partitions": "4"}, 4),
-    ],
-    ids=["the-file", "the-environment-over-the-file", "the-command-line-over-both"],
+    [({"MOLDAU_NUM_PARTITIONS": "3"}, {}, 3), ({"MOLDAU_NUM_PARTITIONS": "3"}, {"num.partitions": "4"}, 4)],
+    ids=["the-environment-over-the-file", "the-command-line-over-both"],
 )
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(
     tmp_path: Path, properties: Path, environment: dict[str, str], settings: dict[str, str], expected: int

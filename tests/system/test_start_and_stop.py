@@ -79,39 +79,36 @@ def test_a_taken_port_is_refused_and_the_directory_is_free_again(data: Path) -> 
         pass
 
 
+IMPOSSIBLE = {
+    ("--set", "num.partition=3"): "num.partitions",
+    ("--set", "num.partitions=many"): "num.partitions",
+    ("--set", "num.partitions=0"): "num.partitions",
+    ("--set", "num.partitions"): "name=value",
+    ("--set", "listeners=PLAINTEXT://nowhere"): "NAME://HOST:PORT",
+    ("--set", "listeners=SSL://127.0.0.1:0"): "SSL",
+    ("--set", "node.id=-7"): "node.id",
+    ("--config", "nowhere.properties"): "nowhere.properties",
+}
+
+
+def test_settings_that_cannot_be_are_refused_by_name_before_the_disk_is_touched(data: Path) -> None:
+    def refusal(option: tuple[str, str]) -> str:
+        return refused("--data", str(data), "--listen", "127.0.0.1:0", *option)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for expected, line in zip(IMPOSSIBLE.values(), pool.map(refusal, IMPOSSIBLE), strict=True):
+            assert expected in line
+    assert not data.exists()
+
+
 @pytest.mark.parametrize("address", ["no-such-host.invalid:9092", "203.0.113.7:9092"])
 def test_an_address_that_this_machine_does_not_have_is_refused(data: Path, address: str) -> None:
     assert address in refused("--data", str(data), "--listen", address)
 
 
-IMPOSSIBLE_SETTINGS = {
-    "num.partition=3": "num.partitions",
-    "num.partitions=many": "num.partitions",
-    "num.partitions=0": "num.partitions",
-    "num.partitions": "name=value",
-    "listeners=PLAINTEXT://nowhere": "NAME://HOST:PORT",
-    "listeners=SSL://127.0.0.1:0": "SSL",
-    "node.id=-7": "node.id",
-}
-
-
-def test_a_setting_that_cannot_be_is_refused_with_its_name_and_what_would_be_right(tmp_path: Path) -> None:
-    def refusal(argument: str) -> str:
-        return refused("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--set", argument)
-
-    with ThreadPoolExecutor() as pool:
-        for expected, line in zip(IMPOSSIBLE_SETTINGS.values(), pool.map(refusal, IMPOSSIBLE_SETTINGS), strict=True):
-            assert expected in line
-    assert not (tmp_path / "data").exists()
-
-
 def test_an_unknown_variable_of_ours_in_the_environment_is_refused_with_the_nearest_setting(data: Path) -> None:
     line = refused("--data", str(data), environment={"MOLDAU_LOG_RETENTION_HOUR": "1"})
     assert "MOLDAU_LOG_RETENTION_HOUR" in line and "log.retention.hours" in line
-
-
-def test_a_configuration_file_that_is_not_there_is_refused(data: Path, tmp_path: Path) -> None:
-    assert "nowhere.properties" in refused("--data", str(data), "--config", str(tmp_path / "nowhere.properties"))
 
 
 def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
