@@ -2,11 +2,13 @@
 
 Each member has its own connection and heartbeats every three seconds, as clients do by default, all at different times.
 A wait is counted from when the heartbeat was due, so that a stall meets everybody who would have come meanwhile. The
-members are one process, whose own delays are in the numbers.
+members are one process, whose own delays are in the numbers, as are those of the machine: the median of several windows
+is what is told, and how far they lay apart.
 """
 
 from __future__ import annotations
 
+import gc
 import heapq
 import json
 import random
@@ -18,20 +20,21 @@ import time
 from collections.abc import Iterator
 
 from bench import members
-from bench.harness import Context, Row, median, percentile
+from bench.harness import Context, Row, median, percentile, spread
 
 GROUPS = 1_000
 MEMBERS = 10
 INTERVAL_S = 3.0
+WINDOW_S = 3.0
 MOST_P99_MS = 50.0
 ANSWER_BYTES = 256
 
 
 def run(context: Context) -> Iterator[Row]:
     groups = context.sized(GROUPS, 300)
-    seconds = context.sized(15, 5)
-    with context.broker("group.initial.rebalance.delay.ms=5000", "offsets.topic.num.partitions=50") as broker:
-        command = [sys.executable, "-m", "bench.heartbeats", str(broker.port), str(groups), str(seconds)]
+    windows = context.sized(5, 2)
+    with context.broker("group.initial.rebalance.delay.ms=5000") as broker:
+        command = [sys.executable, "-m", "bench.heartbeats", str(broker.port), str(groups), str(windows)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loader:
             assert loader.stdin is not None
             assert loader.stdout is not None
@@ -43,25 +46,28 @@ def run(context: Context) -> Iterator[Row]:
             cpu = broker.cpu_seconds() - before
             memory = broker.memory_mb()
             loader.stdin.close()
-    context.say(f"{groups * MEMBERS:,} heart-beating members: p99 {found['p99_ms']:.1f} ms")
+    p99s = found["p99_ms"]
+    context.say(f"{groups * MEMBERS:,} heart-beating members: p99 {median(p99s):.1f} ms ({spread(p99s)})")
     note = (
-        f"{groups:,} groups; median {found['median_ms']:.1f} ms, longest {found['longest_ms']:.0f} ms; "
-        f"{found['count'] / seconds:,.0f} heartbeats/s, {cpu / found['count'] * 1e6:.0f} µs of broker CPU each; "
-        f"{memory:.0f} MB"
+        f"{groups:,} groups; windows of {WINDOW_S:.0f} s: {spread(p99s)}; median {found['median_ms']:.1f} ms, longest "
+        f"{found['longest_ms']:.0f} ms; {found['count'] / windows / WINDOW_S:,.0f} heartbeats/s, "
+        f"{cpu / found['count'] * 1e6:.0f} µs of broker CPU each; {memory:.0f} MB"
     )
-    yield Row(f"{groups * MEMBERS:,} heart-beating members, p99", found["p99_ms"], "ms", MOST_P99_MS, note=note)
+    yield Row(f"{groups * MEMBERS:,} heart-beating members, p99", median(p99s), "ms", MOST_P99_MS, note=note)
 
 
 # -- in a process of its own -------------------------------------------------------------------------------------------
 
 
-def _beat(port: int, groups: int, seconds: int) -> None:
+def _beat(port: int, groups: int, windows: int) -> None:
     selector = selectors.DefaultSelector()
     crowd = members.join(port, groups, MEMBERS)
     requests = [member.heartbeat() for member in crowd]
     for place, member in enumerate(crowd):
         member.connection.setblocking(False)
         selector.register(member.connection, selectors.EVENT_READ, place)
+    gc.collect()
+    gc.disable()  # a pause of this process would be taken for one of the broker
     print("joined", flush=True)
     sys.stdin.readline()
     clock = time.perf_counter
@@ -69,27 +75,25 @@ def _beat(port: int, groups: int, seconds: int) -> None:
     due = [(began + random.random() * INTERVAL_S, place) for place in range(len(crowd))]
     heapq.heapify(due)
     due_at = [0.0] * len(crowd)
-    waits: list[float] = []
-    while (now := clock()) < began + seconds:
+    waits: list[list[float]] = [[] for _ in range(windows)]
+    while (now := clock()) < began + windows * WINDOW_S:
         while due[0][0] <= now:
             at, place = heapq.heapreplace(due, (due[0][0] + INTERVAL_S, due[0][1]))
             due_at[place] = at
             crowd[place].connection.send(requests[place])
+        window = waits[int((now - began) // WINDOW_S)]
         for key, _ in selector.select(max(0.0, due[0][0] - now)):
             answer = crowd[key.data].connection.recv(ANSWER_BYTES)
             assert struct.unpack_from(">h", answer, 13)[0] == 0, f"a heartbeat was refused: {answer!r}"
-            waits.append(clock() - due_at[key.data])
-    print(
-        json.dumps(
-            {
-                "count": len(waits),
-                "median_ms": median(waits) * 1000,
-                "p99_ms": percentile(waits, 0.99) * 1000,
-                "longest_ms": max(waits) * 1000,
-            }
-        ),
-        flush=True,
-    )
+            window.append(clock() - due_at[key.data])
+    everything = [wait for window in waits for wait in window]
+    found = {
+        "count": len(everything),
+        "median_ms": median(everything) * 1000,
+        "p99_ms": [percentile(window, 0.99) * 1000 for window in waits],
+        "longest_ms": max(everything) * 1000,
+    }
+    print(json.dumps(found), flush=True)
     sys.stdin.readline()
 
 
