@@ -5,10 +5,12 @@ A failure names its seed; `pytest tests/fuzz --fuzz-seed=SEED` sends the same fr
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -70,7 +72,13 @@ class Target:
 
     @property
     def data_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.process.data.rglob("*") if path.is_file())
+        """What its directory holds; topics that are being removed while we look do not count."""
+        total = 0
+        for directory, _, names in os.walk(self.process.data):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += os.stat(os.path.join(directory, name)).st_size
+        return total
 
     def tidy_topics(self) -> dict[str, bytes]:
         """Those that the frames speak of exist again, and others are not too many; names and ids."""
