@@ -20,7 +20,7 @@ from tests.system.producers import NumberingProducer, Progress
 
 PARTITIONS = 2
 PRODUCERS = 2
-LIVES = 4
+POWER_LOSSES = 4
 MOST_RECORDS_A_LIFE = 1_500
 TOPICS = {
     "synced": {"flush.messages": "1"},
@@ -42,7 +42,7 @@ def test_what_was_acknowledged_after_a_flush_survives_and_the_rest_is_a_clean_pr
         data = tmp_path / str(machine_number)
         machine = Machine()
         ledgers = [Ledger(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
-        for life in range(LIVES):
+        for life in range(POWER_LOSSES + 1):
             with InProcessBroker(machine.fs, data, settings=SETTINGS) as broker:
                 with RawConnection(broker.bootstrap) as connection:
                     if life == 0:
@@ -50,6 +50,8 @@ def test_what_was_acknowledged_after_a_flush_survives_and_the_rest_is_a_clean_pr
                             calls.create_topic(connection, name, PARTITIONS, configs)
                     for ledger in ledgers:
                         lost += check(connection, ledger)
+                if life == POWER_LOSSES:
+                    break
                 progress = Progress()
                 producers = [
                     NumberingProducer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)
