@@ -50,7 +50,6 @@ class BrokerMetrics:
         "connections_accepted",
         "connections_idle_closed",
         "connections_refused",
-        "fetch_sessions_evicted",
         "handler_failures",
         "inflight_limit_hits",
         "malformed_requests",
@@ -67,7 +66,6 @@ class BrokerMetrics:
         self.connections_accepted = 0
         self.connections_idle_closed = 0
         self.connections_refused = 0
-        self.fetch_sessions_evicted = 0
         self.handler_failures = 0
         self.inflight_limit_hits = 0
         self.malformed_requests = 0
@@ -82,7 +80,6 @@ _COUNTERS = {
     "connections_accepted": "Connections accepted",
     "connections_refused": "Connections refused by max.connections or max.connections.per.ip",
     "connections_idle_closed": "Connections closed by connections.max.idle.ms",
-    "fetch_sessions_evicted": "Fetch sessions that made room for others (max.incremental.fetch.session.cache.slots)",
     "handler_failures": "Requests that failed inside the broker, a bug each",
     "inflight_limit_hits": "Times a connection reached moldau.max.inflight.requests.per.connection",
     "malformed_requests": "Connections closed for bytes that are not a request",
@@ -131,6 +128,8 @@ class Collector:
         yield from (requests, received, sent, latency)
         for field, text in _COUNTERS.items():
             yield CounterMetricFamily(f"moldau_{field}", text, value=getattr(metrics, field))
+        evicted = "Fetch sessions that made room for others (max.incremental.fetch.session.cache.slots)"
+        yield CounterMetricFamily("moldau_fetch_sessions_evicted", evicted, value=self.broker.fetch_sessions.evicted)
         for field, (text, value) in self._gauges().items():
             yield GaugeMetricFamily(f"moldau_{field}", text, value=value)
 

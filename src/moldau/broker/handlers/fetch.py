@@ -47,8 +47,6 @@ log = logging.getLogger(__name__)
 
 RESPONSE_BYTES = 8 * 1024 * 1024
 READ_COMMITTED = 1
-CONSUMER = -1
-DEBUGGING_CONSUMER = -2
 EMPTY = b""
 WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Codes that do not end the wait: the partition may be about to appear."""
