@@ -20,7 +20,8 @@ ROOMS = {
     "files": (),
     "clock": (),
     "chance": (),
-    "threads": (),
+    # Whoever calls a blocking client is in another thread than the loop that serves it.
+    "threads": ("client/",),
     "processes": (),
 }
 
