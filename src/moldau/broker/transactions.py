@@ -81,6 +81,7 @@ class Transactions:
             settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
             settings["transaction.remove.expired.transaction.cleanup.interval.ms"],
             settings["transactional.id.expiration.ms"],
+            settings["moldau.transaction.two.phase.max.age.ms"],
         )
 
     def start(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.settings.setting import Scope, Setting, SettingType
 
-BOOLEAN, INT, SHORT = SettingType.BOOLEAN, SettingType.INT, SettingType.SHORT
+BOOLEAN, INT, LONG, SHORT = SettingType.BOOLEAN, SettingType.INT, SettingType.LONG, SettingType.SHORT
 
 DAY_MS = 86_400_000
 ONE_REPLICA = "the broker is alone, and its copy is all there is"
@@ -50,7 +50,17 @@ TRANSACTIONS = (
         "transaction.two.phase.commit.enable",
         BOOLEAN,
         False,
-        "Whether producers may prepare transactions that never time out and are ended by somebody else.",
+        "Whether producers may prepare transactions that do not time out and are ended by somebody else.",
+    ),
+    Setting(
+        "moldau.transaction.two.phase.max.age.ms",
+        LONG,
+        7 * DAY_MS,
+        "After how long a two-phase transaction that nobody has ended is aborted, since it holds back readers of committed "
+        "records; -1 for never, as Kafka does.",
+        scope=Scope.BROKER_DYNAMIC,
+        low=1,
+        extra_value=-1,
     ),
     Setting(
         "add.partitions.to.txn.retry.backoff.ms",

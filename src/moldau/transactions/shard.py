@@ -53,6 +53,7 @@ class Rules(NamedTuple):
     abort_check_ms: int
     expiry_check_ms: int
     expiration_ms: int
+    two_phase_max_age_ms: int
 
 
 class TransactionShard:
@@ -178,7 +179,8 @@ class TransactionShard:
 
     def _abort_timed_out(self, now_ms: int) -> Outcome:
         outcome = Outcome()
-        late = [one for name in self._ongoing if (one := self.transactions[name]).timed_out(now_ms)]
+        max_age_ms = self._rules().two_phase_max_age_ms
+        late = [one for name in self._ongoing if (one := self.transactions[name]).timed_out(now_ms, max_age_ms)]
         for found in late[:ABORTS_A_STEP]:
             log.info(
                 "transaction timed out and is aborted",

@@ -27,7 +27,8 @@ LAST_EPOCH = MAX_EPOCH - 1
 
 NOT_STARTED = -1
 NO_TIMEOUT = 2**31 - 1
-"""Of a two-phase transaction: it waits for its outcome as long as it takes."""
+"""Of a two-phase transaction: it waits for its outcome as long as the broker lets any of them wait."""
+NEVER = -1
 
 KEY_TYPE = 0
 VALUE_VERSION = 1
@@ -87,12 +88,11 @@ class Transaction:
     def committing(self) -> bool:
         return self.state is TransactionState.PREPARE_COMMIT
 
-    def timed_out(self, now_ms: int) -> bool:
-        return (
-            self.state is TransactionState.ONGOING
-            and self.timeout_ms != NO_TIMEOUT
-            and self.start_ms + self.timeout_ms <= now_ms
-        )
+    def timed_out(self, now_ms: int, two_phase_max_age_ms: int) -> bool:
+        if self.state is not TransactionState.ONGOING:
+            return False
+        limit_ms = two_phase_max_age_ms if self.timeout_ms == NO_TIMEOUT else self.timeout_ms
+        return limit_ms != NEVER and self.start_ms + limit_ms <= now_ms
 
     def expired(self, now_ms: int, expiration_ms: int) -> bool:
         return self.state.at_rest and self.last_update_ms + expiration_ms <= now_ms

@@ -21,13 +21,16 @@ from moldau.transactions.transaction import Identity, TopicPartition, Transactio
 from moldau.wire.errors import ErrorCode
 
 TIMEOUT_MS = 60_000
-RULES = Rules(abort_check_ms=10_000, expiry_check_ms=3_600_000, expiration_ms=604_800_000)
+RULES = Rules(
+    abort_check_ms=10_000, expiry_check_ms=3_600_000, expiration_ms=604_800_000, two_phase_max_age_ms=86_400_000
+)
 
 
 class Coordinator:
     """Runs one shard as the broker would: store, replay, then answer; markers are written when a test says so."""
 
-    def __init__(self, next_id: int = 1000) -> None:
+    def __init__(self, next_id: int = 1000, rules: Rules = RULES) -> None:
+        self.rules = rules
         self.now_ms = 1_000_000
         self.next_id = next_id
         self.out_of_ids = False
@@ -35,7 +38,7 @@ class Coordinator:
         self.fails_to_store = False
         self.effects: list[WriteMarkers] = []
         self.timers: dict[Any, int] = {}
-        self.shard = TransactionShard(lambda: RULES, self.take_id)
+        self.shard = TransactionShard(lambda: self.rules, self.take_id)
         self._carry_out(self.shard.loaded(self.now_ms))
 
     def take_id(self) -> int | None:
@@ -71,7 +74,7 @@ class Coordinator:
         self._carry_out(self.shard.loaded(self.now_ms))
 
     def replayed(self) -> TransactionShard:
-        shard = TransactionShard(lambda: RULES, self.take_id)
+        shard = TransactionShard(lambda: self.rules, self.take_id)
         for key, value in self.log:
             shard.replay(key, value)
         return shard

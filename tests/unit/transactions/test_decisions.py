@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from moldau.transactions.states import AT_REST, TransactionState
-from moldau.transactions.transaction import LAST_EPOCH, MAX_EPOCH, NO_TIMEOUT, NOBODY, Identity
+from moldau.transactions.transaction import LAST_EPOCH, MAX_EPOCH, NEVER, NO_TIMEOUT, NOBODY, Identity
 from moldau.wire.errors import ErrorCode
-from tests.unit.transactions.support import TIMEOUT_MS, Coordinator, in_state
+from tests.unit.transactions.support import RULES, TIMEOUT_MS, Coordinator, in_state
 
 S = TransactionState
 E = ErrorCode
@@ -326,8 +326,22 @@ def prepared(epoch: int = 5) -> Coordinator:
     return one
 
 
-def test_a_two_phase_transaction_does_not_time_out() -> None:
+def test_a_two_phase_transaction_has_no_time_out_of_its_producers() -> None:
     one = prepared()
+    one.sleep_through(RULES.two_phase_max_age_ms // 2)
+    assert one.found().state is S.ONGOING
+
+
+def test_a_two_phase_transaction_that_nobody_comes_back_for_is_aborted_in_the_end() -> None:
+    one = prepared()
+    one.sleep_through(RULES.two_phase_max_age_ms)
+    one.pass_time(RULES.abort_check_ms)
+    assert one.found().state is S.PREPARE_ABORT
+
+
+def test_a_two_phase_transaction_waits_for_ever_where_the_broker_lets_it() -> None:
+    one = Coordinator(rules=RULES._replace(two_phase_max_age_ms=NEVER))
+    one.put(replace(in_state(S.ONGOING), timeout_ms=NO_TIMEOUT))
     one.sleep_through(10 * 365 * 86_400_000)
     assert one.found().state is S.ONGOING
 
