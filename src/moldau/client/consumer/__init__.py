@@ -1,0 +1,1 @@
+"""The consumer: subscription, fetching, decoding, positions, and membership of groups."""
