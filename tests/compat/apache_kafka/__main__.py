@@ -1,4 +1,4 @@
-"""`python -m tests.compat.apache_kafka [PROGRAM ...]`: a real Apache Kafka for as long as a command runs, or until Ctrl-C.
+"""`python -m tests.compat.apache_kafka [PROGRAM ...]`: a real Apache Kafka while a command runs, or until Ctrl-C.
 
     python -m tests.compat.apache_kafka pytest tests/client tests/compat --bootstrap {}
 
