@@ -103,9 +103,11 @@ class BrokerError(MoldauError):
     SAYS: ClassVar[str] = ""
     """What the code means and what to do, for the message."""
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+    def __init__(self, message: str, code: ErrorCode | None = None, detail: str | None = None) -> None:
         super().__init__(message)
         self.code = type(self).CODE if code is None else code
+        self.detail = detail
+        """The broker's own words, where it sent some."""
         self.retriable = self.code.retriable
 
     def __init_subclass__(cls, code: ErrorCode | None = None, says: str = "") -> None:
@@ -573,4 +575,4 @@ def error_for(code: int, what: str, detail: str | None = None) -> BrokerError:
     # A broker's own sentence names the thing at fault; ours adds what to do.
     reason = "; ".join(part for part in (detail and detail.rstrip("."), says) if part) or "the broker refused it"
     name = known.name if known == code else f"code {code}"
-    return kind(f"{what}: {reason} ({name})", known)
+    return kind(f"{what}: {reason} ({name})", known, detail)
