@@ -7,6 +7,7 @@ from posixpath import join
 
 from moldau.broker.broker import Broker, Host
 from moldau.cluster.sqlite_store import SqliteStore
+from moldau.cluster.store import Store
 from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.host.fs import FileSystem, LocalFileSystem
 from moldau.host.threads import Threads
@@ -23,8 +24,9 @@ async def assemble(
     fs: FileSystem | None = None,
     clock: Clock | None = None,
     randomness: Randomness | None = None,
+    store: Store | None = None,
 ) -> Broker:
-    """A broker that is ready to `start`.
+    """A broker that is ready to `start`. Its metadata is in a file of the first data directory, unless a store is given.
 
     Raises SettingError, StoreError, LogError or OSError, each with a text for people.
     """
@@ -38,7 +40,8 @@ async def assemble(
     dirs = LogDirs(list(paths), fs, clock, randomness)
     try:
         settings = settings.with_node_id(dirs.open(settings.node_id))
-        store = await SqliteStore.open(join(paths[0], METADATA_FILE), threads)
+        if store is None:
+            store = await SqliteStore.open(join(paths[0], METADATA_FILE), threads)
         try:
             return Broker(settings, Host(clock, randomness, threads), dirs, store)
         except BaseException:

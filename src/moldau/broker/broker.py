@@ -6,7 +6,6 @@ One loop owns everything here. What may block runs in `threads` and comes back a
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
@@ -45,10 +44,6 @@ log = logging.getLogger(__name__)
 
 UNLIMITED = 1 << 62
 PRODUCER_EXPIRY_CHECK_MS = 600_000
-GARBAGE_COLLECTION_EVERY = 50_000
-"""Objects made between two collections. Python's 700 would walk the requests of 5,000 waiting clients at every turn,
-and hardly any of them are garbage that only a collection can find."""
-
 DRAIN_S = 5.0
 """How long a stopping broker waits for connections to take their last answers."""
 
@@ -130,11 +125,6 @@ class Broker:
         await self.cleaning.start()
         self.groups.start()
         self.transactions.start()
-        # What exists now lives as long as the process: spare the collector walking ten thousand partitions again and
-        # again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(GARBAGE_COLLECTION_EVERY, *gc.get_threshold()[1:])
         for listener in self.listeners:
             await listener.serve()
         for setting in self.settings.without_effect():

@@ -59,7 +59,7 @@ class Threads:
         self._per_lane = per_lane
         self._max_waiting = max_waiting
         self._handed_over: SimpleQueue[_Job | None] = SimpleQueue()
-        self._started = 0
+        self._threads: list[threading.Thread] = []
         self._running = 0
         self._waiting = 0
         self._running_in: dict[str, int] = {}
@@ -103,14 +103,16 @@ class Threads:
         return result[0]
 
     async def close(self) -> None:
-        """Refuses new jobs, lets all accepted ones finish, then ends the threads."""
+        """Refuses new jobs, lets all accepted ones finish, then ends the threads: at return there are none."""
         self._closed = True
         if self._running or self._waiting:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
-        for _ in range(self._started):
+        for _ in self._threads:
             self._handed_over.put(None)
-        self._started = 0
+        for thread in self._threads:
+            thread.join()  # no job runs any more: it has only to return
+        self._threads.clear()
 
     def _hand_over(self) -> None:
         """Starts waiting jobs, a lane at a time in turn, as long as threads and lanes allow."""
@@ -120,10 +122,11 @@ class Threads:
                 return
             self._running += 1
             self._running_in[job.lane] = self._running_in.get(job.lane, 0) + 1
-            if self._started < self._running:
-                self._started += 1
+            if len(self._threads) < self._running:
                 # Daemons: a disk that hangs for ever must not keep the process from ending.
-                threading.Thread(target=self._work, name=f"moldau-{self._started}", daemon=True).start()
+                thread = threading.Thread(target=self._work, name=f"moldau-{len(self._threads) + 1}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
             self._handed_over.put(job)
 
     def _next_job(self) -> _Job | None:
