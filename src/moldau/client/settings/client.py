@@ -1,0 +1,167 @@
+"""What holds for one client: the settings that it was given, checked, over Kafka's defaults.
+
+Settings come as a mapping with Kafka's names (`{"linger.ms": 5}`), as keywords (`linger_ms=5`), or both. A value may be
+a text, as in Kafka's property files, or the thing itself: a number, a truth value, a list, and for serialisers,
+partitioners, assignors and interceptors a class, an instance or a function.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moldau.client.own_errors import ConfigurationError
+from moldau.settings.setting import Setting, SettingError, SettingType
+from moldau.settings.table import SettingTable
+
+logger = logging.getLogger(__name__)
+
+CASE_DOES_NOT_MATTER = frozenset({"group.protocol", "metadata.recovery.strategy"})
+"""Settings whose texts Kafka takes in any case."""
+
+SECURITY_PREFIXES = ("ssl.", "sasl.", "security.providers")
+
+NUMBERS = (SettingType.INT, SettingType.SHORT, SettingType.LONG, SettingType.DOUBLE)
+
+Rules = Callable[[dict[str, Any], frozenset[str]], None]
+"""What settings mean together: may change values that were not given, and raises ConfigurationError on a conflict."""
+
+
+class ClientTable(SettingTable):
+    """The settings of one kind of client, and the rules between them."""
+
+    __slots__ = ("rules",)
+
+    def __init__(self, kind: str, sections: Mapping[str, Sequence[Setting]], rules: Rules) -> None:
+        super().__init__(kind, sections)
+        self.rules = rules
+
+
+class Address(NamedTuple):
+    """Where a broker may be found, before the cluster has told more."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ClientSettings:
+    """The settings of one client. `settings["linger.ms"]` is a value of the setting's own type."""
+
+    __slots__ = ("_values", "given", "kind")
+
+    def __init__(self, kind: str, values: dict[str, Any], given: frozenset[str]) -> None:
+        self.kind = kind
+        self._values = values
+        self.given = given
+        """The names that were set, as opposed to those that have their default."""
+
+    @classmethod
+    def of(
+        cls,
+        table: ClientTable,
+        mapping: Mapping[str, Any] | None = None,
+        keywords: Mapping[str, Any] | None = None,
+    ) -> ClientSettings:
+        """Settings from what the caller of a client gave; ConfigurationError names the first that is wrong."""
+        texts: dict[str, Any] = dict(mapping or {})
+        for keyword, value in (keywords or {}).items():
+            name = keyword.replace("_", ".")
+            if name in texts:
+                raise ConfigurationError(f"{name}: given twice, in the mapping and as {keyword}=")
+            texts[name] = value
+        values: dict[str, Any] = {setting.name: setting.default for setting in table}
+        given = set()
+        for name, value in texts.items():
+            if value is not None:
+                values[name] = parse(table, name, value)
+                given.add(name)
+        if not values["bootstrap.servers"]:
+            raise ConfigurationError(
+                "bootstrap.servers: missing; give the address of one broker or more, such as localhost:9092"
+            )
+        addresses(values["bootstrap.servers"])
+        table.rules(values, frozenset(given))
+        for setting in table:
+            if setting.no_effect and setting.name in given:
+                logger.warning("%s has no effect: %s", setting.name, setting.no_effect)
+        return cls(table.kind, values, frozenset(given))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def seconds(self, name: str) -> float:
+        """A setting that is given in milliseconds, in the unit of the event loop's clock."""
+        milliseconds: int = self._values[name]
+        return milliseconds / 1000
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where to look for the cluster at first."""
+        return addresses(self._values["bootstrap.servers"])
+
+
+def parse(table: ClientTable, name: str, given: Any) -> Any:
+    """The value of one setting, from a text or from the thing itself."""
+    if name not in table:
+        if str(name).startswith(SECURITY_PREFIXES):
+            raise ConfigurationError(f"{name}: TLS and SASL are not there yet; only PLAINTEXT listeners can be used")
+        raise ConfigurationError(str(table.unknown(str(name))))
+    setting = table[name]
+    if setting.type is SettingType.CLASS:
+        return given.strip() if isinstance(given, str) else given
+    if setting.type is SettingType.LIST and not isinstance(given, str):
+        items = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+        return tuple(item.strip() if isinstance(item, str) else item for item in items)
+    try:
+        text = _text(setting, given)
+        return setting.parse(text.lower() if name in CASE_DOES_NOT_MATTER else text)
+    except SettingError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _text(setting: Setting, given: object) -> str:
+    """The text that stands for a value of Python's own types."""
+    if isinstance(given, str):
+        return given
+    kind = setting.type
+    if isinstance(given, bool):
+        if kind is SettingType.BOOLEAN:
+            return "true" if given else "false"
+    elif isinstance(given, int) and kind in (*NUMBERS, SettingType.STRING):
+        return str(given)
+    elif isinstance(given, float) and kind in NUMBERS:
+        whole = kind is not SettingType.DOUBLE and given.is_integer()
+        return str(int(given)) if whole else repr(given)
+    raise SettingError(setting.name, f"{given!r} is of type {type(given).__name__}; {kind.name} is wanted")
+
+
+def addresses(texts: Sequence[str]) -> tuple[Address, ...]:
+    """The addresses of `bootstrap.servers`: host:port each, IPv6 in brackets."""
+    return tuple(_address(text) for text in texts)
+
+
+def _address(text: object) -> Address:
+    if not isinstance(text, str):
+        raise ConfigurationError(f"bootstrap.servers: {text!r} is not a text such as localhost:9092")
+    scheme, separator, rest = text.rpartition("://")
+    if separator and scheme.upper() != "PLAINTEXT":
+        raise ConfigurationError(
+            f"bootstrap.servers: {text!r}: TLS, SASL and other protocols are not there yet; write HOST:PORT"
+        )
+    host, separator, port = rest.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigurationError(f"bootstrap.servers: {text!r}: put an IPv6 address in brackets, [::1]:9092")
+    if not separator or not host:
+        raise ConfigurationError(f"bootstrap.servers: {text!r} is not HOST:PORT, such as localhost:9092")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ConfigurationError(f"bootstrap.servers: {text!r}: {port!r} is not a port from 1 to 65535")
+    return Address(host, int(port))
