@@ -6,7 +6,7 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.setup-done
 
 # What decides whether an environment is current. setup.py and the Cython source decide what gets compiled.
-SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx)
+SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx src/moldau/client/*/*.pyx)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak check format bench clean
@@ -50,5 +50,5 @@ bench: setup  ## Measure, and print the table of ratios
 
 clean:  ## Remove the environment, caches and compiled files
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf src/*.egg-info src/moldau/records/*.so src/moldau/records/*.c src/moldau/log/clean/*.so src/moldau/log/clean/*.c
+	rm -rf src/*.egg-info src/moldau/records/*.so src/moldau/records/*.c src/moldau/log/clean/*.so src/moldau/log/clean/*.c src/moldau/client/*/*.so src/moldau/client/*/*.c
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -139,17 +139,19 @@ def walk(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) 
 def decode_batch(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) -> list[Record]:
     """Check the batch, as it may stand in any log, and give its records."""
     header = open_batch(buf, pos)
-    data = bytes(_records_of(buf, pos, header, True, True, max_decompressed))
-    return [
-        Record(
+    return list(records_of(bytes(_records_of(buf, pos, header, True, True, max_decompressed)), header))
+
+
+def records_of(data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records in `data`, which is what stands behind `header`, decompressed; each is checked when it is asked for."""
+    for one in _walk(data, header, False, True):
+        yield Record(
             header.base_offset + one.offset_delta,
             _timestamp(header, one),
             None if one.key_size < 0 else data[one.key_at : one.key_at + one.key_size],
             None if one.value_size < 0 else data[one.value_at : one.value_at + one.value_size],
             _headers(data, one),
         )
-        for one in _walk(data, header, False, True)
-    ]
 
 
 def _records_of(

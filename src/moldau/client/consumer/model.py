@@ -1,4 +1,4 @@
-"""The nouns that the parts of a consumer share: what is due to the application, what resets a position, what was handed out."""
+"""The nouns that the parts of a consumer share: what a listener is due to hear, and what resets a position."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RebalanceListener(Protocol):
     """What an application may be told about its partitions, inside `poll`, in the thread that polls.
 
     Each method may call the consumer (position, seek, commit, pause, …). With the asyncio consumer each may be a
-    coroutine function. A listener need not have all three: without `on_partitions_lost`, a loss is told as a revocation.
+    coroutine function. Where `on_partitions_lost` is missing, a loss is told as a revocation.
     """
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
@@ -81,7 +81,8 @@ def reset_of(text: str) -> Reset:
     if kind.lower() == ResetKind.BY_DURATION.value:
         return Reset(ResetKind.BY_DURATION, _duration_ms(text, duration))
     raise ConfigurationError(
-        f"auto.offset.reset is {text!r}; it must be earliest, latest, none or by_duration:DURATION, for example by_duration:PT1H"
+        f"auto.offset.reset is {text!r}; it must be earliest, latest, none or by_duration:DURATION, for example "
+        "by_duration:PT1H"
     )
 
 
@@ -90,7 +91,8 @@ def _duration_ms(text: str, duration: str) -> int:
     parts = {} if found is None else {name: part for name, part in found.groupdict().items() if part is not None}
     if not parts.keys() - {"sign"} or parts.get("sign") == "-":
         raise ConfigurationError(
-            f"auto.offset.reset is {text!r}; after by_duration: comes a duration such as PT30M, PT1H or P2D that is not negative"
+            f"auto.offset.reset is {text!r}; after by_duration: comes a duration that is not negative, such as PT30M "
+            "or P2D"
         )
     seconds = (
         86_400 * int(parts.get("days", 0))
