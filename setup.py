@@ -19,7 +19,13 @@ else:
                 include_dirs=["src/moldau/records"],
                 extra_compile_args=["-O3"],
             )
-            for name in ("records/_crc", "records/_native", "log/clean/_native", "client/consumer/_decode")
+            for name in (
+                "records/_crc",
+                "records/_native",
+                "records/_arrow",
+                "log/clean/_native",
+                "client/consumer/_decode",
+            )
         ],
         include_path=["src"],
     )
