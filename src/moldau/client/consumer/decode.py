@@ -4,9 +4,7 @@ from typing import TYPE_CHECKING
 
 from moldau.records.crc import PURE
 
-if TYPE_CHECKING:
-    from moldau.client.consumer.decode_reference import BatchRecords, Record
-elif PURE:
+if TYPE_CHECKING or PURE:
     from moldau.client.consumer.decode_reference import BatchRecords, Record
 else:
     try:
