@@ -1,0 +1,44 @@
+"""Helpers that save typing: bytes of a topic's records to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+
+def from_moldau(
+    frame: DataFrame,
+    schema: DataType | str | None = None,
+    *,
+    key: DataType | str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The frame with `key` and `value` decoded and all its other columns as they are.
+
+    Without a schema they become strings. With one (a StructType, or DDL such as "id LONG, amount DOUBLE") what is JSON
+    becomes a struct, and `select("value.*")` makes columns of its fields. A value that is no such JSON becomes null,
+    unless `options={"mode": "FAILFAST"}`; the options are those of Spark's `from_json`.
+
+        orders = from_moldau(spark.readStream.format("moldau")...load(), "id LONG, amount DOUBLE")
+        orders.select("timestamp", "value.*")
+    """
+    decoded = {}
+    for name, wanted in (("key", key), ("value", schema)):
+        if name in frame.columns:
+            decoded[name] = _decoded(name, wanted, options)
+    return frame.withColumns(decoded)
+
+
+def _decoded(name: str, schema: DataType | str | None, options: Mapping[str, str] | None) -> Column:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    text = f.col(name).cast("string")
+    if schema is None:
+        return text
+    parsed_as = schema if isinstance(schema, StructType | str) else str(schema.simpleString())
+    return f.from_json(text, parsed_as, dict(options or {}))

@@ -1,0 +1,274 @@
+"""The options of the source, parsed once: names, defaults and rules of Spark's own Kafka connector, and a few more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeVar
+
+from moldau.client.errors import ConfigurationError
+from moldau.client.model import TopicPartition
+from moldau.spark.bounds import AtOffsets, AtTimes, Bound, Edge
+from moldau.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
+
+T = TypeVar("T")
+
+PREFIX = "kafka."
+
+SOURCE_OPTIONS = (
+    "assign",
+    "commitGroupId",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "minPartitions",
+    "pushFilters",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "subscribe",
+    "subscribePattern",
+)
+
+REFUSED = {
+    "auto.offset.reset": "say where to begin with startingOffsets; Spark's checkpoint knows how far a query has come",
+    "enable.auto.commit": "offsets live in Spark's checkpoint; commitGroupId shows them to tools that watch groups",
+    "interceptor.classes": "records come as they are; change them with DataFrame operations",
+    "key.deserializer": "keys come as bytes; decode them with DataFrame operations or moldau.spark.from_moldau",
+    "value.deserializer": "values come as bytes; decode them with DataFrame operations or moldau.spark.from_moldau",
+}
+
+DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+DEFAULT_POLL_TIMEOUT_MS = 120_000
+DEFAULT_GROUP_ID_PREFIX = "spark-moldau-source"
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Which partitions are read: exactly one of the three is given."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def __str__(self) -> str:
+        if self.pattern:
+            return f"subscribePattern={self.pattern}"
+        if self.topics:
+            return f"subscribe={','.join(self.topics)}"
+        return f"assign={', '.join(map(str, self.partitions))}"
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What the options of one read say; it travels to the executors."""
+
+    settings: Mapping[str, str]
+    """The client's settings: the options that begin with `kafka.`, without that."""
+    subscription: Subscription
+    starting: Bound
+    ending: Bound
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    poll_timeout_ms: int
+    group_id_prefix: str
+    commit_group_id: str | None
+
+    @property
+    def read_committed(self) -> bool:
+        return self.settings.get("isolation.level") == "read_committed"
+
+
+def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """`options` as Spark hands them over: names in any case."""
+    given = _Given(options)
+    given.refuse_misspelt()
+    settings = _client_settings(given)
+    if streaming:
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+            if given.text(name) is not None:
+                raise ConfigurationError(f"option {name}: a streaming query has no end; it is for batch reads only")
+    starting = _bound(given, "starting", Edge.LATEST if streaming else Edge.EARLIEST)
+    ending = _bound(given, "ending", Edge.LATEST)
+    if not streaming:
+        _refuse_impossible_ends(starting, ending)
+    least = given.number("minOffsetsPerTrigger")
+    most = given.number("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise ConfigurationError(f"option minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger, {most}")
+    delay_ms = given.parsed("maxTriggerDelay", _duration_ms)
+    return SourceOptions(
+        settings=settings,
+        subscription=_subscription(given),
+        starting=starting,
+        ending=ending,
+        fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+        min_partitions=given.number("minPartitions"),
+        max_records_per_partition=given.number("maxRecordsPerPartition"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=DEFAULT_MAX_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
+        poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs") or DEFAULT_POLL_TIMEOUT_MS,
+        group_id_prefix=given.text("groupIdPrefix") or DEFAULT_GROUP_ID_PREFIX,
+        commit_group_id=given.text("commitGroupId"),
+    )
+
+
+def include_headers(options: Mapping[str, str]) -> bool:
+    """Whether the schema has headers: asked before anything else is known to be right."""
+    return _Given(options).flag("includeHeaders", default=False)
+
+
+def push_filters(options: Mapping[str, str]) -> bool:
+    return _Given(options).flag("pushFilters", default=False)
+
+
+class _Given:
+    """The options that were given, by names in any case; errors have the names as the documentation spells them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._texts = {name.lower(): text for name, text in options.items()}
+
+    def text(self, name: str) -> str | None:
+        text = self._texts.get(name.lower())
+        return None if text is None else text.strip()
+
+    def parsed(self, name: str, parser: Callable[[str, str], T]) -> T | None:
+        text = self.text(name)
+        return None if text is None else parser(name, text)
+
+    def number(self, name: str) -> int | None:
+        return self.parsed(name, _positive)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        text = (self.text(name) or str(default)).lower()
+        if text not in ("true", "false"):
+            raise ConfigurationError(f"option {name}: {text!r} is neither true nor false")
+        return text == "true"
+
+    def client_settings(self) -> dict[str, str]:
+        return {name[len(PREFIX) :]: text for name, text in self._texts.items() if name.startswith(PREFIX)}
+
+    def refuse_misspelt(self) -> None:
+        """What looks like one of our options and is none is a mistake. Others may be another format's: let them be."""
+        known = {name.lower(): name for name in SOURCE_OPTIONS}
+        for name in self._texts:
+            if name in known or name.startswith(PREFIX):
+                continue
+            if matches := get_close_matches(name, known, n=1, cutoff=0.85):
+                raise ConfigurationError(f"option {name}: unknown; did you mean {known[matches[0]]}?")
+
+
+def _client_settings(given: _Given) -> dict[str, str]:
+    settings = given.client_settings()
+    if not settings.get("bootstrap.servers", "").strip():
+        raise ConfigurationError("option kafka.bootstrap.servers: missing; say where a broker listens, host:port")
+    for name, instead in REFUSED.items():
+        if name in settings:
+            raise ConfigurationError(f"option kafka.{name}: not for Spark: {instead}")
+    # Partitions are assigned to tasks by Spark: no client of ours joins a group, whatever it is called.
+    settings.pop("group.id", None)
+    return settings
+
+
+def _subscription(given: _Given) -> Subscription:
+    names = [name for name in ("assign", "subscribe", "subscribePattern") if given.text(name) is not None]
+    if len(names) != 1:
+        found = " and ".join(names) if names else "none of them"
+        raise ConfigurationError(f"options assign, subscribe, subscribePattern: exactly one is needed; found {found}")
+    (name,) = names
+    text = given.text(name) or ""
+    if name == "assign":
+        return Subscription(partitions=parse_partitions(name, text))
+    if name == "subscribe":
+        topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
+        if not topics:
+            raise ConfigurationError("option subscribe: names no topic; give them separated by commas")
+        return Subscription(topics=topics)
+    if not text:
+        raise ConfigurationError("option subscribePattern: is empty; give a regular expression of topics' names")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigurationError(f"option subscribePattern: {text!r} is no regular expression: {error}") from None
+    return Subscription(pattern=text)
+
+
+def _bound(given: _Given, which: str, default: Edge) -> Bound:
+    """A time for all goes before times of partitions, and these before offsets: the order of Spark's own connector."""
+    starting = which == "starting"
+    strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
+    if strategy not in ("error", "latest"):
+        raise ConfigurationError(f"option startingOffsetsByTimestampStrategy: {strategy!r} is neither error nor latest")
+    otherwise_latest = strategy == "latest" or not starting
+    name = f"{which}Timestamp"
+    if (moment := given.parsed(name, _timestamp_ms)) is not None:
+        return AtTimes(name, moment, otherwise_latest)
+    name = f"{which}OffsetsByTimestamp"
+    if (moments := given.parsed(name, parse_offsets)) is not None:
+        return AtTimes(name, moments, otherwise_latest)
+    name = f"{which}Offsets"
+    text = given.text(name)
+    if text is None:
+        return default
+    if text.lower() in ("earliest", "latest"):
+        return Edge(text.lower())
+    offsets = parse_offsets(name, text)
+    for partition, offset in offsets.items():
+        if offset < EARLIEST:
+            raise ConfigurationError(f"option {name}: {offset} for {partition} is neither an offset nor -1 or -2")
+    return AtOffsets(name, offsets)
+
+
+def _refuse_impossible_ends(starting: Bound, ending: Bound) -> None:
+    if starting is Edge.LATEST or (isinstance(starting, AtOffsets) and LATEST in starting.offsets.values()):
+        raise ConfigurationError("option startingOffsets: a batch read that begins at the latest offset reads nothing")
+    if ending is Edge.EARLIEST or (isinstance(ending, AtOffsets) and EARLIEST in ending.offsets.values()):
+        raise ConfigurationError("option endingOffsets: a batch read that ends at the earliest offset reads nothing")
+
+
+def _positive(name: str, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise ConfigurationError(f"option {name}: {text!r} is not a whole number above zero")
+    return number
+
+
+def _timestamp_ms(name: str, text: str) -> int:
+    try:
+        moment = int(text)
+    except ValueError:
+        moment = -1
+    if moment < 0:
+        raise ConfigurationError(f"option {name}: {text!r} is not a time in milliseconds since 1970")
+    return moment
+
+
+def _duration_ms(name: str, text: str) -> int:
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
+    unit = _UNITS_MS.get((found[2] or "ms") if found else "")
+    if found is None or unit is None:
+        raise ConfigurationError(f"option {name}: {text!r} is not a duration such as 500ms, 30s, 15m, 2h")
+    return int(found[1]) * unit
