@@ -26,7 +26,7 @@ async def assemble(
     randomness: Randomness | None = None,
     store: Store | None = None,
 ) -> Broker:
-    """A broker that is ready to `start`. Its metadata is in a file of the first data directory, unless a store is given.
+    """A broker that is ready to `start`, its metadata in a file of the first data directory unless a store is given.
 
     Raises SettingError, StoreError, LogError or OSError, each with a text for people.
     """

@@ -171,17 +171,22 @@ class Broker:
         log.info("stopped", extra={"node": self.node_id})
 
     async def abandon(self) -> None:
-        """Give everything back after a start that failed."""
+        """Give everything back and write nothing more: after a start that failed, or where a test wants a crash."""
+        self.stopping = True
         for listener in self.listeners:
             listener.stop()
         if self._metrics_server is not None:
             self._metrics_server.close()
+        self.connections.abort_all()
         await self.cleaning.stop()
-        for task in list(self._tasks):
+        self.replicas.stop()
+        tasks = [*self._clockwork, *self._tasks]
+        for task in tasks:
             task.cancel()
-        self.log_dirs.release()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.store.close()
         await self.threads.close()
+        self.log_dirs.release()
 
     async def _connections_closed(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from moldau.settings import connection_overrides
@@ -35,6 +36,10 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        """Those that are open now, whatever becomes of them on the way."""
+        return iter(list(self._sessions))
 
     def admit(self, session: Session) -> str | None:
         """None, or the reason why this connection is one too many."""
@@ -95,10 +100,10 @@ class Connections:
             session.close()
 
     def close_all(self) -> None:
-        for session in list(self._sessions):
+        for session in self:
             session.close()
 
     def abort_all(self) -> None:
-        for session in list(self._sessions):
+        for session in self:
             if session.transport is not None:
                 session.transport.abort()

@@ -105,6 +105,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._by_id.get(session_id)
+
     def open(
         self, call: FetchCall, uses_topic_ids: bool, now: float
     ) -> tuple[FetchSession | None, list[WatchedPartition], bool]:

@@ -168,6 +168,11 @@ class Session(FramedConnection):
         return f"{self.client_host}:{self.client_port}"
 
     @property
+    def client_id(self) -> str:
+        """As the client last named itself; empty before its first request."""
+        return self._client_id
+
+    @property
     def idle(self) -> bool:
         """Nothing asked that is not answered."""
         return not self._replies
