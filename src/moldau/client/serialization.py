@@ -1,0 +1,204 @@
+"""Serialisers and deserialisers: what applications speak of, as the bytes that records hold.
+
+Each is a function of (topic, data). Give them by name ("str"), as Python types (`str`), by the names of Kafka's own
+classes (`org.apache.kafka.common.serialization.StringSerializer`), as a plain callable of one argument, or as an object
+with a method `serialize(topic, data)` or `deserialize(topic, data)`. None stays None: that is a tombstone, not a value.
+
+The bytes are those of Kafka's Java serialisers: text in UTF-8, numbers big-endian (`int` has eight bytes, as Java's
+long; "int32" and "int16" are for its int and short; `float` is its double), UUIDs as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, TypeVar, cast
+from uuid import UUID
+
+from moldau.client.errors import ConfigurationError
+
+Serializer = Callable[[str, Any], bytes | bytearray | memoryview | None]
+Deserializer = Callable[[str, memoryview | bytes], Any]
+
+T = TypeVar("T")
+
+_INT64: Final = Struct(">q")
+_INT32: Final = Struct(">i")
+_INT16: Final = Struct(">h")
+_DOUBLE: Final = Struct(">d")
+_FLOAT: Final = Struct(">f")
+
+
+# -- to bytes
+
+
+def bytes_serializer(topic: str, data: Any) -> bytes | bytearray | memoryview | None:
+    if data is None or isinstance(data, bytes | bytearray | memoryview):
+        return data
+    raise TypeError(
+        f"bytes are wanted, not {type(data).__name__}; set a serialiser, for example value_serializer='json'"
+    )
+
+
+def str_serializer(topic: str, data: Any) -> bytes | None:
+    if data is None:
+        return None
+    if not isinstance(data, str):
+        raise TypeError(f"a str is wanted, not {type(data).__name__}")
+    return data.encode()
+
+
+def uuid_serializer(topic: str, data: Any) -> bytes | None:
+    if data is None:
+        return None
+    if not isinstance(data, UUID):
+        raise TypeError(f"a uuid.UUID is wanted, not {type(data).__name__}")
+    return str(data).encode()
+
+
+def json_serializer(topic: str, data: Any) -> bytes | None:
+    if data is None:
+        return None
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _number_serializer(form: Struct, kind: type) -> Serializer:
+    def serialize(topic: str, data: Any) -> bytes | None:
+        if data is None:
+            return None
+        if isinstance(data, bool) or not isinstance(data, kind | int):
+            raise TypeError(f"a number is wanted ({kind.__name__}), not {type(data).__name__}")
+        return form.pack(data)
+
+    return serialize
+
+
+# -- from bytes
+
+
+def bytes_deserializer(topic: str, data: memoryview | bytes) -> bytes:
+    return bytes(data)
+
+
+def str_deserializer(topic: str, data: memoryview | bytes) -> str:
+    return str(data, "utf-8")
+
+
+def uuid_deserializer(topic: str, data: memoryview | bytes) -> UUID:
+    return UUID(str(data, "ascii"))
+
+
+def json_deserializer(topic: str, data: memoryview | bytes) -> Any:
+    return json.loads(bytes(data))
+
+
+def _number_deserializer(form: Struct) -> Deserializer:
+    def deserialize(topic: str, data: memoryview | bytes) -> Any:
+        if len(data) != form.size:
+            raise ValueError(f"{form.size} bytes are wanted, not {len(data)}")
+        return form.unpack(data)[0]
+
+    return deserialize
+
+
+# -- by name
+
+_SERIALIZERS: Final[dict[str, Serializer]] = {
+    "bytes": bytes_serializer,
+    "str": str_serializer,
+    "int": _number_serializer(_INT64, int),
+    "int64": _number_serializer(_INT64, int),
+    "int32": _number_serializer(_INT32, int),
+    "int16": _number_serializer(_INT16, int),
+    "float": _number_serializer(_DOUBLE, float),
+    "float32": _number_serializer(_FLOAT, float),
+    "uuid": uuid_serializer,
+    "json": json_serializer,
+}
+
+_DESERIALIZERS: Final[dict[str, Deserializer]] = {
+    "bytes": bytes_deserializer,
+    "str": str_deserializer,
+    "int": _number_deserializer(_INT64),
+    "int64": _number_deserializer(_INT64),
+    "int32": _number_deserializer(_INT32),
+    "int16": _number_deserializer(_INT16),
+    "float": _number_deserializer(_DOUBLE),
+    "float32": _number_deserializer(_FLOAT),
+    "uuid": uuid_deserializer,
+    "json": json_deserializer,
+}
+
+_JAVA_NAMES: Final = {
+    "ByteArray": "bytes",
+    "Bytes": "bytes",
+    "ByteBuffer": "bytes",
+    "String": "str",
+    "Long": "int64",
+    "Integer": "int32",
+    "Short": "int16",
+    "Double": "float",
+    "Float": "float32",
+    "UUID": "uuid",
+}
+_TYPE_NAMES: Final = {bytes: "bytes", bytearray: "bytes", str: "str", int: "int", float: "float", UUID: "uuid"}
+
+
+def serializer_of(setting: str, given: object) -> Serializer | None:
+    """The serialiser that a setting's value stands for; None is the plain one: bytes as they are."""
+    if given is None or given in ("bytes", bytes) or _java_name(given, "Serializer") == "bytes":
+        return None
+    found = _named(setting, given, _SERIALIZERS, "Serializer")
+    if found is not None:
+        return found
+    made = given() if isinstance(given, type) else given
+    method = getattr(made, "serialize", None)
+    if callable(method):
+        return cast(Serializer, method)
+    if not callable(made):
+        raise ConfigurationError(f"{setting}: {given!r} is neither callable nor has it a method `serialize`")
+    plain: Callable[[Any], bytes] = made
+    return lambda topic, data: None if data is None else plain(data)
+
+
+def deserializer_of(setting: str, given: object) -> Deserializer | None:
+    """The deserialiser that a setting's value stands for; None is the plain one: bytes as they are."""
+    if given is None or given in ("bytes", bytes) or _java_name(given, "Deserializer") == "bytes":
+        return None
+    found = _named(setting, given, _DESERIALIZERS, "Deserializer")
+    if found is not None:
+        return found
+    made = given() if isinstance(given, type) else given
+    method = getattr(made, "deserialize", None)
+    if callable(method):
+        return cast(Deserializer, method)
+    if not callable(made):
+        raise ConfigurationError(f"{setting}: {given!r} is neither callable nor has it a method `deserialize`")
+    plain: Callable[[Any], Any] = made
+    return lambda topic, data: plain(data)
+
+
+def _named(setting: str, given: object, table: dict[str, T], suffix: str) -> T | None:
+    name = _TYPE_NAMES.get(given) if isinstance(given, type) else None
+    if name is None:
+        name = _java_name(given, suffix)
+    if name is None and isinstance(given, str):
+        if given not in table:
+            known = ", ".join(table)
+            raise ConfigurationError(f"{setting}: {given!r} is not known; give one of {known}, or a callable")
+        name = given
+    return None if name is None else table[name]
+
+
+def _java_name(given: object, suffix: str) -> str | None:
+    """`org.apache.kafka.common.serialization.LongSerializer` is "int64"."""
+    if not isinstance(given, str):
+        return None
+    short = given.rpartition(".")[2]
+    return _JAVA_NAMES.get(short.removesuffix(suffix)) if short.endswith(suffix) else None
+
+
+SERIALIZATION_FAILURES: Final = (TypeError, ValueError, StructError, LookupError, AttributeError, ArithmeticError)
+"""What a serialiser of one's own may reasonably raise; anything else is a fault of the program, and goes through."""
