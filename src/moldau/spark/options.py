@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import TypeVar
 
 from moldau.client.errors import ConfigurationError
 from moldau.client.model import TopicPartition
 from moldau.spark.bounds import AtOffsets, AtTimes, Bound, Edge
+from moldau.spark.given import GivenOptions
 from moldau.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
-
-T = TypeVar("T")
-
-PREFIX = "kafka."
 
 SOURCE_OPTIONS = (
     "assign",
@@ -100,8 +95,8 @@ class SourceOptions:
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """`options` as Spark hands them over: names in any case."""
-    given = _Given(options)
-    given.refuse_misspelt()
+    given = GivenOptions(options)
+    given.refuse_misspelt(SOURCE_OPTIONS)
     settings = _client_settings(given)
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
@@ -135,62 +130,21 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
 
 def include_headers(options: Mapping[str, str]) -> bool:
     """Whether the schema has headers: asked before anything else is known to be right."""
-    return _Given(options).flag("includeHeaders", default=False)
+    return GivenOptions(options).flag("includeHeaders", default=False)
 
 
 def push_filters(options: Mapping[str, str]) -> bool:
-    return _Given(options).flag("pushFilters", default=False)
+    return GivenOptions(options).flag("pushFilters", default=False)
 
 
-class _Given:
-    """The options that were given, by names in any case; errors have the names as the documentation spells them."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._texts = {name.lower(): text for name, text in options.items()}
-
-    def text(self, name: str) -> str | None:
-        text = self._texts.get(name.lower())
-        return None if text is None else text.strip()
-
-    def parsed(self, name: str, parser: Callable[[str, str], T]) -> T | None:
-        text = self.text(name)
-        return None if text is None else parser(name, text)
-
-    def number(self, name: str) -> int | None:
-        return self.parsed(name, _positive)
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        text = (self.text(name) or str(default)).lower()
-        if text not in ("true", "false"):
-            raise ConfigurationError(f"option {name}: {text!r} is neither true nor false")
-        return text == "true"
-
-    def client_settings(self) -> dict[str, str]:
-        return {name[len(PREFIX) :]: text for name, text in self._texts.items() if name.startswith(PREFIX)}
-
-    def refuse_misspelt(self) -> None:
-        """What looks like one of our options and is none is a mistake. Others may be another format's: let them be."""
-        known = {name.lower(): name for name in SOURCE_OPTIONS}
-        for name in self._texts:
-            if name in known or name.startswith(PREFIX):
-                continue
-            if matches := get_close_matches(name, known, n=1, cutoff=0.85):
-                raise ConfigurationError(f"option {name}: unknown; did you mean {known[matches[0]]}?")
-
-
-def _client_settings(given: _Given) -> dict[str, str]:
-    settings = given.client_settings()
-    if not settings.get("bootstrap.servers", "").strip():
-        raise ConfigurationError("option kafka.bootstrap.servers: missing; say where a broker listens, host:port")
-    for name, instead in REFUSED.items():
-        if name in settings:
-            raise ConfigurationError(f"option kafka.{name}: not for Spark: {instead}")
+def _client_settings(given: GivenOptions) -> dict[str, str]:
+    settings = given.client_settings(REFUSED)
     # Partitions are assigned to tasks by Spark: no client of ours joins a group, whatever it is called.
     settings.pop("group.id", None)
     return settings
 
 
-def _subscription(given: _Given) -> Subscription:
+def _subscription(given: GivenOptions) -> Subscription:
     names = [name for name in ("assign", "subscribe", "subscribePattern") if given.text(name) is not None]
     if len(names) != 1:
         found = " and ".join(names) if names else "none of them"
@@ -213,7 +167,7 @@ def _subscription(given: _Given) -> Subscription:
     return Subscription(pattern=text)
 
 
-def _bound(given: _Given, which: str, default: Edge) -> Bound:
+def _bound(given: GivenOptions, which: str, default: Edge) -> Bound:
     """A time for all goes before times of partitions, and these before offsets: the order of Spark's own connector."""
     starting = which == "starting"
     strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
@@ -244,16 +198,6 @@ def _refuse_impossible_ends(starting: Bound, ending: Bound) -> None:
         raise ConfigurationError("option startingOffsets: a batch read that begins at the latest offset reads nothing")
     if ending is Edge.EARLIEST or (isinstance(ending, AtOffsets) and EARLIEST in ending.offsets.values()):
         raise ConfigurationError("option endingOffsets: a batch read that ends at the earliest offset reads nothing")
-
-
-def _positive(name: str, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number <= 0:
-        raise ConfigurationError(f"option {name}: {text!r} is not a whole number above zero")
-    return number
 
 
 def _timestamp_ms(name: str, text: str) -> int:

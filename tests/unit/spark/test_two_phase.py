@@ -1,0 +1,245 @@
+"""The two-phase commit, killed at every step: each batch becomes visible once, and nothing stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, product
+
+import pytest
+
+from moldau.spark.decisions import Decision, PreparedWrite, decode, encode, latest, transactional_id
+from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit
+
+QUERY = "3a1f2c4e-0000-4000-8000-000000000001"
+TASKS = 3
+
+
+class Died(Exception):
+    """The driver is gone."""
+
+
+class Cluster:
+    """What a broker keeps: transactions by id, what of them readers see, decisions, and the newest driver."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, tuple[int, int, object]] = {}
+        self.committed: dict[str, tuple[int, int]] = {}  # by id: the last transaction, while nobody takes it up again
+        self.visible: list[object] = []
+        self.records: list[tuple[bytes | None, bytes | None]] = []
+        self.driver = 0
+        self._ids = count(1)
+
+    def prepare(self, run: str, batch: int, partition: int, attempt: int, row: object) -> PreparedWrite:
+        name = transactional_id(QUERY, run, batch, partition, attempt)
+        self.open.pop(name, None)  # whoever takes up an id aborts what was open under it,
+        self.committed.pop(name, None)  # and nobody can tell any more what became of what was there before
+        write = PreparedWrite(partition, attempt, next(self._ids), 0)
+        self.open[name] = (write.producer_id, write.epoch, row)
+        return write
+
+    def expire(self, *names: str) -> None:
+        """The broker's patience is over."""
+        for name in names or list(self.open):
+            del self.open[name]
+
+
+class Driver:
+    """The ground as one driver sees it; dies before or after its n-th action."""
+
+    def __init__(self, cluster: Cluster, dies_at: float = -1) -> None:
+        self._cluster = cluster
+        self._dies_at = dies_at
+        self._actions = 0
+        self._epoch = 0
+
+    def _act(self, action: Callable[[], object]) -> None:
+        """Dying at n + ½ is dying after the n-th action has had its effect."""
+        if self._dies_at == self._actions:
+            raise Died
+        action()
+        if self._dies_at == self._actions + 0.5:
+            raise Died
+        self._actions += 1
+
+    def take_over(self, query: str) -> Decision | None:
+        def fence() -> None:
+            self._cluster.driver += 1
+            self._epoch = self._cluster.driver
+
+        self._act(fence)
+        return latest(query, self._cluster.records)
+
+    def decide(self, decision: Decision) -> None:
+        def store() -> None:
+            assert self._epoch == self._cluster.driver, "fenced"
+            self._cluster.records.append(encode(decision))
+
+        self._act(store)
+
+    def commit(self, transactions: Sequence[Transaction]) -> list[Transaction]:
+        lost = []
+        for transaction in transactions:
+
+            def end(one: Transaction = transaction) -> None:
+                found = self._cluster.open.get(one.transactional_id)
+                if found is not None and found[:2] == one[1:]:
+                    del self._cluster.open[one.transactional_id]
+                    self._cluster.committed[one.transactional_id] = (one.producer_id, one.epoch)
+                    self._cluster.visible.append(found[2])
+                elif self._cluster.committed.get(one.transactional_id) != (one.producer_id, one.epoch):
+                    lost.append(one)
+
+            self._act(end)
+        return lost
+
+    def abort(self, transactions: Sequence[Transaction]) -> None:
+        for one in transactions:
+            found = self._cluster.open.get(one.transactional_id)
+            if found is not None and found[:2] == one[1:]:
+                self._act(lambda name=one.transactional_id: self._cluster.open.pop(name))  # type: ignore[misc]
+
+    def open_transactions(self, prefix: str) -> list[str]:
+        return [name for name in self._cluster.open if name.startswith(prefix)]
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        for name in transactional_ids:
+            self._act(lambda name=name: self._cluster.open.pop(name))  # type: ignore[misc]
+
+
+def run_batch(cluster: Cluster, commits: TwoPhaseCommit, run: str, batch: int, *, stray: bool = False) -> None:
+    """As Spark does: the tasks write, one of them twice where the first attempt was killed, then the driver commits."""
+    writes = []
+    for task in range(TASKS):
+        attempt = 0
+        if stray and task == 1:
+            cluster.prepare(run, batch, task, 0, (batch, task, "killed"))
+            attempt = 1
+        writes.append(cluster.prepare(run, batch, task, attempt, (batch, task)))
+    commits.commit(QUERY, batch, writes)
+
+
+def wanted(batches: int) -> list[tuple[int, int]]:
+    return [(batch, task) for batch in range(batches) for task in range(TASKS)]
+
+
+def deaths() -> Iterator[float]:
+    for step in range(14):
+        yield step
+        yield step + 0.5
+
+
+@pytest.mark.parametrize("stray", [False, True])
+@pytest.mark.parametrize("dies_at", list(deaths()))
+def test_a_driver_that_dies_anywhere_leaves_each_batch_visible_once(dies_at: float, stray: bool) -> None:
+    cluster = Cluster()
+    first = TwoPhaseCommit(Driver(cluster, dies_at), "run1")
+    batch = 0
+    try:
+        while batch < 2:
+            run_batch(cluster, first, "run1", batch, stray=stray)
+            batch += 1
+    except Died:
+        pass
+    second = TwoPhaseCommit(Driver(cluster), "run2")
+    for again in range(batch, 3):  # Spark repeats the batch whose commit did not return
+        run_batch(cluster, second, "run2", again)
+    assert sorted(cluster.visible) == wanted(3)
+    assert not cluster.open
+
+
+@pytest.mark.parametrize(("first_death", "second_death"), list(product(deaths(), deaths())))
+def test_so_does_one_whose_successor_dies_too(first_death: float, second_death: float) -> None:
+    cluster = Cluster()
+    batch = 0
+    for run, dies_at in (("run1", first_death), ("run2", second_death), ("run3", -1)):
+        commits = TwoPhaseCommit(Driver(cluster, dies_at), run)
+        try:
+            while batch < 3:
+                run_batch(cluster, commits, run, batch, stray=True)
+                batch += 1
+        except Died:
+            continue
+    assert sorted(cluster.visible) == wanted(3)
+    assert not cluster.open
+
+
+def test_a_driver_that_was_replaced_can_decide_nothing() -> None:
+    cluster = Cluster()
+    old, new = TwoPhaseCommit(Driver(cluster), "run1"), TwoPhaseCommit(Driver(cluster), "run2")
+    run_batch(cluster, old, "run1", 0)
+    run_batch(cluster, new, "run2", 1)
+    with pytest.raises(AssertionError, match="fenced"):
+        run_batch(cluster, old, "run1", 1)
+    assert sorted(cluster.visible) == wanted(2)
+
+
+def test_a_batch_that_failed_leaves_nothing() -> None:
+    cluster = Cluster()
+    commits = TwoPhaseCommit(Driver(cluster), "run1")
+    writes = [cluster.prepare("run1", 0, task, 0, (0, task)) for task in range(TASKS)]
+    cluster.prepare("run1", 0, 0, 1, "a twin that nobody heard of")
+    commits.abort(QUERY, 0, writes[:2])
+    assert not cluster.open
+    assert not cluster.visible
+
+
+def decided_and_dead(cluster: Cluster) -> None:
+    with pytest.raises(Died):
+        run_batch(cluster, TwoPhaseCommit(Driver(cluster, 1.5), "run1"), "run1", 0)
+    assert len(cluster.records) == 1 and len(cluster.open) == TASKS
+
+
+def test_a_decision_of_which_everything_was_aborted_meanwhile_is_as_none() -> None:
+    cluster = Cluster()
+    decided_and_dead(cluster)
+    cluster.expire()
+    run_batch(cluster, TwoPhaseCommit(Driver(cluster), "run2"), "run2", 0)
+    assert sorted(cluster.visible) == wanted(1)
+
+
+def test_a_decision_of_which_a_part_was_aborted_is_a_loss_and_said_so() -> None:
+    cluster = Cluster()
+    decided_and_dead(cluster)
+    cluster.expire(transactional_id(QUERY, "run1", 0, 1, 0))
+    for run in ("run2", "run3"):  # a restart does not make it good
+        with pytest.raises(DecidedButLost, match=r"1 of its 3 transactions.*run1-0-1-0.*failOnDataLoss"):
+            run_batch(cluster, TwoPhaseCommit(Driver(cluster), run), run, 0)
+    commits = TwoPhaseCommit(Driver(cluster), "run4", fail_on_data_loss=False)
+    run_batch(cluster, commits, "run4", 0)
+    run_batch(cluster, commits, "run4", 1)
+    assert sorted(cluster.visible) == [(0, 0), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert not cluster.open
+
+
+def test_an_old_checkpoint_does_not_write_what_was_written() -> None:
+    cluster = Cluster()
+    commits = TwoPhaseCommit(Driver(cluster), "run1")
+    for batch in range(3):
+        run_batch(cluster, commits, "run1", batch)
+    restored = TwoPhaseCommit(Driver(cluster), "run2")
+    for batch in range(1, 4):
+        run_batch(cluster, restored, "run2", batch)
+    assert sorted(cluster.visible) == wanted(4)
+
+
+def test_an_old_checkpoint_does_no_harm_after_a_crash_in_the_batch_after_the_last_decided() -> None:
+    cluster = Cluster()
+    commits = TwoPhaseCommit(Driver(cluster), "run1")
+    for batch in range(2):
+        run_batch(cluster, commits, "run1", batch)
+    cluster.prepare("run1", 2, 0, 0, "one task of the next batch, then all is gone")
+    restored = TwoPhaseCommit(Driver(cluster), "run2")
+    for batch in range(4):
+        run_batch(cluster, restored, "run2", batch)
+    assert sorted(cluster.visible) == wanted(4)
+    assert not cluster.open
+
+
+def test_a_decision_reads_back_as_it_was_written() -> None:
+    decision = Decision(QUERY, "run1", 7, (PreparedWrite(0, 0, 12, 3), PreparedWrite(1, 2, 13, 0)))
+    key, value = encode(decision)
+    assert decode(key, value) == decision
+    others = [(b"another", b"?"), (key, value), (None, b"?")]
+    assert latest(QUERY, others) == decision
+    assert latest(QUERY, [*others, (key, None)]) is None
+    assert latest("unknown", others) is None
