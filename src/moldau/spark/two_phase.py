@@ -157,7 +157,8 @@ def _loss(decision: Decision, lost: Sequence[Transaction]) -> str:
     more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
     return (
         f"batch {decision.batch} of query {decision.query} was decided, but the broker has aborted {len(lost)} of its "
-        f"{len(decision.writes)} transactions meanwhile ({names}{more}): the rows of these tasks are lost, the others "
-        "are in the topics. The query was away for longer than prepared transactions are kept (transaction.timeout.ms, or "
-        "moldau.transaction.two.phase.max.age.ms). Start it with failOnDataLoss=false to go on without them"
+        f"{len(decision.writes)} transactions meanwhile ({names}{more}): the rows of these tasks are lost, the "
+        "others are in the topics. The query was away for longer than prepared transactions are kept "
+        "(transaction.timeout.ms, or moldau.transaction.two.phase.max.age.ms). Start it with "
+        "failOnDataLoss=false to go on without them"
     )
