@@ -1,7 +1,59 @@
 """Moldau: a Kafka-compatible event streaming platform in Python.
 
-This package holds nothing but the version. Importing it costs nothing, so every process
-(broker, client, command line) pays only for the packages that it uses.
+    from moldau import Producer, Consumer, Admin           # blocking clients; moldau.aio has those for asyncio
+
+Importing this package costs nothing: the names below are imported when they are first used, so every process (broker,
+client, command line) pays only for what it has.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.client import errors
+    from moldau.client.blocking.admin import Admin
+    from moldau.client.blocking.consumer import Consumer
+    from moldau.client.blocking.producer import Producer
+    from moldau.client.errors import MoldauError
+    from moldau.client.model import OffsetAndMetadata, RecordMetadata, TopicPartition
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Admin": "moldau.client.blocking.admin",
+    "Consumer": "moldau.client.blocking.consumer",
+    "MoldauError": "moldau.client.errors",
+    "OffsetAndMetadata": "moldau.client.model",
+    "Producer": "moldau.client.blocking.producer",
+    "RecordMetadata": "moldau.client.model",
+    "TopicPartition": "moldau.client.model",
+}
+
+__all__ = [
+    "Admin",
+    "Consumer",
+    "MoldauError",
+    "OffsetAndMetadata",
+    "Producer",
+    "RecordMetadata",
+    "TopicPartition",
+    "__version__",
+    "errors",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "errors":
+        found: object = import_module("moldau.client.errors")
+    elif name in _HOMES:
+        found = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

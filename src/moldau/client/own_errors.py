@@ -5,10 +5,13 @@ Import them from `moldau.client.errors`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from moldau.client.model import TopicPartition
+
+E = TypeVar("E", bound="MoldauError")
 
 __all__ = [
     "BrokerUnavailable",
@@ -97,6 +100,14 @@ class DeserializationError(MoldauError, ValueError):
         self.record = record
         """The record as it came, key and value as bytes."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.partition, self.offset, self.part, self.record)
+
     @property
     def topic(self) -> str:
         return self.partition.topic
+
+
+def another(error: E) -> E:
+    """The same error as an object of its own: one that is raised in several places would collect their tracebacks."""
+    return copy(error)

@@ -1,0 +1,90 @@
+"""Opening a connection to a peer: every address of a name in turn, within one bound of time for each."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+SYSTEM_DEFAULT = -1
+
+
+class NoSuchHostError(OSError):
+    """The name has no address."""
+
+
+async def connect(
+    factory: Callable[[], P],
+    host: str,
+    port: int,
+    *,
+    timeout_s: float,
+    send_buffer: int = SYSTEM_DEFAULT,
+    receive_buffer: int = SYSTEM_DEFAULT,
+) -> P:
+    """A connected protocol of `factory`'s. Raises OSError (TimeoutError among them) when no address takes it.
+
+    Each address has `timeout_s`: one that swallows packets must not use up the time of the others. The buffers are set
+    before the connection is made, because a receive buffer decides the window that is offered in it.
+    """
+    loop = asyncio.get_running_loop()
+    errors: list[OSError] = []
+    for family, kind, protocol, _, address in await _addresses(host, port, timeout_s):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            _prepare(sock, send_buffer, receive_buffer)
+            async with asyncio.timeout(timeout_s):
+                await loop.sock_connect(sock, address)
+                # From here on the transport owns the socket and closes it.
+                _, connected = await loop.create_connection(factory, sock=sock)
+                return connected
+        except OSError as error:
+            sock.close()
+            errors.append(error)
+        except BaseException:
+            sock.close()
+            raise
+    raise _worst(errors)
+
+
+async def canonical_names(host: str) -> tuple[str, ...]:
+    """The names that the addresses of `host` have in reverse look-ups; those without one stay addresses."""
+    loop = asyncio.get_running_loop()
+    found = []
+    for *_, address in await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM):
+        name, _ = await loop.getnameinfo((str(address[0]), 0))
+        found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+async def _addresses(host: str, port: int, timeout_s: float) -> Sequence[tuple[int, int, int, str, tuple[object, ...]]]:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise NoSuchHostError(error.errno, error.strerror) from error
+    except UnicodeError as error:  # a label that is empty or too long
+        raise NoSuchHostError(0, str(error)) from error
+    return found
+
+
+def _prepare(sock: socket.socket, send_buffer: int, receive_buffer: int) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if send_buffer != SYSTEM_DEFAULT:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+    if receive_buffer != SYSTEM_DEFAULT:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+
+
+def _worst(errors: list[OSError]) -> OSError:
+    """The error to tell: one that took no time-out says more than one that did."""
+    for error in errors:
+        if not isinstance(error, TimeoutError):
+            return error
+    return errors[0] if errors else NoSuchHostError(0, "the name has no address")
