@@ -1,0 +1,72 @@
+"""Who reads what in a classic group: the assignors, of which the group's leader runs the one that all members have.
+
+Range, round-robin, sticky and cooperative-sticky are Kafka's, by its names; derive others from `Assignor`. Racks are
+not considered: all four assign as Kafka's do for clients without a rack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from moldau.client.consumer.assignors.cooperative import CooperativeStickyAssignor
+from moldau.client.consumer.assignors.model import Assignor, MemberSubscription, RebalanceProtocol
+from moldau.client.consumer.assignors.range import RangeAssignor
+from moldau.client.consumer.assignors.round_robin import RoundRobinAssignor
+from moldau.client.consumer.assignors.sticky import StickyAssignor
+from moldau.client.errors import ConfigurationError
+
+__all__ = [
+    "Assignor",
+    "CooperativeStickyAssignor",
+    "MemberSubscription",
+    "RangeAssignor",
+    "RebalanceProtocol",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+    "assignors_of",
+    "protocol_of",
+]
+
+JAVA_PACKAGE: Final = "org.apache.kafka.clients.consumer."
+
+BY_NAME: Final[Mapping[str, type[Assignor]]] = {
+    kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+}
+BY_JAVA_NAME: Final[Mapping[str, type[Assignor]]] = {JAVA_PACKAGE + kind.__name__: kind for kind in BY_NAME.values()}
+
+
+def assignors_of(value: object) -> list[Assignor]:
+    """What `partition.assignment.strategy` means: names, Java's class names, classes of your own, or instances."""
+    chosen = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
+    assignors = [_assignor(one) for one in chosen]
+    names = [one.name for one in assignors]
+    if not assignors:
+        raise ConfigurationError("partition.assignment.strategy is empty; name at least one assignor, such as range")
+    if len(set(names)) < len(names):
+        raise ConfigurationError(
+            f"partition.assignment.strategy names an assignor twice: {', '.join(names)}; each may stand there once"
+        )
+    return assignors
+
+
+def _assignor(value: object) -> Assignor:
+    if isinstance(value, str):
+        name = value.strip()
+        kind = BY_NAME.get(name) or BY_JAVA_NAME.get(name)
+        if kind is not None:
+            return kind()
+    elif isinstance(value, type) and issubclass(value, Assignor):
+        return value()
+    elif isinstance(value, Assignor):
+        return value
+    raise ConfigurationError(
+        f"partition.assignment.strategy has {value!r}; it takes {', '.join(BY_NAME)}, or a subclass of "
+        "moldau.client.consumer.assignors.Assignor"
+    )
+
+
+def protocol_of(assignors: Sequence[Assignor]) -> RebalanceProtocol:
+    """How members move: cooperatively only where every assignor that the group may choose can do so."""
+    cooperative = all(RebalanceProtocol.COOPERATIVE in one.protocols for one in assignors)
+    return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER

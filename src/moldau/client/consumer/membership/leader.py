@@ -1,0 +1,63 @@
+"""What the leader of a classic group does: hear all members, let the assignor decide, check the result. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from moldau.client.consumer.assignors import Assignor, MemberSubscription
+from moldau.client.consumer.assignors.cooperative import without_what_others_read
+from moldau.client.consumer.assignors.model import Assignment
+from moldau.client.consumer.assignors.wire import decode_subscription, encode_assignment
+from moldau.client.errors import IllegalStateError
+from moldau.wire.errors import WireError
+from moldau.wire.messages.join_group import JoinGroupResponseMember
+
+
+def subscriptions_of(members: Sequence[JoinGroupResponseMember]) -> dict[str, MemberSubscription]:
+    """What each member said. One whose words cannot be read is in the group, but gets nothing."""
+    found = {}
+    for one in members:
+        try:
+            found[one.member_id] = decode_subscription(bytes(one.metadata), one.group_instance_id)
+        except WireError:
+            found[one.member_id] = MemberSubscription(())
+    return found
+
+
+def topics_of(members: Sequence[JoinGroupResponseMember]) -> frozenset[str]:
+    """Every topic that somebody in the group subscribes to."""
+    return frozenset(topic for one in subscriptions_of(members).values() for topic in one.topics)
+
+
+def assign_all(
+    assignor: Assignor,
+    partitions: Mapping[str, int],
+    members: Sequence[JoinGroupResponseMember],
+    *,
+    cooperative: bool,
+) -> dict[str, bytes]:
+    """The assignment of every member, as it is sent."""
+    subscriptions = subscriptions_of(members)
+    try:
+        given = assignor.assign(partitions, subscriptions)
+    except Exception as error:
+        raise IllegalStateError(
+            f"assignor {assignor.name!r} failed with {error!r}; correct it, or take another in "
+            "partition.assignment.strategy"
+        ) from error
+    _check(assignor.name, given, subscriptions)
+    if cooperative:
+        # Our own assignors do so by themselves. One of the application's may not know that it has to.
+        given = without_what_others_read(given, subscriptions)
+    return {member: encode_assignment(given.get(member, ())) for member in subscriptions}
+
+
+def _check(name: str, given: Assignment, members: Mapping[str, MemberSubscription]) -> None:
+    """No partition twice: two members would read it at once, and nobody would know why."""
+    owner: dict[object, str] = {}
+    for member, partitions in given.items():
+        if member not in members:
+            raise IllegalStateError(f"assignor {name!r} assigned partitions to {member!r}, which is no member")
+        for one in partitions:
+            if owner.setdefault(one, member) != member:
+                raise IllegalStateError(f"assignor {name!r} assigned {one} both to {owner[one]!r} and to {member!r}")
