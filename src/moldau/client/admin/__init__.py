@@ -1,0 +1,90 @@
+"""The admin client: topics, settings, groups and their offsets, data directories, transactions, the cluster."""
+
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.cluster import ClusterDescription, Features, VersionRange
+from moldau.client.admin.configs import (
+    Append,
+    ConfigChange,
+    ConfigEntry,
+    ConfigKind,
+    ConfigResource,
+    ConfigSource,
+    ConfigSynonym,
+    Subtract,
+)
+from moldau.client.admin.groups import GroupDescription, GroupListing, MemberDescription
+from moldau.client.admin.log_dirs import LogDir, ReplicaInfo
+from moldau.client.admin.offsets import UP_TO_THE_END, ListedOffset, OffsetSpec
+from moldau.client.admin.outcome import SomeFailed
+from moldau.client.admin.resets import (
+    ByDuration,
+    Reset,
+    ResetOffset,
+    ShiftBy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToOffsets,
+    ToTimestamp,
+)
+from moldau.client.admin.topics import (
+    CreatedTopic,
+    NewPartitions,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicListing,
+)
+from moldau.client.admin.transactions import (
+    AbortSpec,
+    OpenTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+
+__all__ = [
+    "UP_TO_THE_END",
+    "AbortSpec",
+    "Admin",
+    "Append",
+    "ByDuration",
+    "ClusterDescription",
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigKind",
+    "ConfigResource",
+    "ConfigSource",
+    "ConfigSynonym",
+    "CreatedTopic",
+    "Features",
+    "GroupDescription",
+    "GroupListing",
+    "ListedOffset",
+    "LogDir",
+    "MemberDescription",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetSpec",
+    "OpenTransaction",
+    "PartitionDescription",
+    "ProducerState",
+    "ReplicaInfo",
+    "Reset",
+    "ResetOffset",
+    "ShiftBy",
+    "SomeFailed",
+    "Subtract",
+    "ToCurrent",
+    "ToEarliest",
+    "ToLatest",
+    "ToOffset",
+    "ToOffsets",
+    "ToTimestamp",
+    "TopicDescription",
+    "TopicListing",
+    "TransactionDescription",
+    "TransactionListing",
+    "VersionRange",
+]
