@@ -1,0 +1,328 @@
+"""A TCP proxy between client and broker that misbehaves on command: what networks do, and brokers when they die.
+
+    with AdversityProxy(bootstrap) as proxy:              # any Kafka server; nothing of it has to be set
+        client = Producer(bootstrap_servers=proxy.bootstrap)
+        proxy.cut()                                       # every connection, now
+        with proxy.black_hole(): ...                      # bytes go in and none come out; on heal they arrive after all
+        with proxy.refusing(): ...                        # new connections are refused, as by a broker that is down
+        with proxy.delaying(0.05): ...                    # each frame waits
+        with proxy.dribbling(7): ...                      # answers arrive in pieces of seven bytes
+        proxy.spoil(Spoil.LOSE_ANSWER, ApiKey.PRODUCE)    # the next one is carried out, its answer is lost in a cut
+        proxy.wait_until_spoiled()
+        proxy.misbehave(random.Random(seed))              # one of all that, chosen by chance, and healed after it
+
+The proxy knows frames, so it can cut one in half, pick on one API, and put its own address in the place of the broker's
+in Metadata and FindCoordinator: clients come back to it whatever the broker advertises. Its loop has a thread of its
+own; commands come from the test's thread and hold when they return. `seen` counts the requests of each API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from enum import Enum
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from moldau.wire.api import APIS, ApiKey
+from moldau.wire.header import decode_response_header, encode_response_header
+
+T = TypeVar("T")
+
+COMMAND_TIMEOUT_S = 30.0
+SPOILED_TIMEOUT_S = 60.0
+
+
+class Spoil(Enum):
+    """What can be done to one request and its answer; the connection is cut in every case."""
+
+    HALF_REQUEST = "the broker gets half of the request"
+    LOSE_REQUEST = "the broker gets nothing of the request"
+    HALF_ANSWER = "the request is carried out, and half of the answer comes back"
+    LOSE_ANSWER = "the request is carried out, and nothing of the answer comes back"
+
+
+class _CutError(Exception):
+    """This connection is to end now."""
+
+
+class _Pair:
+    """A client's connection and the one to the broker that belongs to it."""
+
+    def __init__(self, client: asyncio.StreamWriter, broker: asyncio.StreamWriter) -> None:
+        self.client = client
+        self.broker = broker
+        self.asked: dict[int, tuple[ApiKey, int, Spoil | None]] = {}
+        """Requests whose answers are still to come, by correlation id: what, in which version, what is to go wrong."""
+
+    def cut(self) -> None:
+        for writer in (self.client, self.broker):
+            writer.transport.abort()
+
+    def close(self) -> None:
+        """An end in good order: what was passed on still arrives."""
+        for writer in (self.client, self.broker):
+            writer.close()
+
+
+class AdversityProxy:
+    """One address that stands for every broker behind it."""
+
+    def __init__(self, upstream: str) -> None:
+        host, _, port = upstream.rpartition(":")
+        self._upstream = (host, int(port))
+        self.port = 0
+        self.seen: Counter[ApiKey] = Counter()
+        """Requests that arrived at the proxy."""
+        self.connections = 0
+        """Connections that were taken, over all time."""
+        self.troubles: Counter[str] = Counter()
+        """What `misbehave` chose, by name."""
+        self._pairs: set[_Pair] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._delay_s = 0.0
+        self._piece = 0
+        self._to_spoil: list[tuple[Spoil, ApiKey | None]] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="adversity", daemon=True)
+        self._changed = threading.Condition()
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._do(self._begin())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(COMMAND_TIMEOUT_S)
+        self._loop.close()
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def cut(self) -> None:
+        """Every connection ends now, without a word."""
+        self._call(self._cut_all)
+
+    @contextlib.contextmanager
+    def black_hole(self) -> Iterator[None]:
+        """Connections stay and new ones are taken, but nothing goes through; afterwards what was held back does."""
+        self._call(self._open.clear)
+        try:
+            yield
+        finally:
+            self._call(self._open.set)
+
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """As if nobody listened: connections end, and new ones are refused."""
+        self._do(self._stop_listening())
+        try:
+            yield
+        finally:
+            self._do(self._listen())
+
+    @contextlib.contextmanager
+    def delaying(self, seconds: float) -> Iterator[None]:
+        """Each frame waits so long, in both directions."""
+        self._call(setattr, self, "_delay_s", seconds)
+        try:
+            yield
+        finally:
+            self._call(setattr, self, "_delay_s", 0.0)
+
+    @contextlib.contextmanager
+    def dribbling(self, piece: int) -> Iterator[None]:
+        """Answers arrive in pieces of so many bytes, each in a segment of its own."""
+        self._call(setattr, self, "_piece", piece)
+        try:
+            yield
+        finally:
+            self._call(setattr, self, "_piece", 0)
+
+    def spoil(self, how: Spoil, api: ApiKey | None = None) -> None:
+        """Spoil the next request, or the next one of that API. Several orders wait for a request each."""
+        self._call(self._to_spoil.append, (how, api))
+
+    def wait_until_spoiled(self, timeout_s: float = SPOILED_TIMEOUT_S) -> None:
+        """Returns when every order of `spoil` has found its request."""
+        self.wait_until(lambda: not self._to_spoil, timeout_s)
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = SPOILED_TIMEOUT_S) -> None:
+        """Returns when the condition holds; it is looked at whenever a request or a connection comes."""
+        with self._changed:
+            assert self._changed.wait_for(condition, timeout_s), "what was waited for did not come through the proxy"
+
+    def misbehave(self, chance: random.Random, longest_s: float = 0.3) -> str:
+        """One trouble of any kind, for at most so long; healed when this returns. Returns its name."""
+        duration_s = chance.uniform(0.0, longest_s)
+        trouble = chance.choice(("cut", "black hole", "refusing", "delaying", "dribbling", *Spoil))
+        name = trouble.name.lower().replace("_", " ") if isinstance(trouble, Spoil) else trouble
+        self.troubles[name] += 1
+        if isinstance(trouble, Spoil):
+            self.spoil(trouble)
+        elif trouble == "cut":
+            self.cut()
+        else:
+            lasting: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+                "black hole": self.black_hole,
+                "refusing": self.refusing,
+                "delaying": lambda: self.delaying(duration_s / 4),
+                "dribbling": lambda: self.dribbling(chance.randint(1, 50)),
+            }
+            with lasting[trouble]():
+                threading.Event().wait(duration_s)  # a trouble has a length; nothing is being waited for
+        return name
+
+    # -- the loop's side ---------------------------------------------------------------------------------------------
+
+    def _do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(COMMAND_TIMEOUT_S)
+
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        async def calling() -> None:
+            function(*arguments)
+
+        self._do(calling())
+
+    async def _begin(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+        await self._listen()
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._taken, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._cut_all()
+
+    async def _end(self) -> None:
+        await self._stop_listening()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _cut_all(self) -> None:
+        for pair in list(self._pairs):
+            pair.cut()
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self._loop.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._notify()
+        try:
+            broker_reader, broker = await asyncio.open_connection(*self._upstream)
+        except OSError:
+            client.transport.abort()
+            return
+        pair = _Pair(client, broker)
+        self._pairs.add(pair)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pump(client_reader, broker, self._request, pair))
+                group.create_task(self._pump(broker_reader, client, self._answer, pair))
+        except* _CutError:
+            pair.cut()
+        except* (OSError, EOFError):
+            pass
+        finally:
+            self._pairs.discard(pair)
+            pair.close()
+
+    async def _pump(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        pass_on: Callable[[_Pair, bytes], tuple[bytes, bool]],
+        pair: _Pair,
+    ) -> None:
+        """Frames from one side to the other; `pass_on` says what arrives of each, and whether that is the end."""
+        while True:
+            length = await reader.readexactly(4)
+            frame = await reader.readexactly(int.from_bytes(length, "big"))
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
+            await self._open.wait()
+            arrives, cut = pass_on(pair, frame)
+            await self._write(writer, arrives, self._piece if writer is pair.client else 0)
+            if cut:
+                raise _CutError
+
+    async def _write(self, writer: asyncio.StreamWriter, data: bytes, piece: int) -> None:
+        if not piece:
+            writer.write(data)
+        for start in range(0, len(data) if piece else 0, piece or 1):
+            writer.write(data[start : start + piece])
+            await asyncio.sleep(0)  # let it leave as a segment of its own
+        await writer.drain()
+
+    def _request(self, pair: _Pair, frame: bytes) -> tuple[bytes, bool]:
+        key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        api = ApiKey(key)
+        self.seen[api] += 1
+        how = self._spoiled(api)
+        pair.asked[correlation_id] = (api, version, how)
+        self._notify()
+        whole = struct.pack(">i", len(frame)) + frame
+        if how is Spoil.LOSE_REQUEST:
+            return b"", True
+        if how is Spoil.HALF_REQUEST:
+            return whole[: len(whole) // 2], True
+        return whole, False
+
+    def _spoiled(self, api: ApiKey) -> Spoil | None:
+        for order in self._to_spoil:
+            if order[1] in (None, api):
+                self._to_spoil.remove(order)
+                return order[0]
+        return None
+
+    def _answer(self, pair: _Pair, frame: bytes) -> tuple[bytes, bool]:
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        api, version, how = pair.asked.pop(correlation_id)
+        if api in (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER):
+            frame = self._readdressed(api, version, frame)
+        whole = struct.pack(">i", len(frame)) + frame
+        if how is Spoil.LOSE_ANSWER:
+            return b"", True
+        if how is Spoil.HALF_ANSWER:
+            return whole[: len(whole) // 2], True
+        return whole, False
+
+    def _readdressed(self, api: ApiKey, version: int, frame: bytes) -> bytes:
+        """The answer with the proxy's address wherever it names a broker's."""
+        correlation_id, start = decode_response_header(frame, api, version)
+        response: Any = APIS[api].response_type().decode(frame, version, start)
+        named = [*getattr(response, "brokers", ()), *getattr(response, "coordinators", ())]
+        if api is ApiKey.FIND_COORDINATOR and not named:
+            named = [response]
+        for one in named:
+            if one.host:
+                one.host, one.port = "127.0.0.1", self.port
+        body: bytes = response.encode(version)
+        return encode_response_header(api, version, correlation_id) + body
