@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.client import errors
+    from moldau.client.admin import ConfigResource, NewTopic, OffsetSpec
     from moldau.client.blocking.admin import Admin
     from moldau.client.blocking.consumer import Consumer
     from moldau.client.blocking.producer import Producer
@@ -23,9 +24,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Admin": "moldau.client.blocking.admin",
+    "ConfigResource": "moldau.client.admin",
     "Consumer": "moldau.client.blocking.consumer",
     "MoldauError": "moldau.client.errors",
+    "NewTopic": "moldau.client.admin",
     "OffsetAndMetadata": "moldau.client.model",
+    "OffsetSpec": "moldau.client.admin",
     "Producer": "moldau.client.blocking.producer",
     "RecordMetadata": "moldau.client.model",
     "TopicPartition": "moldau.client.model",
@@ -33,9 +37,12 @@ _HOMES = {
 
 __all__ = [
     "Admin",
+    "ConfigResource",
     "Consumer",
     "MoldauError",
+    "NewTopic",
     "OffsetAndMetadata",
+    "OffsetSpec",
     "Producer",
     "RecordMetadata",
     "TopicPartition",

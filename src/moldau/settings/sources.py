@@ -11,8 +11,8 @@ from moldau.settings.setting import SettingError
 from moldau.settings.table import SettingTable
 
 ENVIRONMENT_PREFIX = "MOLDAU_"
-NOT_SETTINGS = ("MOLDAU_FAULT_POINT", "MOLDAU_PURE", "MOLDAU_SOAK")
-"""Variables with our prefix that choose how code or tests run, not how a broker behaves."""
+NOT_SETTINGS = ("MOLDAU_BOOTSTRAP_SERVERS", "MOLDAU_FAULT_POINT", "MOLDAU_PURE", "MOLDAU_SOAK")
+"""Variables with our prefix that say where commands connect to, or how code or tests run; not how a broker behaves."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
