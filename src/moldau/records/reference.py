@@ -143,7 +143,7 @@ def decode_batch(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMP
 
 
 def records_of(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records in `data`, which is what stands behind `header`, decompressed; each is checked when it is asked for."""
+    """The records in `data`, which is what stands behind `header`, decompressed; each is checked when asked for."""
     for one in _walk(data, header, False, True):
         yield Record(
             header.base_offset + one.offset_delta,

@@ -1,4 +1,4 @@
-"""The client's side of a fetch session (KIP-227): a broker remembers what is asked of it, and is told only what changed.
+"""The client's side of a fetch session (KIP-227): a broker remembers what is asked of it, and is told what changed.
 
 Pure. One a broker, with one request on its way at a time: `begin` says what to send, and the answer goes to `answered`,
 or what happened instead to `failed`. Whatever goes wrong ends in a full request, which starts a new session.

@@ -67,6 +67,7 @@ class PartitionState:
         "position",
         "reset",
         "revoking",
+        "topic_id",
         "version",
     )
 
@@ -77,6 +78,7 @@ class PartitionState:
         self.position: int | None = None  # of the next record to hand out
         self.epoch = NO_EPOCH  # of the leader that wrote the record before the position, where known
         self.leader_epoch = NO_EPOCH  # of the leader that the position was last found valid with
+        self.topic_id: bytes | None = None  # of the topic that the position is meant for, once that is known
         self.reset: Reset | None = None  # how to find a position, while the phase is RESET
         self.paused = False
         self.revoking = False  # given up, as soon as the application has heard of it: nothing more is handed out
@@ -125,6 +127,10 @@ class PartitionState:
         self.leader_epoch = leader_epoch
         if self.phase is Phase.VALIDATE:
             self.phase = Phase.READY
+
+    def fetch_again(self) -> None:
+        """Whatever was fetched beyond the position is not to be believed; the position is."""
+        self.version = next(_versions)
 
     def handed_out(self, position: int, epoch: int) -> None:
         """Records up to `position` (exclusive) are the application's now."""

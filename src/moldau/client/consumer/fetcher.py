@@ -1,0 +1,335 @@
+"""Keeps the fetch buffer filled: one request on its way to each broker that leads partitions with too little in store.
+
+Synchronous but for connecting: `pump` looks at what is wanted and sends it, the answer's callback copies the records
+out of the frame, puts them into the buffer and pumps again. So the next answer is on its way while the application
+reads.
+
+What bounds it: a broker is asked again when each partition that it leads has at most max.partition.fetch.bytes waiting,
+and all of them together at most fetch.max.bytes. Waiting for the fullest keeps a long poll for idle partitions from
+holding up busy ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from moldau.client.consumer import decide
+from moldau.client.consumer.buffer import FetchBuffer
+from moldau.client.consumer.fetch_wire import ISOLATION, TOPIC_IDS_FROM, answers, fetch_request
+from moldau.client.consumer.model import Reset
+from moldau.client.consumer.plan import InFlight, Limits, plan
+from moldau.client.consumer.run import Failure, Run, nothing_whole
+from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wanted
+from moldau.client.consumer.subscription import PartitionState, Subscription
+from moldau.client.errors import STALE_METADATA, BrokerUnavailable, ClosedError, MoldauError, error_for
+from moldau.client.metadata import NO_TOPIC_ID
+from moldau.client.model import TopicPartition
+from moldau.client.network import Network
+from moldau.client.settings import ClientSettings
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode, WireError
+from moldau.wire.messages.fetch import FetchResponse, FetchResponsePartition
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K")
+
+TOLD_TO_APPLICATION = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE})
+"""Errors of a partition that do not pass by themselves: poll raises them."""
+
+
+class Fetcher:
+    """Requests, sessions and answers. Loop-owned."""
+
+    def __init__(
+        self,
+        network: Network,
+        settings: ClientSettings,
+        subscription: Subscription,
+        buffer: FetchBuffer,
+        *,
+        policy: Reset,
+        changed: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._network = network
+        self._subscription = subscription
+        self._buffer = buffer
+        self._policy = policy
+        self._changed = changed
+        self._limits = Limits(settings["max.partition.fetch.bytes"], settings["fetch.max.bytes"])
+        self._max_wait_ms: int = settings["fetch.max.wait.ms"]
+        self._min_bytes: int = settings["fetch.min.bytes"]
+        self._check_crcs: bool = settings["check.crcs"]
+        self._committed_only = settings["isolation.level"] == "read_committed"
+        self._isolation = ISOLATION[settings["isolation.level"]]
+        self._rack: str = settings["client.rack"] or ""
+        self._timeout_s = (settings["request.timeout.ms"] + self._max_wait_ms) / 1_000
+        self._pause_s = settings["retry.backoff.ms"] / 1_000
+        self._replica_s = settings["metadata.max.age.ms"] / 1_000
+        self._sessions: dict[int, FetchSession] = {}
+        self._in_flight: dict[int, InFlight] = {}
+        self._connecting: dict[int, asyncio.Task[None]] = {}
+        self._resting: dict[int, float] = {}  # brokers that are not asked before a time
+        self._waiting: dict[TopicPartition, float] = {}  # partitions likewise
+        self._replicas: dict[TopicPartition, tuple[int, float]] = {}  # read from these, until then
+        self._served: dict[TopicPartition, int] = {}  # when each last brought something, so that others go first
+        self._answers = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.error: MoldauError | None = None
+        self.bytes_fetched = 0
+        self.requests_sent = 0
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Send what should be sent now. Cheap when there is nothing to send; may be called at any time."""
+        self._buffer.drained = False
+        if self._closed:
+            return
+        now = self._loop.time()
+        _forget_past(self._resting, now)
+        _forget_past(self._waiting, now)
+        metadata = self._network.metadata
+        planned = plan(
+            metadata,
+            self._subscription.assigned,
+            self._buffer,
+            self._limits,
+            busy=self._in_flight.keys() | self._connecting.keys() | self._resting.keys(),
+            waiting=self._waiting.keys(),
+            replicas={partition: node for partition, (node, until) in self._replicas.items() if until > now},
+        )
+        if planned.leaderless:
+            self._network.refresh_soon()
+        for node, wanted in planned.requests.items():
+            self._ask(node, wanted, now)
+        until = [*self._resting.values(), *self._waiting.values()]
+        if until:
+            self._pump_at(min(until))
+
+    def _ask(self, node: int, wanted: dict[TopicPartition, Wanted], now: float) -> None:
+        connection = self._network.connected(node)
+        if connection is None:
+            task = self._loop.create_task(self._connect(node), name=f"consumer: connect to {node}")
+            self._connecting[node] = task
+            return
+        nameless = any(want.topic_id == NO_TOPIC_ID for want in wanted.values())
+        try:
+            version = connection.version(ApiKey.FETCH, TOPIC_IDS_FROM - 1 if nameless else None)
+        except MoldauError as error:
+            self._give_up(node, error)
+            return
+        # Those that have waited longest first: a broker fills its answer in the order of the request.
+        wanted = dict(sorted(wanted.items(), key=lambda item: self._served.get(item[0], 0)))
+        session = self._sessions.setdefault(node, FetchSession()).begin(wanted)
+        request = fetch_request(
+            session,
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._limits.total_bytes,
+            isolation=self._isolation,
+            rack=self._rack,
+        )
+        assigned = self._subscription.assigned
+        flight = InFlight(
+            version,
+            wanted,
+            {partition: assigned[partition].version for partition in wanted},
+            {want.topic_id: partition.topic for partition, want in wanted.items()},
+            session.full,
+        )
+        self._in_flight[node] = flight
+        self.requests_sent += 1
+        on_reply = partial(self._answered, node, flight)
+        connection.send(ApiKey.FETCH, version, (request.encode(version),), on_reply, now + self._timeout_s)
+
+    async def _connect(self, node: int) -> None:
+        try:
+            await self._network.connection(node, self._loop.time() + self._timeout_s)
+        except ClosedError:
+            return
+        except MoldauError as error:
+            self._give_up(node, error)
+        finally:
+            self._connecting.pop(node, None)
+        self.pump()
+
+    def _give_up(self, node: int, error: MoldauError) -> None:
+        """The broker cannot be asked now. It may not be the leader any more; else it is asked again after a pause."""
+        if error.retriable:
+            logger.info("fetching from broker %d: %s", node, error)
+        elif self.error is None:
+            self.error = error
+            self._changed()
+        self._network.refresh_soon()
+        self._resting[node] = self._loop.time() + self._pause_s
+        self._pump_at(self._resting[node])
+
+    def _pump_at(self, when: float) -> None:
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._timer_rang)
+
+    def _timer_rang(self) -> None:
+        self._timer = None
+        self.pump()
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _answered(self, node: int, flight: InFlight, view: memoryview | None, error: MoldauError | None) -> None:
+        """The frame's memory is used again as soon as this returns: what is kept of it is copied."""
+        self._in_flight.pop(node, None)
+        if self._closed:
+            return
+        session = self._sessions[node]
+        if view is None:
+            session.failed()
+            # Whoever was preferred because it is near is not, while it does not answer.
+            self._replicas = {key: value for key, value in self._replicas.items() if value[0] != node}
+            self._give_up(node, error or BrokerUnavailable(f"broker {node} did not answer"))
+            return
+        try:
+            response = FetchResponse.decode(view, flight.version)
+        except WireError as broken:
+            session.failed()
+            self._give_up(node, MoldauError(f"broker {node} sent an answer to Fetch that cannot be read: {broken}"))
+            return
+        code = ErrorCode.of(response.error_code)
+        session.answered(code, response.session_id)
+        if response.throttle_time_ms > 0:
+            self._resting[node] = self._loop.time() + response.throttle_time_ms / 1_000
+        if code is ErrorCode.NONE:
+            self._answers += 1
+            for key, answer in answers(response, flight.version, flight.names):
+                if key in flight.wanted:
+                    self._take(node, key, flight, answer)
+            self._changed()
+        else:
+            self._refused(node, flight, code)
+        self.pump()
+
+    def _refused(self, node: int, flight: InFlight, code: ErrorCode) -> None:
+        """The whole request was refused. A lost session is replaced at once; all else after a pause."""
+        lost = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if code in lost and not flight.full:
+            return
+        error = error_for(code, f"fetching from broker {node}")
+        if code in SESSION_ERRORS or error.retriable:
+            logger.info("%s", error)
+        elif self.error is None:
+            self.error = error
+            self._changed()
+        self._network.refresh_soon()
+        self._resting[node] = self._loop.time() + self._pause_s
+
+    def _take(self, node: int, partition: TopicPartition, flight: InFlight, answer: FetchResponsePartition) -> None:
+        state = self._subscription.current(partition, flight.versions[partition])
+        if state is None:
+            return  # there was a seek, a reset or a revocation meanwhile
+        wanted = flight.wanted[partition]
+        if answer.error_code:
+            self._partition_failed(node, state, wanted.offset, ErrorCode.of(answer.error_code))
+            return
+        state.high_watermark = answer.high_watermark
+        state.last_stable_offset = answer.last_stable_offset
+        state.log_start_offset = answer.log_start_offset
+        if answer.preferred_read_replica >= 0 and not answer.records:
+            self._replicas[partition] = (answer.preferred_read_replica, self._loop.time() + self._replica_s)
+        if not answer.records:
+            return
+        self._served[partition] = self._answers
+        self.bytes_fetched += len(answer.records)
+        self._store(state, wanted.offset, answer)
+
+    def _store(self, state: PartitionState, offset: int, answer: FetchResponsePartition) -> None:
+        assert answer.records is not None
+        aborted = None
+        if self._committed_only:
+            aborted = [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()]
+        _, epoch = self._buffer.next_offset(state)
+        run = Run(
+            state.partition,
+            state.version,
+            offset,
+            bytes(answer.records),
+            epoch=epoch,
+            aborted=aborted,
+            check_crcs=self._check_crcs,
+        )
+        if run.done:
+            self._fail(state, offset, nothing_whole(state.partition, offset, len(answer.records)))
+        elif not self._buffer.add(run):
+            logger.debug("%s does not continue what is there; it is fetched again", run)
+
+    def _partition_failed(self, node: int, state: PartitionState, offset: int, code: ErrorCode) -> None:
+        partition = state.partition
+        self._waiting[partition] = self._loop.time() + self._pause_s
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._replicas.pop(partition, None) is not None:
+                return  # that replica may be behind, or ahead: the leader decides
+            # Asked for in advance: wait until the application has come to that point, and ask again.
+            if state.position == offset:
+                error = decide.after_out_of_range(state, self._policy)
+                if error is not None:
+                    self._fail(state, offset, error)
+                self._changed()
+            return
+        error_here = error_for(code, f"fetching {partition} from broker {node} at offset {offset}")
+        if code in TOLD_TO_APPLICATION:
+            self._fail(state, offset, error_here)
+            return
+        logger.info("%s", error_here)
+        self._replicas.pop(partition, None)
+        if code in STALE_METADATA:
+            self._network.refresh_soon()
+
+    def _fail(self, state: PartitionState, offset: int, error: MoldauError) -> None:
+        """Queued behind what waits already: the application reads that first."""
+        self._buffer.add(Failure(state.partition, state.version, offset, state.epoch, error))
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def forget_unassigned(self) -> None:
+        """Other partitions are assigned now: what is remembered of those that went has no use."""
+        assigned = self._subscription.assigned
+        for kept in (self._waiting, self._replicas, self._served):
+            for partition in [partition for partition in kept if partition not in assigned]:
+                kept.pop(partition)
+        self._buffer.drop_unassigned()
+
+    def take_error(self) -> MoldauError | None:
+        error, self.error = self.error, None
+        return error
+
+    async def close(self) -> None:
+        """Ask for nothing more, and let go of what brokers remember for us, where they are free to listen."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        connecting = list(self._connecting.values())
+        for task in connecting:
+            task.cancel()
+        if connecting:
+            await asyncio.wait(connecting)
+        for node, session in self._sessions.items():
+            connection = self._network.connected(node)
+            ending = session.end()
+            # Behind a long poll it would be read half a second later; brokers forget sessions by themselves, too.
+            if ending is not None and connection is not None and node not in self._in_flight:
+                request = fetch_request(ending, max_wait_ms=0, min_bytes=0, max_bytes=0, isolation=0, rack="")
+                version = connection.version(ApiKey.FETCH)
+                body = (request.encode(version),)
+                connection.send(ApiKey.FETCH, version, body, lambda *_: None, self._loop.time() + self._timeout_s)
+
+
+def _forget_past(waits: dict[K, float], now: float) -> None:
+    for key in [key for key, until in waits.items() if until <= now]:
+        del waits[key]
