@@ -45,16 +45,18 @@ IDENTITIES = ("partition_index", "group_id", "key", "transactional_id", "name")
 UNKNOWN = {"base_offset": -1, "log_append_time_ms": -1, "generation_id": -1, "node_id": -1, "port": -1}
 """Fields that stand for nothing where there is an error, and whose default would stand for something."""
 
+DEEPEST = "*"
+
 LEVELS = {
     ApiKey.LEAVE_GROUP: ("", "members"),
     ApiKey.METADATA: ("topics",),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ("topics",),
-    ApiKey.DESCRIBE_LOG_DIRS: ("",),
-    ApiKey.OFFSET_FETCH: ("", "groups"),
+    ApiKey.DESCRIBE_LOG_DIRS: ("", "results"),
+    ApiKey.OFFSET_FETCH: ("", "groups", DEEPEST),
 }
-"""Where the code stands, if not as deep as it can: in the response itself (""), in the elements of an array of it."""
+"""Where the code stands, if not only as deep as it can: in the response itself (""), in the elements of an array."""
 
-ANSWERED_FIRST = frozenset({ApiKey.METADATA})
+ANSWERED_FIRST = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS})
 """Refused parts stand among others that a client cannot do without: the real answer is made, and then spoiled."""
 
 IMPOSSIBLE = frozenset({ApiKey.ALTER_REPLICA_LOG_DIRS, ApiKey.API_VERSIONS})
@@ -165,13 +167,12 @@ def _element(kind: Any, asked: Any) -> Any:
 
 
 def _mark(api: ApiKey, answer: WireStruct, code: ErrorCode) -> None:
-    levels = LEVELS.get(api)
-    if levels is None:
-        _mark_deepest(answer, code)
-        return
-    for level in levels:
-        for struct in [answer] if not level else getattr(answer, level):
-            _set_code(struct, code)
+    for level in LEVELS.get(api, (DEEPEST,)):
+        if level == DEEPEST:
+            _mark_deepest(answer, code)
+        else:
+            for struct in [answer] if not level else getattr(answer, level):
+                _set_code(struct, code)
 
 
 def _mark_deepest(struct: Any, code: ErrorCode) -> bool:
