@@ -450,5 +450,9 @@ class ClassicMachine(Machine):
         return min(times, default=None)
 
     @property
+    def rebalancing(self) -> bool:
+        return self.state in (State.JOINING, State.LOOKING_UP, State.SYNCING)
+
+    @property
     def settled(self) -> bool:
         return self.state is State.STABLE and not self._rejoin

@@ -369,6 +369,11 @@ class ConsumerMachine(Machine):
         return min(times, default=None)
 
     @property
+    def rebalancing(self) -> bool:
+        # The epoch that the coordinator has moved to is in the next answer; it comes whatever the application does.
+        return self.state is State.IN
+
+    @property
     def settled(self) -> bool:
         return (
             self.state is State.IN

@@ -67,6 +67,11 @@ class Machine(ABC):
     def settled(self) -> bool:
         """Whether the member is in its group, and the application has heard of all that it was assigned."""
 
+    @property
+    @abstractmethod
+    def rebalancing(self) -> bool:
+        """Whether it is on its way to the next generation, and needs nobody but the coordinator for the next step."""
+
     def step(self, now: float, event: Event) -> list[Action]:
         self._table[type(event)](now, event)
         self._advance(now)
