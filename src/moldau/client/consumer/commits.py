@@ -175,15 +175,20 @@ class Commits:
         )
         return self.commit(offsets, asyncio.get_running_loop().time() + patience_s)
 
+    async def last(self, deadline: float) -> None:
+        """The automatic commit before the consumer leaves."""
+        if not self.automatic or not self._may_commit():
+            return
+        try:
+            await self.commit(None, deadline)
+        except MoldauError as error:
+            logger.warning("the last commit failed: group=%s error=%s", self._group_id, error)
+
     async def close(self, deadline: float) -> None:
         """The last automatic commit, and the end of all that are under way."""
         loop = asyncio.get_running_loop()
         try:
-            if self.automatic and self._may_commit():
-                try:
-                    await self.commit(None, deadline)
-                except MoldauError as error:
-                    logger.warning("the last commit failed: group=%s error=%s", self._group_id, error)
+            await self.last(deadline)
             if self._waiting:
                 await asyncio.wait(self._waiting, timeout=max(0.0, deadline - loop.time()))
         finally:

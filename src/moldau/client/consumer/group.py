@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from moldau.client.consumer.grouped import Grouped
 from moldau.client.consumer.model import CallbackDue
 from moldau.client.consumer.subscription import Mode, Subscription
 from moldau.client.consumer.whole_topics import WholeTopics
@@ -39,6 +40,9 @@ class Group(Protocol):
 
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None: ...
 
+    async def farewell(self, deadline: float) -> CallbackDue | None:
+        """Before `leave` or `close`: the last automatic commit, and what the application should then hear."""
+
     async def leave(self, deadline: float) -> None: ...
 
     async def close(self, deadline: float) -> None: ...
@@ -58,7 +62,9 @@ def group_of(
     network: Network, settings: ClientSettings, subscription: Subscription, changed: Callable[[], None]
 ) -> Group:
     """The group that the settings name, or none."""
-    return Ungrouped(network, subscription)
+    if settings["group.id"] is None:
+        return Ungrouped(network, subscription)
+    return Grouped(network, settings, subscription, changed)
 
 
 class Ungrouped:
@@ -84,6 +90,9 @@ class Ungrouped:
 
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None:
         self._topics.callback_done(due)
+
+    async def farewell(self, deadline: float) -> CallbackDue | None:
+        return None
 
     async def leave(self, deadline: float) -> None:
         pass
