@@ -23,6 +23,7 @@ else:
                 "records/_crc",
                 "records/_native",
                 "records/_arrow",
+                "records/_arrow_encode",
                 "log/clean/_native",
                 "client/consumer/_decode",
             )

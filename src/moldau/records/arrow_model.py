@@ -77,8 +77,9 @@ class HeaderCells(NamedTuple):
     offsets: Bytes
     offset_width: int
     start: int
+    count: int  # type: ignore[assignment]  # of headers, all rows together
     keys: Cells
-    values: Cells
+    values: Cells | None
 
 
 class RowCells(NamedTuple):
@@ -95,19 +96,32 @@ class EncodedRows(NamedTuple):
     """The records of one batch, not yet compressed, behind HEADER_SIZE bytes for a header that is written later."""
 
     partition: int
-    buffer: Bytes
+    buffer: bytearray
     count: int  # type: ignore[assignment]  # of records; nobody needs tuple.count here
     base_timestamp: int
     max_timestamp: int
 
 
-def row_fault(row: int, what: str) -> ValueError:
-    """A row that cannot become a record."""
-    return ValueError(f"row {row}: {what}")
+# Faults of a row that is to become a record. The native twin has the same numbers.
+OUTSIDE: Final = 1
+NULL_HEADER_KEY: Final = 2
+NEGATIVE_TIMESTAMP: Final = 3
+TOO_LARGE: Final = 4
+NO_SUCH_PARTITION: Final = 5
+
+_WORDS: Final = {
+    OUTSIDE: "a cell lies outside its column's data; the array is damaged (see pyarrow.Array.validate)",
+    NULL_HEADER_KEY: "a header's key is null; header keys cannot be null",
+    NEGATIVE_TIMESTAMP: "its timestamp is {found}; the earliest is 0, the first millisecond of 1970",
+    TOO_LARGE: "it takes {found} bytes as a record, and {most} are allowed",
+    NO_SUCH_PARTITION: "its partition is {found}; there are {most} partitions, from 0 on",
+}
 
 
-OUTSIDE: Final = "a cell lies outside its column's data; the array is damaged (see pyarrow.Array.validate)"
-NULL_HEADER_KEY: Final = "a header's key is null; header keys cannot be"
-NEGATIVE_TIMESTAMP: Final = "its timestamp is {found}; the earliest is 0, the first millisecond of 1970"
-TOO_LARGE: Final = "it takes {found} bytes as a record, and {most} are allowed"
-NO_SUCH_PARTITION: Final = "its partition is {found}; there are {most}"
+class RowError(ValueError):
+    """A row that cannot become a record: which one, and why."""
+
+    def __init__(self, fault: int, row: int, found: int = 0, most: int = 0) -> None:
+        super().__init__(f"row {row}: {_WORDS[fault].format(found=found, most=most)}")
+        self.fault = fault
+        self.row = row

@@ -1,0 +1,285 @@
+"""Arrow tables as records: columns of a `pyarrow.Table` or `RecordBatch` into whole batches, with no object a record.
+
+Keys, values and headers are binary or text of any of Arrow's layouts; timestamps are Arrow timestamps or whole
+milliseconds; partitions are whole numbers. Other types are refused by name: how a number becomes bytes is the
+application's choice.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from moldau.records.arrow import require_pyarrow
+from moldau.records.arrow_engine import RowEncoder, check_rows, choose_partitions
+from moldau.records.arrow_model import (
+    INT32_MAX,
+    MIN_BATCH_BYTES,
+    NO_PARTITION,
+    Cells,
+    EncodedRows,
+    HeaderCells,
+    RowCells,
+)
+from moldau.records.batch import reseal, seal
+from moldau.records.model import (
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Bytes,
+    Codec,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ColumnNames", "InputRows", "encode_batches", "partitions_of", "rows_of", "seal_rows"]
+
+
+class ColumnNames(NamedTuple):
+    """Which column is what; None where a record has none of it."""
+
+    value: str | None = "value"
+    key: str | None = None
+    timestamp: str | None = None
+    headers: str | None = None
+    partition: str | None = None
+
+
+class InputRows(NamedTuple):
+    """Rows that lie together in memory, ready to be encoded; the first of them is number `first_row` of the table."""
+
+    cells: RowCells
+    partition: Bytes | None  # int32, NO_PARTITION where the row does not say
+    first_row: int
+
+
+def rows_of(data: pa.Table | pa.RecordBatch, names: ColumnNames, default_timestamp: int) -> list[InputRows]:
+    """The rows of `data`; TypeError or ValueError where a column is not there or cannot be what it should be.
+
+    A chunk of the table is a piece of the result, and nothing is copied that is binary or text already.
+    """
+    pa = require_pyarrow()
+    if not isinstance(data, pa.Table | pa.RecordBatch):
+        raise TypeError(f"rows are sent from a pyarrow.Table or RecordBatch, not from {type(data).__name__}")
+    for name in names:
+        if name is not None and name not in data.schema.names:
+            near = difflib.get_close_matches(name, data.schema.names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(data.schema.names) or 'none'}"
+            raise ValueError(f"there is no column {name!r}{hint}")
+    chunks = [data] if isinstance(data, pa.RecordBatch) else data.to_batches()
+    first_row = 0
+    found = []
+    for chunk in chunks:
+        found.append(_input_rows(pa, chunk, names, default_timestamp, first_row))
+        first_row += chunk.num_rows
+    return found
+
+
+def _input_rows(
+    pa: Any, chunk: pa.RecordBatch, names: ColumnNames, default_timestamp: int, first_row: int
+) -> InputRows:
+    def column(name: str | None) -> Any:
+        return None if name is None else chunk.column(name)
+
+    cells = RowCells(
+        chunk.num_rows,
+        _cells(pa, column(names.value), names.value),
+        _cells(pa, column(names.key), names.key),
+        _timestamps(pa, column(names.timestamp), names.timestamp, default_timestamp),
+        _headers(pa, column(names.headers), names.headers),
+    )
+    return InputRows(cells, _partitions(pa, column(names.partition), names.partition), first_row)
+
+
+def _plain(pa: Any, array: Any) -> Any:
+    """Out of an extension type, a dictionary, runs or views, into one of the layouts that have offsets."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    elif pa.types.is_run_end_encoded(array.type):
+        array = require_compute().run_end_decode(array)
+    if pa.types.is_binary_view(array.type) or pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_binary())
+    return array
+
+
+def require_compute() -> Any:
+    require_pyarrow()
+    import pyarrow.compute
+
+    return pyarrow.compute
+
+
+def _validity(array: Any, buffer: Any) -> Bytes | None:
+    return buffer if array.null_count else None
+
+
+def _cells(pa: Any, array: Any, name: str | None) -> Cells | None:
+    if array is None:
+        return None
+    array = _plain(pa, array)
+    types = pa.types
+    if types.is_null(array.type):
+        return None
+    if types.is_binary(array.type) or types.is_string(array.type):
+        width = 4
+    elif types.is_large_binary(array.type) or types.is_large_string(array.type):
+        width = 8
+    elif types.is_fixed_size_binary(array.type):
+        validity, data = array.buffers()
+        return Cells(_validity(array, validity), None, data or b"", 0, array.type.byte_width, array.offset)
+    else:
+        raise TypeError(
+            f"column {name!r} is {array.type}; keys, values and headers are binary or string: cast the column first"
+        )
+    validity, offsets, data = array.buffers()
+    return Cells(_validity(array, validity), offsets or b"", data or b"", width, 0, array.offset)
+
+
+def _timestamps(pa: Any, array: Any, name: str | None, default: int) -> Bytes | None:
+    if array is None:
+        return None
+    compute = require_compute()
+    types = pa.types
+    if types.is_timestamp(array.type) or types.is_date(array.type):
+        target = pa.timestamp("ms", tz=array.type.tz if types.is_timestamp(array.type) else None)
+        # Finer units lose what Kafka cannot say; that a year is too far is still an error.
+        array = compute.cast(array, options=compute.CastOptions(target, allow_time_truncate=True))
+    elif not types.is_integer(array.type):
+        raise TypeError(f"column {name!r} is {array.type}; timestamps are Arrow timestamps, or int64 milliseconds")
+    return _fixed(array.cast(pa.int64()).fill_null(default), 8)
+
+
+def _partitions(pa: Any, array: Any, name: str | None) -> Bytes | None:
+    if array is None:
+        return None
+    if not pa.types.is_integer(array.type):
+        raise TypeError(f"column {name!r} is {array.type}; partitions are whole numbers")
+    compute = require_compute()
+    bounds = compute.min_max(array)
+    for bound in (bounds["min"].as_py(), bounds["max"].as_py()):
+        if bound is not None and not 0 <= bound <= INT32_MAX:
+            raise ValueError(f"column {name!r} has a partition {bound}, which no topic has")
+    return _fixed(array.cast(pa.int32()).fill_null(NO_PARTITION), 4)
+
+
+def _fixed(array: Any, width: int) -> Bytes:
+    """The numbers of an array without nulls, from its first one on."""
+    _, data = array.buffers()
+    if data is None:
+        return b""
+    return memoryview(data)[array.offset * width : (array.offset + len(array)) * width]
+
+
+def _headers(pa: Any, array: Any, name: str | None) -> HeaderCells | None:
+    if array is None or pa.types.is_null(array.type):
+        return None
+    type_ = array.type
+    if pa.types.is_map(type_):
+        width, keys, values = 4, array.keys, array.items
+    elif (pa.types.is_list(type_) or pa.types.is_large_list(type_)) and _is_pair(pa, type_.value_type):
+        width = 4 if pa.types.is_list(type_) else 8
+        structs = array.values
+        if structs.null_count:
+            raise ValueError(f"column {name!r} has a header that is null")
+        keys, values = structs.field(0), structs.field(1)
+    else:
+        raise TypeError(f"column {name!r} is {type_}; headers are list<struct<key, value>> or map<key, value>")
+    validity, offsets = array.buffers()[:2]
+    key_cells = _cells(pa, keys, f"{name}.key")
+    if key_cells is None:  # of type null: legal where there is no header at all
+        key_cells = Cells(bytes(len(keys) // 8 + 1), None, b"", 0, 0, 0)
+    value_cells = _cells(pa, values, f"{name}.value")
+    return HeaderCells(
+        _validity(array, validity), offsets or b"", width, array.offset, len(keys), key_cells, value_cells
+    )
+
+
+def _is_pair(pa: Any, type_: Any) -> bool:
+    return bool(pa.types.is_struct(type_)) and type_.num_fields == 2
+
+
+# -- whole batches
+
+
+def partitions_of(rows: InputRows, partitions: int, by_key: bool = True) -> Bytes | None:
+    """The partition of each row, NO_PARTITION where it may be any; None where that holds for all."""
+    if rows.partition is None and (rows.cells.key is None or not by_key):
+        return None
+    return choose_partitions(rows.cells, rows.first_row, rows.partition, partitions, by_key)
+
+
+def encode_batches(
+    data: pa.Table | pa.RecordBatch,
+    names: ColumnNames = ColumnNames(),  # noqa: B008  # immutable
+    *,
+    partitions: int = 1,
+    sticky: int = 0,
+    batch_bytes: int = MIN_BATCH_BYTES,
+    max_record_bytes: int = INT32_MAX - HEADER_SIZE,
+    default_timestamp: int = NO_TIMESTAMP,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+) -> Iterator[tuple[int, bytearray]]:
+    """Partition and batch, for all rows: checked first, encoded while they are asked for.
+
+    A row that neither says its partition nor has a key goes to partition `sticky`.
+    """
+    pieces = rows_of(data, names, default_timestamp)
+    for rows in pieces:
+        check_rows(rows.cells, rows.first_row, max_record_bytes)
+    chosen = [partitions_of(rows, partitions) for rows in pieces]
+    encoder = RowEncoder(partitions, batch_bytes, default_timestamp)
+    encoder.sticky = sticky
+    for rows, piece_partitions in zip(pieces, chosen, strict=True):
+        row = 0
+        while row < rows.cells.rows:
+            row = encoder.encode(rows.cells, piece_partitions, row)
+            full = encoder.take_full()
+            if full is not None:
+                yield full.partition, seal_rows(full, codec=codec, level=level)
+    for rest in encoder.flush():
+        yield rest.partition, seal_rows(rest, codec=codec, level=level)
+
+
+def seal_rows(
+    rows: EncodedRows,
+    *,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> bytearray:
+    """The whole batch; in place where it is not compressed."""
+    if codec != Codec.NONE or transactional:
+        return seal(
+            memoryview(rows.buffer)[HEADER_SIZE:],
+            count=rows.count,
+            last_offset_delta=rows.count - 1,
+            base_timestamp=rows.base_timestamp,
+            max_timestamp=rows.max_timestamp,
+            codec=codec,
+            level=level,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+    size = len(rows.buffer)
+    HEADER.pack_into(
+        rows.buffer, 0, 0, size - LENGTH_END, NO_LEADER_EPOCH, MAGIC, 0, 0, rows.count - 1,
+        rows.base_timestamp, rows.max_timestamp, producer_id, producer_epoch, base_sequence, rows.count,
+    )  # fmt: skip
+    reseal(rows.buffer, 0, size)
+    return rows.buffer

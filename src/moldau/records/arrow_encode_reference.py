@@ -1,0 +1,203 @@
+"""Columns into record batches, in plain Python: readable, and the judge of the native twin `_arrow_encode.pyx`."""
+
+from array import array
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from moldau.records.arrow_model import (
+    NEGATIVE_TIMESTAMP,
+    NO_PARTITION,
+    NO_SUCH_PARTITION,
+    NULL_HEADER_KEY,
+    OUTSIDE,
+    TOO_LARGE,
+    Cells,
+    EncodedRows,
+    HeaderCells,
+    RowCells,
+    RowError,
+)
+from moldau.records.model import HEADER_SIZE, Bytes
+from moldau.records.murmur2 import murmur2
+from moldau.records.reference import RecordsBuilder
+
+MOST_VARINTS: Final = 36
+"""All of a record but its contents: seven numbers of variable length and the attributes, at their longest."""
+
+MOST_HEADER_VARINTS: Final = 10
+"""The two lengths of a header."""
+
+_OFFSETS: Final = {4: Struct("=ii"), 8: Struct("=qq")}
+
+
+class _Fault(Exception):
+    def __init__(self, fault: int, found: int = 0) -> None:
+        super().__init__(fault)
+        self.fault = fault
+        self.found = found
+
+
+def check_rows(cells: RowCells, first_row: int, max_record_bytes: int) -> int:
+    """Look at every row, before the first is sent: RowError names one that cannot be. Gives the bytes of them all.
+
+    Rows are named by their place in what the caller gave, where these begin at `first_row`. A record counts as large as
+    it could get: what its numbers take is known when it has its place in a batch.
+    """
+    total = 0
+    for row in range(cells.rows):
+        try:
+            size = _most_bytes(cells, row)
+            timestamp = _timestamp(cells, row, 0)
+            if timestamp < 0:
+                raise _Fault(NEGATIVE_TIMESTAMP, timestamp)
+            if size > max_record_bytes:
+                raise _Fault(TOO_LARGE, size)
+        except _Fault as fault:
+            raise RowError(fault.fault, first_row + row, fault.found, max_record_bytes) from None
+        total += size
+    return total
+
+
+def choose_partitions(cells: RowCells, first_row: int, given: Bytes | None, partitions: int, by_key: bool) -> bytearray:
+    """The partition of each row, int32: the one that is `given`, else by the key's hash, else NO_PARTITION.
+
+    The hash is Kafka's (murmur2), so that a key finds the same partition whoever writes it.
+    """
+    chosen = array("i")
+    asked = None if given is None else memoryview(given).cast("B").cast("i")
+    for row in range(cells.rows):
+        partition = NO_PARTITION if asked is None else asked[row]
+        if partition >= partitions:
+            raise RowError(NO_SUCH_PARTITION, first_row + row, partition, partitions)
+        if partition < 0 and by_key and cells.key is not None:
+            try:
+                key = _cell(cells.key, row)
+            except _Fault as fault:
+                raise RowError(fault.fault, first_row + row) from None
+            if key is not None:
+                partition = (murmur2(key) & 0x7FFFFFFF) % partitions
+        chosen.append(max(partition, NO_PARTITION))
+    return bytearray(chosen.tobytes())
+
+
+class RowEncoder:
+    """Fills a batch for each partition with rows, and stops whenever one is full.
+
+    Rows whose partition is NO_PARTITION go to `sticky`; whoever runs the encoder may set it anew at each stop.
+    """
+
+    __slots__ = ("_batch_bytes", "_default_timestamp", "_filled", "_open", "_partitions", "sticky")
+
+    def __init__(self, partitions: int, batch_bytes: int, default_timestamp: int) -> None:
+        self._partitions = partitions
+        self._batch_bytes = batch_bytes
+        self._default_timestamp = default_timestamp
+        self._open: dict[int, RecordsBuilder] = {}
+        self._filled: EncodedRows | None = None
+        self.sticky = 0
+
+    def encode(self, cells: RowCells, partitions: Bytes | None, start: int) -> int:
+        """Encode rows from `start` on until a batch is full or none is left; gives the row that is next.
+
+        What is full must be taken with `take_full` before the next call.
+        """
+        if self._filled is not None:
+            raise ValueError("a full batch was not taken")
+        chosen = None if partitions is None else memoryview(partitions).cast("B").cast("i")
+        for row in range(start, cells.rows):
+            partition = NO_PARTITION if chosen is None else chosen[row]
+            if partition == NO_PARTITION:
+                partition = self.sticky
+            if not 0 <= partition < self._partitions:
+                raise RowError(NO_SUCH_PARTITION, row, partition, self._partitions)
+            try:
+                most = _most_bytes(cells, row)
+                builder = self._open.get(partition)
+                if builder is None:
+                    builder = self._open[partition] = RecordsBuilder()
+                elif HEADER_SIZE + builder.size + most > self._batch_bytes:
+                    self._filled = self._close(partition)
+                    return row
+                builder.append(
+                    builder.count,
+                    _timestamp(cells, row, self._default_timestamp),
+                    None if cells.key is None else _cell(cells.key, row),
+                    None if cells.value is None else _cell(cells.value, row),
+                    []
+                    if cells.headers is None
+                    else [
+                        (key.decode("utf-8", "surrogateescape"), value) for key, value in _headers(cells.headers, row)
+                    ],
+                )
+            except _Fault as fault:
+                raise RowError(fault.fault, row, fault.found) from None
+        return cells.rows
+
+    def take_full(self) -> EncodedRows | None:
+        """The batch that `encode` stopped for, if it did."""
+        filled, self._filled = self._filled, None
+        return filled
+
+    def flush(self) -> list[EncodedRows]:
+        """What is left, by partition; the encoder can go on."""
+        return [self._close(partition) for partition in sorted(self._open)]
+
+    def _close(self, partition: int) -> EncodedRows:
+        builder = self._open.pop(partition)
+        assert builder.base_timestamp is not None
+        buffer = bytearray(HEADER_SIZE) + builder.records()
+        return EncodedRows(partition, buffer, builder.count, builder.base_timestamp, builder.max_timestamp)
+
+
+def _most_bytes(cells: RowCells, row: int) -> int:
+    """As large as the row may get as a record."""
+    size = MOST_VARINTS
+    for column in (cells.key, cells.value):
+        if column is not None:
+            size += len(_cell(column, row) or b"")
+    if cells.headers is not None:
+        for key, value in _headers(cells.headers, row):
+            size += MOST_HEADER_VARINTS + len(key) + len(value or b"")
+    return size
+
+
+def _timestamp(cells: RowCells, row: int, default: int) -> int:
+    return default if cells.timestamp is None else memoryview(cells.timestamp).cast("B").cast("q")[row]
+
+
+def _cell(cells: Cells, row: int) -> bytes | None:
+    place = cells.start + row
+    if _is_null(cells.validity, place):
+        return None
+    if cells.offset_width:
+        assert cells.offsets is not None
+        begin, end = _offsets(cells.offsets, cells.offset_width, place)
+    else:
+        begin, end = place * cells.cell_size, (place + 1) * cells.cell_size
+    if not 0 <= begin <= end <= len(memoryview(cells.data)):
+        raise _Fault(OUTSIDE)
+    return bytes(memoryview(cells.data)[begin:end])
+
+
+def _headers(cells: HeaderCells, row: int) -> Iterator[tuple[bytes, bytes | None]]:
+    place = cells.start + row
+    if _is_null(cells.validity, place):
+        return
+    begin, end = _offsets(cells.offsets, cells.offset_width, place)
+    if not 0 <= begin <= end <= cells.count:
+        raise _Fault(OUTSIDE)
+    for at in range(begin, end):
+        key = _cell(cells.keys, at)
+        if key is None:
+            raise _Fault(NULL_HEADER_KEY)
+        yield key, None if cells.values is None else _cell(cells.values, at)
+
+
+def _is_null(validity: Bytes | None, place: int) -> bool:
+    return validity is not None and not memoryview(validity)[place >> 3] >> (place & 7) & 1
+
+
+def _offsets(offsets: Bytes, width: int, place: int) -> tuple[int, int]:
+    begin, end = _OFFSETS[width].unpack_from(offsets, place * width)
+    return begin, end

@@ -1,0 +1,25 @@
+"""Kafka's hash of a key: with it, a key finds the same partition whoever writes it."""
+
+from typing import Final
+
+from moldau.records.model import Bytes
+
+_M: Final = 0x5BD1E995
+_SEED: Final = 0x9747B28C
+_32_BITS: Final = 0xFFFFFFFF
+
+
+def murmur2(data: Bytes) -> int:
+    """32 bits, unsigned."""
+    size = len(data)
+    hashed = (_SEED ^ size) & _32_BITS
+    whole = size & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * _M & _32_BITS
+        word ^= word >> 24
+        hashed = (hashed * _M & _32_BITS) ^ (word * _M & _32_BITS)
+    if size != whole:
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * _M & _32_BITS
+    hashed ^= hashed >> 13
+    hashed = hashed * _M & _32_BITS
+    return hashed ^ hashed >> 15
