@@ -408,6 +408,15 @@ class Accumulator:
             self.topics.pop(name, None)
             return True
 
+    def unfinished(self) -> list[Batch]:
+        """All batches whose fate is not known, in the order of their making."""
+        with self.lock:
+            return list(self.incomplete)
+
+    def renew_lock(self) -> None:
+        """For a forked child, in which nobody is left to release the lock."""
+        self.lock = Lock()
+
     def oldest(self, queue: PartitionQueue) -> float:
         """When the partition's first batch was begun."""
         with self.lock:

@@ -1,7 +1,7 @@
 """What the sender asks of transactions and tells them, and the answers of a producer that has none.
 
-All of it happens in the producer's loop, and none of it may wait. Whoever makes a partition free to go (`may_drain` turns
-True, the producer id is there, the epoch has changed) calls `Sender.resume` afterwards: nobody asks again by himself.
+All of it happens in the producer's loop, and none of it may wait. Whoever makes a partition free to go (`may_drain` is
+True now, the producer id is there, the epoch has changed) calls `Sender.resume` afterwards: nobody asks again.
 """
 
 from __future__ import annotations

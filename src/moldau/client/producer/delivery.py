@@ -1,0 +1,146 @@
+"""What becomes of a batch after an answer or a time-out: done, sent again, cut into parts, or given up.
+
+A batch's fate is told once. Its numbers and its place in the lane are put right before its futures hear of it, because
+they may run the application's code.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from moldau.client.errors import STALE_METADATA, MoldauError, TimedOut, error_for
+from moldau.client.producer.engine import Accumulator, Batch
+from moldau.client.producer.identity import Verdict, judge
+from moldau.client.producer.lanes import Lane
+from moldau.client.producer.metrics import Counters
+from moldau.client.producer.requests import Answer
+from moldau.client.producer.splitting import split
+from moldau.client.producer.transactionality import Transactions
+from moldau.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.client.producer.config import ProducerConfig
+
+
+class Delivery:
+    """Decides about batches and carries the decisions out."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        transactions: Transactions,
+        counters: Counters,
+        refresh_soon: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._accumulator = accumulator
+        self._transactions = transactions
+        self._counters = counters
+        self._refresh_soon = refresh_soon
+
+    def answered(self, lane: Lane, batch: Batch, answer: Answer, now: float) -> None:
+        """The broker has spoken about it."""
+        lane.on_wire -= 1
+        code = ErrorCode.of(answer.code)
+        verdict = judge(code, batch, lane.sequences, self._transactions.transactional_id is not None)
+        if batch.done:  # it was out of time; its numbers, if the broker has it, are news all the same
+            if verdict is Verdict.DONE:
+                lane.sequences.acked(batch)
+            return
+        if code in STALE_METADATA:
+            self._refresh_soon()
+        if verdict is Verdict.DONE:
+            lane.failures = 0
+            lane.sequences.acked(batch)
+            self._counters.sent(batch, now)
+            batch.complete(answer.base_offset if code is ErrorCode.NONE else -1, answer.log_append_time)
+            return
+        what = f"sending {batch.count} records to {lane.partition}"
+        if verdict is Verdict.SPLIT:
+            self._split(lane, batch)
+        elif verdict is Verdict.RETRY:
+            self._again(lane, batch, error_for(answer.code, what, answer.message), now)
+        else:
+            self.give_up(lane, batch, error_for(answer.code, what, answer.message))
+
+    def unanswered(self, lane: Lane, batch: Batch, error: MoldauError, now: float) -> None:
+        """The connection was lost, or the broker was silent: it may have the batch or not."""
+        lane.on_wire -= 1
+        batch.in_doubt = True
+        if not batch.done:
+            self._again(lane, batch, error, now)
+
+    def delivered_blindly(self, lane: Lane, batch: Batch, now: float) -> None:
+        """Handed to the connection, and nobody will say more (acks=0)."""
+        lane.on_wire -= 1
+        lane.sequences.acked(batch)
+        self._counters.sent(batch, now)
+        batch.complete(-1)
+
+    def give_up(self, lane: Lane, batch: Batch, error: MoldauError) -> None:
+        """It will not be sent again."""
+        lane.drop(batch)
+        lane.sequences.given_up(batch)
+        self._transactions.batch_failed(lane.partition, error)
+        self._counters.failed(batch)
+        batch.fail(error)
+
+    def expire(self, lanes: Iterable[Lane], now: float) -> float:
+        """Give up all that is out of time (delivery.timeout.ms); gives when the next batch may be."""
+        oldest = now
+        limit = now - self._config.delivery_timeout_s
+        for lane in lanes:
+            for batch in [*lane.sequences.in_flight, *lane.waiting]:
+                if batch.done:
+                    continue
+                if batch.created_at <= limit:
+                    on_wire = lane.was_sent(batch) and all(one is not batch for one in lane.waiting)
+                    batch.in_doubt = batch.in_doubt or on_wire
+                    self.give_up(lane, batch, self._out_of_time(lane, batch))
+                else:
+                    oldest = min(oldest, batch.created_at)
+            while (begun := self._accumulator.oldest(lane.queue)) <= limit:
+                late = self._accumulator.take(lane.queue, even_if_not_due=True)
+                assert late is not None
+                self.give_up(lane, late, self._out_of_time(lane, late))
+            oldest = min(oldest, begun)
+        return oldest + self._config.delivery_timeout_s
+
+    def _out_of_time(self, lane: Lane, batch: Batch) -> MoldauError:
+        tried = f"{batch.attempts} attempts" if batch.attempts != 1 else "1 attempt"
+        why = f"; the last: {lane.last_error}" if lane.last_error is not None else ""
+        if not batch.attempts and lane.leader < 0:
+            why = "; the partition has no leader"
+        doubt = "; the broker may have them all the same" if batch.in_doubt else ""
+        return TimedOut(
+            f"{batch.count} records for {lane.partition} were not delivered in delivery.timeout.ms "
+            f"({self._config.delivery_timeout_s:g} s), after {tried}{why}{doubt}"
+        )
+
+    def _again(self, lane: Lane, batch: Batch, error: MoldauError, now: float) -> None:
+        lane.last_error = error
+        if not error.retriable and batch.sequence < 0:
+            self.give_up(lane, batch, error)
+            return
+        if batch.attempts > self._config.retries:
+            self.give_up(lane, batch, error)
+            return
+        if batch.created_at + self._config.delivery_timeout_s <= now:
+            self.give_up(lane, batch, self._out_of_time(lane, batch))
+            return
+        self._counters.retried(batch)
+        # Only the first one makes the lane pause: the others came back because of it.
+        if lane.sequences.is_first(batch):
+            lane.failures += 1
+            lane.resume_at = now + self._config.retry_backoff.pause(lane.failures, random.random())
+        lane.put_back(batch)
+
+    def _split(self, lane: Lane, batch: Batch) -> None:
+        parts = split(self._accumulator, batch)
+        lane.sequences.replaced(batch, parts)
+        for part in reversed(parts):
+            lane.waiting.appendleft(part)
+        self._counters.split(batch)

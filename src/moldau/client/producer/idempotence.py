@@ -1,0 +1,91 @@
+"""How a producer without transactions gets its id, and a higher epoch when numbers must begin again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.client.errors import MoldauError, error_for
+from moldau.client.network import ANY_NODE
+from moldau.client.producer.identity import MAX_EPOCH, NO_IDENTITY, Identity
+from moldau.client.producer.transactionality import Transactions
+from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from moldau.client.network import Network
+
+_WHAT = "asking for a producer id"
+ASKING_S = 60.0
+"""One round of asking, with its own retries; after it the next begins, as long as there are records to be sent."""
+
+
+class IdentityKeeper:
+    """The identity under which batches leave: the transactions' if there are any, else one of its own."""
+
+    def __init__(
+        self,
+        network: Network,
+        idempotent: bool,
+        transactions: Transactions,
+        on_identity: Callable[[], None],
+        on_refused: Callable[[MoldauError], None],
+    ) -> None:
+        self._network = network
+        self.idempotent = idempotent
+        self._transactions = transactions
+        self._own = NO_IDENTITY
+        self._asking: asyncio.Task[None] | None = None
+        self._on_identity = on_identity
+        self._on_refused = on_refused
+
+    @property
+    def current(self) -> Identity:
+        if self._transactions.transactional_id is not None:
+            return Identity(self._transactions.producer_id, self._transactions.epoch)
+        return self._own
+
+    @property
+    def ready(self) -> bool:
+        """Whether batches can leave; where they cannot yet, the identity is asked for, and `on_identity` called."""
+        if not self.idempotent or self.current.known:
+            return True
+        if self._transactions.transactional_id is None and self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self._ask(), name=_WHAT)
+        return False
+
+    def raise_epoch(self) -> None:
+        """Numbers must begin again: under the next epoch, or under a new id when there is none.
+
+        A producer without transactions may raise its epoch by itself: nobody else uses its id, and a broker takes a
+        higher epoch that begins at 0.
+        """
+        producer_id, epoch = self._own
+        self._own = Identity(producer_id, epoch + 1) if epoch < MAX_EPOCH else NO_IDENTITY
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
+
+    async def _ask(self) -> None:
+        deadline = asyncio.get_running_loop().time() + ASKING_S
+        try:
+            response = await self._network.retrying(lambda: self._once(deadline), deadline=deadline, what=_WHAT)
+        except MoldauError as error:
+            self._asking = None
+            if error.retriable:
+                self._on_identity()  # which asks again, if there is still something to send
+            else:
+                self._on_refused(error)
+            return
+        self._asking = None
+        self._own = Identity(response.producer_id, response.producer_epoch)
+        self._on_identity()
+
+    async def _once(self, deadline: float) -> InitProducerIdResponse:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        response: InitProducerIdResponse = await self._network.call(ANY_NODE, request, deadline=deadline, what=_WHAT)
+        if response.error_code:
+            raise error_for(response.error_code, _WHAT)
+        return response

@@ -1,0 +1,158 @@
+"""Produce requests and their answers, written and read by hand: this is the producer's hot path on the wire.
+
+A request is a list of buffers in which the records stand as they were written; nothing is copied into it. The generated
+messages say the same, a test compares them byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.records.codecs import compress
+from moldau.records.crc import crc32c
+from moldau.records.model import (
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    TRANSACTIONAL_BIT,
+    Bytes,
+    Codec,
+)
+from moldau.wire.messages.produce import ProduceResponse
+from moldau.wire.primitives import uvarint
+
+if TYPE_CHECKING:
+    from moldau.client.producer.accumulator import Batch
+
+FLEXIBLE_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 13
+LAST_WITH_NAMES: Final = 12
+MIN_VERSION: Final = 3
+"""The first that carries record batches of format 2, and the oldest that Kafka 4 knows."""
+
+# The batch's header in two pieces: what stands before the checksum's reach, and what it covers besides the records.
+_BEFORE_CRC: Final = Struct(">qiibI")
+_AFTER_CRC: Final = Struct(">hiqqqhii")
+_ACKS_AND_TIMEOUT: Final = Struct(">hi")
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_NULL_STRING: Final = b"\xff\xff"
+_NO_TAGS: Final = b"\0"
+
+
+class Part(NamedTuple):
+    """One batch on its way to one partition."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    header: bytes
+    body: Bytes
+
+
+class Answer(NamedTuple):
+    """What a broker says about one partition of a request."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    code: int
+    base_offset: int
+    log_append_time: int
+    message: str | None
+    leader: tuple[int, int] | None
+    """Id and epoch of the leader, where the broker is not it and knows who is."""
+
+
+def batch_header(batch: Batch, codec: Codec, transactional: bool) -> bytes:
+    """The 61 bytes before the records, made anew for every attempt: numbers and epoch may have changed."""
+    body = batch.body
+    assert body is not None
+    attributes = codec | (TRANSACTIONAL_BIT if transactional else 0)
+    count = batch.count
+    covered = _AFTER_CRC.pack(
+        attributes, count - 1, batch.base_timestamp, batch.max_timestamp,
+        batch.producer_id, batch.producer_epoch, batch.sequence, count,
+    )  # fmt: skip
+    length = HEADER_SIZE - LENGTH_END + len(body)
+    return _BEFORE_CRC.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc32c(body, crc32c(covered))) + covered
+
+
+def prepare_body(batch: Batch, codec: Codec, level: int | None) -> int:
+    """Compress the records if they are to be, once; gives the size of the whole batch on the wire."""
+    if batch.body is None:
+        records = batch.records()
+        batch.body = records if codec == Codec.NONE else compress(codec, records, level)
+    return HEADER_SIZE + len(batch.body)
+
+
+def encode(
+    version: int, acks: int, timeout_ms: int, transactional_id: str | None, parts: Sequence[Part]
+) -> list[Bytes]:
+    """The body of a Produce request. Parts of one topic must stand together."""
+    flexible = version >= FLEXIBLE_FROM
+    topics: list[list[Part]] = []
+    for part in parts:
+        if topics and topics[-1][0].topic == part.topic:
+            topics[-1].append(part)
+        else:
+            topics.append([part])
+    # What stands between two pieces of records is collected and then written as one buffer.
+    between = bytearray(_string(transactional_id, flexible))
+    between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
+    between += _count(len(topics), flexible)
+    buffers: list[Bytes] = []
+    for one in topics:
+        between += one[0].topic_id if version >= TOPIC_IDS_FROM else _string(one[0].topic, flexible)
+        between += _count(len(one), flexible)
+        for part in one:
+            between += _INT32.pack(part.partition)
+            between += _length(HEADER_SIZE + len(part.body), flexible)
+            between += part.header
+            buffers.append(bytes(between))
+            buffers.append(part.body)
+            between = bytearray(_NO_TAGS if flexible else b"")
+        if flexible:
+            between += _NO_TAGS
+    if flexible:
+        between += _NO_TAGS
+    if between:
+        buffers.append(bytes(between))
+    return buffers
+
+
+def decode(view: memoryview, version: int) -> tuple[list[Answer], int]:
+    """What the broker says about each partition, and how many milliseconds it asks to be left alone."""
+    response = ProduceResponse.decode(view, version)
+    answers = [
+        Answer(
+            topic.name,
+            topic.topic_id,
+            one.index,
+            one.error_code,
+            one.base_offset,
+            one.log_append_time_ms,
+            one.error_message or next((e.batch_index_error_message for e in one.record_errors), None),
+            (one.current_leader.leader_id, one.current_leader.leader_epoch) if one.current_leader else None,
+        )
+        for topic in response.responses
+        for one in topic.partition_responses
+    ]
+    return answers, response.throttle_time_ms
+
+
+def _string(text: str | None, flexible: bool) -> bytes:
+    if text is None:
+        return b"\0" if flexible else _NULL_STRING
+    raw = text.encode()
+    return (uvarint(len(raw) + 1) if flexible else _INT16.pack(len(raw))) + raw
+
+
+def _count(number: int, flexible: bool) -> bytes:
+    return uvarint(number + 1) if flexible else _INT32.pack(number)
+
+
+_length = _count

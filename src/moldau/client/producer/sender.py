@@ -1,0 +1,417 @@
+"""Takes batches to the leaders of their partitions, and each answer back to its batch.
+
+One object in one event loop; nothing in it waits. `run` sends all that can be sent now, and is called whenever that may
+have changed: records came, an answer came, a connection is up, metadata changed, a pause is over. Whatever holds a
+partition back has an event that ends it, and that event calls `run` again.
+
+The rules of order are in `identity.py`; here they meet the network. Of each partition one batch goes into a request, up
+to max.request.size together; of each broker at most max.in.flight.requests.per.connection requests are unanswered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from moldau.client.connection import Connection
+from moldau.client.errors import BrokerUnavailable, MoldauError, NotKafka
+from moldau.client.metadata import NO_TOPIC_ID
+from moldau.client.model import NO_LEADER
+from moldau.client.producer.delivery import Delivery
+from moldau.client.producer.engine import Accumulator, Batch, PartitionQueue
+from moldau.client.producer.idempotence import IdentityKeeper
+from moldau.client.producer.lanes import Lane
+from moldau.client.producer.metrics import Counters
+from moldau.client.producer.requests import (
+    LAST_WITH_NAMES,
+    MIN_VERSION,
+    TOPIC_IDS_FROM,
+    Answer,
+    Part,
+    batch_header,
+    decode,
+    encode,
+    prepare_body,
+)
+from moldau.client.producer.transactionality import NoTransactions, Transactions
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from moldau.client.metadata import ClusterMetadata
+    from moldau.client.network import Network
+    from moldau.client.producer.config import ProducerConfig
+
+__all__ = ["NoTransactions", "Sender", "Transactions"]
+
+UNWRITABLE_PAUSE_S: Final = 0.005
+"""How soon to look again whether a broker reads on, where no answer will tell (acks=0)."""
+
+CONNECT_PAUSE_S: Final = 0.01
+"""Before the next attempt to connect, on top of reconnect.backoff.ms, which the network keeps."""
+
+NEVER: Final = float("inf")
+
+
+class Leader:
+    """A broker as the sender sees it: the lanes that lead to it, and how much of them is unanswered."""
+
+    __slots__ = ("connecting", "in_flight", "lanes", "node_id")
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.lanes: deque[Lane] = deque()
+        """Those that may have something to send, in turn."""
+        self.in_flight = 0
+        self.connecting: asyncio.Task[None] | None = None
+
+
+class Sender:
+    """The way of all batches of one producer. Everything but `wake_threadsafe` belongs to the loop."""
+
+    def __init__(
+        self,
+        network: Network,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        transactions: Transactions,
+        on_memory: Callable[[], None],
+    ) -> None:
+        self._network = network
+        self._config = config
+        self._accumulator = accumulator
+        self._transactions = transactions
+        self._on_memory = on_memory
+        self._loop = asyncio.get_running_loop()
+        self.counters = Counters()
+        self._delivery = Delivery(config, accumulator, transactions, self.counters, network.refresh_soon)
+        self._identity = IdentityKeeper(network, config.idempotent, transactions, self.resume, self._identity_refused)
+        self._lanes: list[Lane] = []
+        self._leaders: dict[int, Leader] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER
+        self._expire_at = NEVER
+        self._stopped = False
+        network.on_metadata(self._metadata_changed)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return sum(leader.in_flight for leader in self._leaders.values())
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Send all that can be sent now."""
+        if self._stopped:
+            return
+        now = monotonic()
+        ready, next_due = self._accumulator.collect(now)
+        for queue in ready:
+            self._offer(self._lane_of(queue, now))
+        if now >= self._expire_at:
+            self._expire_at = self._delivery.expire(self._lanes, now)
+            self._on_memory()
+        wake_at = min(next_due, self._expire_at)
+        for leader in list(self._leaders.values()):
+            if leader.lanes and leader.node_id != NO_LEADER:
+                wake_at = min(wake_at, self._send_to(leader, now))
+        self._set_timer(wake_at)
+
+    def resume(self) -> None:
+        """What held lanes back may be over: look at all of them, and send."""
+        for lane in self._lanes:
+            self._offer(lane)
+        self.run()
+
+    def fail_waiting(self, error: MoldauError) -> None:
+        """Give up all that is not on the wire. For a transaction that is aborted, or a producer that closes."""
+        self._accumulator.hurry()
+        for queue in self._accumulator.collect(monotonic())[0]:
+            self._lane_of(queue, monotonic())
+        for lane in self._lanes:
+            for batch in list(lane.waiting):
+                self._delivery.give_up(lane, batch, error)
+            while (fresh := self._accumulator.take(lane.queue, even_if_not_due=True)) is not None:
+                self._delivery.give_up(lane, fresh, error)
+        self._on_memory()
+
+    def fail_all(self, error: MoldauError) -> None:
+        """Give up everything, what is on the wire too."""
+        self.fail_waiting(error)
+        for lane in self._lanes:
+            for batch in list(lane.sequences.in_flight):
+                batch.in_doubt = True
+                self._delivery.give_up(lane, batch, error)
+        self._on_memory()
+
+    async def stop(self) -> None:
+        """Send nothing more."""
+        self._stopped = True
+        self._set_timer(NEVER)
+        tasks = [leader.connecting for leader in self._leaders.values() if leader.connecting is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._identity.close()
+
+    # -- lanes -----------------------------------------------------------------------------------------------------
+
+    def _lane_of(self, queue: PartitionQueue, now: float) -> Lane:
+        lane: Lane | None = queue.sender_state
+        if lane is None:
+            lane = queue.sender_state = Lane(queue, self._config.idempotent)
+            lane.leader = self._network.metadata.leader(lane.partition)
+            self._lanes.append(lane)
+        self._transactions.batch_added(lane.partition)
+        self._expire_at = min(self._expire_at, now + self._config.delivery_timeout_s)
+        return lane
+
+    def _offer(self, lane: Lane) -> None:
+        """Put it among those that its leader will be sent from, if it has anything."""
+        if lane.queued or not lane.has_work:
+            return
+        lane.queued = True
+        self._leader(lane.leader).lanes.append(lane)
+        if lane.leader == NO_LEADER:
+            self._network.refresh_soon()
+
+    def _leader(self, node_id: int) -> Leader:
+        leader = self._leaders.get(node_id)
+        if leader is None:
+            leader = self._leaders[node_id] = Leader(node_id)
+        return leader
+
+    def _metadata_changed(self, image: ClusterMetadata) -> None:
+        for lane in self._lanes:
+            leader = image.leader(lane.partition)
+            if leader == lane.leader:
+                continue
+            if lane.queued:
+                self._leader(lane.leader).lanes.remove(lane)
+                lane.queued = False
+            lane.leader = leader
+            lane.resume_at = 0.0  # the pause was for the other one
+            self._offer(lane)
+        if self._leader(NO_LEADER).lanes:
+            self._network.refresh_soon()  # until they have one
+        self.run()
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _send_to(self, leader: Leader, now: float) -> float:
+        """Fill requests for one broker while it may have more; gives when to look again if nothing happens before."""
+        if not self._identity.ready:
+            return NEVER
+        connection = self._network.connected(leader.node_id)
+        if connection is None:
+            self._connect(leader)
+            return NEVER
+        look_again = NEVER
+        while leader.lanes and leader.in_flight < self._config.max_in_flight:
+            if not connection.writable:
+                return min(look_again, now + UNWRITABLE_PAUSE_S)
+            chosen, pause_until = self._choose(leader, now)
+            look_again = min(look_again, pause_until)
+            if not chosen:
+                break
+            self._transmit(leader, connection, chosen, now)
+        return look_again
+
+    def _choose(self, leader: Leader, now: float) -> tuple[list[tuple[Lane, Batch]], float]:
+        """A batch of each lane in turn, as many as fit a request."""
+        chosen: list[tuple[Lane, Batch]] = []
+        paused: list[Lane] = []
+        look_again = NEVER
+        size = 0
+        for _ in range(len(leader.lanes)):
+            lane = leader.lanes.popleft()
+            lane.queued = False
+            if lane.resume_at > now:
+                look_again = min(look_again, lane.resume_at)
+                paused.append(lane)
+                continue
+            batch = self._next_batch(lane)
+            if batch is None:
+                continue  # whatever holds it back, its end offers the lane again
+            size += prepare_body(batch, self._config.codec, self._config.level)
+            if chosen and size > self._config.max_request_size:
+                lane.waiting.appendleft(batch)
+                lane.queued = True
+                leader.lanes.appendleft(lane)
+                break
+            chosen.append((lane, batch))
+        for lane in [lane for lane, _ in chosen] + paused:
+            self._offer(lane)
+        return chosen, look_again
+
+    def _next_batch(self, lane: Lane) -> Batch | None:
+        sequences = lane.sequences
+        if not self._transactions.may_drain(lane.partition):
+            return None
+        if sequences.restart_wanted and not self._restart(lane):
+            return None
+        if lane.waiting:
+            batch = lane.waiting[0]
+            if lane.was_sent(batch):
+                allowed = sequences.may_send_again(batch)
+            else:
+                allowed = sequences.may_send_new(self._identity.current)
+            return lane.waiting.popleft() if allowed else None
+        if not sequences.may_send_new(self._identity.current):
+            return None
+        return self._accumulator.take(lane.queue)
+
+    def _restart(self, lane: Lane) -> bool:
+        """Begin the lane's numbers again under another identity, once none of its batches is on the wire."""
+        if lane.on_wire:
+            return False
+        if self._transactions.transactional_id is None:
+            self._identity.raise_epoch()
+            if not self._identity.ready:
+                return False
+        elif self._identity.current == lane.sequences.identity:
+            return False  # the transaction has failed; the next one has another epoch
+        lane.sequences.restart(self._identity.current)
+        return True
+
+    def _transmit(self, leader: Leader, connection: Connection, chosen: list[tuple[Lane, Batch]], now: float) -> None:
+        config = self._config
+        transactional_id = self._transactions.transactional_id
+        chosen.sort(key=lambda one: one[0].partition.topic)
+        topics = self._network.metadata.topics
+        parts = []
+        for lane, batch in chosen:
+            if not lane.was_sent(batch):
+                lane.sequences.sent(batch, self._identity.current)
+            lane.on_wire += 1
+            batch.attempts += 1
+            batch.written_at = now
+            topic = topics.get(lane.partition.topic)
+            body = batch.body
+            assert body is not None
+            header = batch_header(batch, config.codec, transactional_id is not None)
+            topic_id = NO_TOPIC_ID if topic is None else topic.id
+            parts.append(Part(lane.partition.topic, topic_id, lane.partition.partition, header, body))
+        try:
+            version = self._version(connection, parts)
+        except MoldauError as error:
+            for lane, batch in chosen:
+                lane.on_wire -= 1
+                self._delivery.give_up(lane, batch, error)
+            return
+        leader.in_flight += 1
+        self.counters.requests += 1
+        connection.send(
+            ApiKey.PRODUCE,
+            version,
+            encode(version, config.acks, config.request_timeout_ms, transactional_id, parts),
+            partial(self._replied, leader, chosen, version),
+            now + config.request_timeout_s,
+            no_reply=config.acks == 0,
+        )
+
+    def _version(self, connection: Connection, parts: list[Part]) -> int:
+        most = self._transactions.max_produce_version
+        version = connection.version(ApiKey.PRODUCE, most, MIN_VERSION)
+        if version >= TOPIC_IDS_FROM and any(part.topic_id == NO_TOPIC_ID for part in parts):
+            return connection.version(ApiKey.PRODUCE, LAST_WITH_NAMES, MIN_VERSION)
+        return version
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _replied(
+        self,
+        leader: Leader,
+        chosen: list[tuple[Lane, Batch]],
+        version: int,
+        view: memoryview | None,
+        error: MoldauError | None,
+    ) -> None:
+        leader.in_flight -= 1
+        now = monotonic()
+        if view is not None:
+            self._answers(chosen, version, view, now)
+        elif error is not None:
+            self._network.refresh_soon()
+            for lane, batch in chosen:
+                self._delivery.unanswered(lane, batch, error, now)
+        else:
+            for lane, batch in chosen:
+                self._delivery.delivered_blindly(lane, batch, now)
+        for lane, _ in chosen:
+            self._offer(lane)
+        self._on_memory()
+        self.run()
+
+    def _answers(self, chosen: list[tuple[Lane, Batch]], version: int, view: memoryview, now: float) -> None:
+        names = self._network.metadata.topic_names
+        found: dict[tuple[str, int], Answer] = {}
+        try:
+            for answer in decode(view, version)[0]:
+                found[answer.topic or names.get(answer.topic_id, ""), answer.partition] = answer
+        except WireError as problem:
+            unreadable = NotKafka(f"the answer to a Produce request cannot be read: {problem}")
+            for lane, batch in chosen:
+                self._delivery.unanswered(lane, batch, unreadable, now)
+            return
+        leaders = {}
+        for lane, batch in chosen:
+            told = found.get(lane.partition)
+            if told is None:
+                missing = BrokerUnavailable(f"the broker's answer says nothing about {lane.partition}")
+                self._delivery.unanswered(lane, batch, missing, now)
+                continue
+            if told.leader is not None:
+                leaders[lane.partition] = told.leader
+            self._delivery.answered(lane, batch, told, now)
+        if leaders:
+            self._network.new_leaders(leaders)
+
+    def _identity_refused(self, error: MoldauError) -> None:
+        """No producer id can be had: nothing can be sent."""
+        self.fail_waiting(error)
+        self.run()
+
+    # -- connections and time --------------------------------------------------------------------------------------
+
+    def _connect(self, leader: Leader) -> None:
+        if leader.connecting is None:
+            name = f"producer: connect to broker {leader.node_id}"
+            leader.connecting = self._loop.create_task(self._connected(leader), name=name)
+
+    async def _connected(self, leader: Leader) -> None:
+        """Connect, with the pauses that reconnect.backoff.ms asks for, and go on; what waits expires by itself."""
+        try:
+            await self._network.connection(leader.node_id, monotonic() + self._config.request_timeout_s)
+        except MoldauError as error:
+            for lane in leader.lanes:
+                lane.last_error = error
+            self._network.refresh_soon()
+            # A broker that was refused at once has a pause noted for it, which the next attempt waits for.
+            await asyncio.sleep(CONNECT_PAUSE_S)
+        finally:
+            leader.connecting = None
+        self.run()
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            if self._timer_at == at:
+                return
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = at
+        if at != NEVER and not self._stopped:
+            # Rounded up: uvloop counts in whole milliseconds, and a timer that is early would only be set again.
+            delay_s = math.ceil(max(at - monotonic(), 0) * 1000) / 1000
+            self._timer = self._loop.call_later(delay_s, self._timed)
+
+    def _timed(self) -> None:
+        self._timer = None
+        self.run()
