@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -235,7 +234,7 @@ def test_a_wrong_checksum_is_refused_unless_nobody_looks() -> None:
 
 def test_columns_that_would_pass_two_gigabytes_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     # The bound is made small: three batches of 100 bytes do not fit 250.
-    collector: Callable[..., Any] = arrow_reference.RowCollector if _arrow is None else _arrow.RowCollector
+    collector = arrow_engine.RowCollector
     monkeypatch.setattr("moldau.records.arrow.RowCollector", lambda headers: collector(headers=headers, max_bytes=250))
     buf = b"".join(encode_batch([Record(offset, value=bytes(100))]) for offset in range(3))
     parts = decode_batches([("t", 0, buf)])
