@@ -1,0 +1,79 @@
+"""Batch reads: everything between two places, decided when the query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from moldau.client.model import TopicPartition
+from moldau.spark import losses, options, planning, rows
+from moldau.spark.lookup import Lookup, ids_of
+from moldau.spark.options import SourceOptions
+from moldau.spark.planning import OffsetRange
+from moldau.spark.pushdown import Narrowing, narrowing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def batch_reader(given: Mapping[str, str], schema: StructType) -> BatchReader:
+    """Spark refuses readers that take filters unless it is told to give them any, so there are two kinds."""
+    rows.check_schema(schema)
+    kind = FilteringBatchReader if options.push_filters(given) else BatchReader
+    return kind(options.parse(given, streaming=False), schema)
+
+
+class BatchReader(DataSourceReader):
+    """Plans beside the driver, then travels to the executors and reads there."""
+
+    def __init__(self, parsed: SourceOptions, schema: StructType) -> None:
+        self._options = parsed
+        self._schema = schema
+        self._narrowing = Narrowing()
+
+    def partitions(self) -> list[InputPartition]:
+        lookup = Lookup(self._options)
+        try:
+            found = self._planned(lookup)
+        finally:
+            lookup.close()
+        cut = planning.split(found, self._options.min_partitions, self._options.max_records_per_partition)
+        return [InputPartition(one) for one in cut]
+
+    def _planned(self, lookup: Lookup) -> list[OffsetRange]:
+        topics = lookup.existing_topics()
+        starting = lookup.resolve(self._options.starting, topics)
+        ending = lookup.resolve(self._options.ending, topics)
+        losses.report([*starting.losses, *ending.losses], fail=self._options.fail_on_data_loss)
+        whole = planning.ranges(starting.offsets, ending.offsets, ids_of(topics))
+        return self._since(lookup, self._narrowing.apply(whole))
+
+    def _since(self, lookup: Lookup, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        """Without what stands before the first record of the time that the filters ask for."""
+        since_ms = self._narrowing.since_ms
+        if since_ms is None or not ranges:
+            return ranges
+        first: Mapping[TopicPartition, int | None] = lookup.at_times({one.topic_partition: since_ms for one in ranges})
+        later = [
+            one.between(max(one.start, start), one.until)
+            for one in ranges
+            if (start := first[one.topic_partition]) is not None
+        ]
+        return [one for one in later if one.size > 0]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from moldau.spark.reading import read_range
+
+        # Spark makes up a partition without a range where there is none to read.
+        return iter(()) if partition.value is None else read_range(self._options, partition.value, self._schema)
+
+
+class FilteringBatchReader(BatchReader):
+    """With the option `pushFilters`: reads less where filters allow it. Spark checks every row all the same."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
+        self._narrowing = narrowing(filters)
+        return iter(filters)

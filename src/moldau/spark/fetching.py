@@ -1,0 +1,249 @@
+"""One range of offsets, fetched answer by answer from whoever leads the partition; lives on the loop of our clients.
+
+Topics are named by id on the wire (Fetch 13 and later), so what an answer brings is of that very topic: one that was
+deleted and created again under the same name meanwhile is an error, whatever its offsets are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, cast
+
+from moldau.client.consumer.run import Aborted, Run, nothing_whole
+from moldau.client.errors import ErrorCode, MoldauError, TimedOut, error_for
+from moldau.client.loop_thread import LoopThread
+from moldau.client.metadata import NO_TOPIC_ID, PartitionMetadata
+from moldau.client.model import NO_LEADER, TopicPartition
+from moldau.client.network import Network
+from moldau.client.settings import CONSUMER, ClientSettings
+from moldau.spark.losses import Loss, gone_before
+from moldau.spark.planning import OffsetRange
+from moldau.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponsePartition
+from moldau.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+
+MAX_CLIENTS = 4
+"""How many clients, for as many different settings, a worker process of Spark keeps between tasks."""
+
+LOOKS_BEFORE_GONE = 3
+"""How many answers in a row have to say that there is no such topic: a broker that has just started knows none."""
+
+NO_SESSION = 0
+NO_SESSION_EPOCH = -1
+EARLIEST = -2
+CONSUMER_ID = -1
+ISOLATION = {"read_uncommitted": 0, "read_committed": 1}
+
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
+
+
+class Gone(MoldauError):
+    """The topic is not there any more, or another one has its name."""
+
+    def __init__(self, loss: Loss) -> None:
+        super().__init__(loss.text)
+        self.loss = loss
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one fetch brought: batches from `position` on, or the news that these offsets are lost."""
+
+    position: int
+    """Where the batches begin: later than what was asked for if that was lost."""
+    end: int
+    """The offset after them."""
+    batches: memoryview
+    aborted: Sequence[Aborted] = ()
+    lost: Loss | None = None
+
+
+class Client:
+    """The client of one worker process, for one set of settings: connections and metadata outlive the tasks."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = ClientSettings.of(CONSUMER, settings, {})
+        self._thread = LoopThread.acquire()
+        self.network = self._thread.run(self._started())
+        self.check_crcs: bool = self._settings["check.crcs"]
+        self.read_committed: bool = self._settings["isolation.level"] == "read_committed"
+
+    async def _started(self) -> Network:
+        network = Network(self._settings)
+        await network.start()
+        return network
+
+    def fetch(self, one: OffsetRange, position: int, timeout_s: float) -> Future[Answer]:
+        """Begin to fetch; the caller waits when it has nothing else to do."""
+        return self._thread.submit(_fetch(self.network, self._settings, one, position, timeout_s))
+
+    def close(self) -> None:
+        try:
+            self._thread.run(self.network.close())
+        finally:
+            self._thread.release()
+
+
+_clients: dict[tuple[tuple[str, str], ...], Client] = {}
+
+
+def client_for(settings: dict[str, Any]) -> Client:
+    """The client with these settings; a worker process runs one task at a time, so nobody else has it now."""
+    key = tuple(sorted(settings.items()))
+    client = _clients.pop(key, None)
+    if client is None:
+        while len(_clients) >= MAX_CLIENTS:
+            _clients.pop(next(iter(_clients))).close()
+        client = Client(settings)
+    _clients[key] = client  # the last one used is the last to be closed
+    return client
+
+
+async def _fetch(
+    network: Network, settings: ClientSettings, one: OffsetRange, position: int, timeout_s: float
+) -> Answer:
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    attempts = _Attempts(network, settings, one, position, deadline)
+    what = f"reading {one.topic_partition} from offset {position}"
+    answer = await network.retrying(attempts.attempt, deadline=deadline, what=what)
+    while answer.end == position and answer.lost is None:
+        # Everything up to `until` was there when the batch was planned: a leader that does not have it yet is behind.
+        if asyncio.get_running_loop().time() >= deadline:
+            raise TimedOut(
+                f"{what}: no record came in {timeout_s:.0f} s, up to {one.until} are due; see the broker's log"
+            )
+        answer = await network.retrying(attempts.attempt, deadline=deadline, what=what)
+    return answer
+
+
+class _Attempts:
+    """Asks the leader until it answers."""
+
+    def __init__(
+        self, network: Network, settings: ClientSettings, one: OffsetRange, position: int, deadline: float
+    ) -> None:
+        self._network = network
+        self._settings = settings
+        self._range = one
+        self._position = position
+        self._deadline = deadline
+        self._unknown = 0
+
+    async def attempt(self) -> Answer:
+        leader = await self._leader()
+        response = await self._network.call(leader.leader, self._request(leader), deadline=self._deadline)
+        if response.error_code:
+            raise error_for(response.error_code, self._what)
+        (topic,) = response.responses
+        (found,) = topic.partitions
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return await self._lost(leader)
+        if found.error_code in _UNKNOWN:
+            await self._look_again()
+        if found.error_code:
+            raise error_for(found.error_code, self._what)
+        return self._answer(found)
+
+    @property
+    def _what(self) -> str:
+        return f"fetching {self._range.topic_partition} from offset {self._position}"
+
+    async def _leader(self) -> PartitionMetadata:
+        """Who leads the partition of the topic that is meant; an image may be older, or newer, than the plan."""
+        name, index = self._range.topic_partition
+        image = self._network.metadata
+        topic = image.topics.get(name)
+        if topic is None or topic.error or topic.id != self._wanted_id(topic.id):
+            topic = await self._look_again()
+        if index >= len(topic.partitions) or topic.partitions[index].leader == NO_LEADER:
+            self._network.refresh_soon()
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, self._what)
+        return topic.partitions[index]
+
+    async def _look_again(self) -> Any:
+        """The topic as it is now; raises Gone where it is not the one that is meant."""
+        name = self._range.topic
+        self._network.follow([name])
+        image = await self._network.refreshed(self._deadline)
+        topic = image.topics.get(name)
+        if topic is None or topic.error:
+            self._unknown += 1
+            if self._unknown >= LOOKS_BEFORE_GONE:
+                raise Gone(self._gone(f"topic {name!r} is gone"))
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._what)
+        if topic.id != self._wanted_id(topic.id):
+            text = f"topic {name!r} was deleted and created again (id {self._range.topic_id}, now {topic.id.hex()})"
+            raise Gone(self._gone(text))
+        return topic
+
+    def _gone(self, why: str) -> Loss:
+        one = self._range
+        text = f"{one.topic_partition}, offsets {self._position} to {one.until - 1}, cannot be read: {why}"
+        return Loss(one.topic_partition, text)
+
+    def _wanted_id(self, otherwise: bytes) -> bytes:
+        """The id of the plan; where that, or the broker, knows none, any will do."""
+        planned = self._range.topic_id
+        return bytes.fromhex(planned) if planned and otherwise != NO_TOPIC_ID else otherwise
+
+    def _request(self, leader: PartitionMetadata) -> FetchRequest:
+        name, index = self._range.topic_partition
+        known = self._network.metadata.topics.get(name)
+        partition = FetchRequestPartition(
+            partition=index,
+            current_leader_epoch=leader.leader_epoch,
+            fetch_offset=self._position,
+            partition_max_bytes=self._settings["max.partition.fetch.bytes"],
+        )
+        topic_id = self._wanted_id(known.id if known is not None else NO_TOPIC_ID)
+        return FetchRequest(
+            max_wait_ms=self._settings["fetch.max.wait.ms"],
+            min_bytes=self._settings["fetch.min.bytes"],
+            max_bytes=self._settings["fetch.max.bytes"],
+            isolation_level=ISOLATION[self._settings["isolation.level"]],
+            session_id=NO_SESSION,
+            session_epoch=NO_SESSION_EPOCH,
+            topics=[FetchRequestTopic(topic=name, topic_id=topic_id, partitions=[partition])],
+        )
+
+    def _answer(self, found: FetchResponsePartition) -> Answer:
+        partition = self._range.topic_partition
+        records = found.records or b""
+        run = Run(partition, 0, self._position, cast(bytes, records), check_crcs=False)
+        if len(records) and not run.batches:
+            raise nothing_whole(partition, self._position, len(records))
+        aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
+        return Answer(self._position, run.end, run.batches, aborted)
+
+    async def _lost(self, leader: PartitionMetadata) -> Answer:
+        """The offset is not there: what is, if anything, begins at the partition's earliest offset."""
+        one = self._range
+        earliest = await self._earliest(leader)
+        if earliest > self._position:
+            end = min(earliest, one.until)
+            loss = gone_before(one.between(self._position, one.until), earliest)
+            return Answer(self._position, end, memoryview(b""), lost=loss)
+        loss = self._gone("the partition ends before that now")
+        return Answer(self._position, one.until, memoryview(b""), lost=loss)
+
+    async def _earliest(self, leader: PartitionMetadata) -> int:
+        name, index = self._range.topic_partition
+        partition = ListOffsetsRequestPartition(
+            partition_index=index, current_leader_epoch=leader.leader_epoch, timestamp=EARLIEST
+        )
+        request = ListOffsetsRequest(
+            replica_id=CONSUMER_ID,
+            isolation_level=ISOLATION["read_uncommitted"],
+            topics=[ListOffsetsRequestTopic(name=name, partitions=[partition])],
+        )
+        response = await self._network.call(leader.leader, request, deadline=self._deadline, min_version=1)
+        found = response.topics[0].partitions[0]
+        if found.error_code:
+            raise error_for(found.error_code, f"looking for the beginning of {TopicPartition(name, index)}")
+        return int(found.offset)

@@ -1,0 +1,99 @@
+"""What a task does: the records of one range of offsets, as Arrow batches that Spark takes; in the executor."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from moldau.client.consumer.run import Aborted
+from moldau.client.errors import CorruptRecord, ErrorCode
+from moldau.records.arrow import ArrowRows, BatchCursor
+from moldau.records.control import ControlType, parse_marker
+from moldau.records.errors import BatchError
+from moldau.records.model import BatchHeader
+from moldau.spark import losses
+from moldau.spark.fetching import Answer, Client, Gone, client_for
+from moldau.spark.lookup import consumer_settings
+from moldau.spark.options import SourceOptions
+from moldau.spark.planning import OffsetRange
+from moldau.spark.rows import RowMaker
+
+MAX_ROWS = 64 * 1024
+"""Of one Arrow batch: large enough that what a batch costs is nothing for a row, small enough for memory."""
+
+FETCH_DEFAULTS = {"max.partition.fetch.bytes": 4 * 1024 * 1024}
+"""A task has one partition at a time, and more of it is there than one answer holds: larger answers are fewer."""
+
+
+def read_range(options: SourceOptions, one: OffsetRange, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """All records from `one.start` up to `one.until`; the next answer is on its way while one is handed over."""
+    client = client_for({**FETCH_DEFAULTS, **consumer_settings(options)})
+    maker = RowMaker(schema)
+    timeout_s = options.poll_timeout_ms / 1000
+    position = one.start
+    pending = client.fetch(one, position, timeout_s)
+    try:
+        while position < one.until:
+            try:
+                answer = pending.result()
+            except Gone as gone:
+                losses.report([gone.loss], fail=options.fail_on_data_loss)
+                return
+            if answer.lost is not None:
+                losses.report([answer.lost], fail=options.fail_on_data_loss)
+            position = answer.end
+            if position < one.until:
+                pending = client.fetch(one, position, timeout_s)
+            yield from _rows(client, one, answer, maker)
+    finally:
+        pending.cancel()
+
+
+def _rows(client: Client, one: OffsetRange, answer: Answer, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+    rows = ArrowRows(headers=maker.headers)
+    cursor = BatchCursor(
+        answer.batches,
+        from_offset=answer.position,
+        check_crcs=client.check_crcs,
+        wanted=CommittedOnly(answer) if client.read_committed else None,
+    )
+    while not cursor.done and cursor.next_offset < one.until:
+        try:
+            rows.take(cursor, one.topic, one.partition, MAX_ROWS)
+        except BatchError as error:
+            raise CorruptRecord(
+                f"reading {one.topic_partition} at offset {cursor.next_offset}: {error}", ErrorCode.CORRUPT_MESSAGE
+            ) from error
+        batch = _before(rows.finish(), one.until)
+        if batch.num_rows:
+            yield maker.make(batch, one.topic, one.partition)
+
+
+def _before(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
+    """Without rows from `until` on: a range may end inside of what the broker keeps together."""
+    offsets: Any = batch.column("offset")
+    if not batch.num_rows or offsets[-1].as_py() < until:
+        return batch
+    return batch.slice(0, bisect_left(offsets, until, key=lambda offset: offset.as_py()))
+
+
+class CommittedOnly:
+    """Leaves the batches of aborted transactions out, by the list that came with the answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._batches = answer.batches
+        self._coming: list[Aborted] = sorted(answer.aborted, key=lambda one: one[1], reverse=True)  # the next one last
+        self._aborting: set[int] = set()
+
+    def __call__(self, header: BatchHeader, position: int) -> bool:
+        while self._coming and self._coming[-1][1] <= header.last_offset:
+            self._aborting.add(self._coming.pop()[0])
+        if header.producer_id not in self._aborting:
+            return True
+        if header.is_control and header.count and parse_marker(self._batches, position).type is ControlType.ABORT:
+            self._aborting.discard(header.producer_id)
+        return False
