@@ -5,24 +5,19 @@ Clients are real ones: they connect over TCP. Its metadata store is a real SQLit
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import uvloop
-
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker
 from moldau.host.fs import FileSystem
+from moldau.testing.clock import MovableClock
 from moldau.testing.faulty_fs import FaultyFileSystem
+from moldau.testing.life import ANSWER_TIMEOUT_S, Life
 from moldau.testing.memory_disk import MemoryDisk
-
-START_TIMEOUT_S = 30
-STOP_TIMEOUT_S = 30
 
 
 class InProcessBroker:
@@ -30,59 +25,28 @@ class InProcessBroker:
 
     def __init__(self, fs: FileSystem, *data: Path, settings: dict[str, str] | None = None) -> None:
         data[0].mkdir(parents=True, exist_ok=True)  # the metadata store is there
-        self._texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": ",".join(map(str, data)), **(settings or {})}
-        self._fs = fs
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._stop: Callable[[], Any] = lambda: None
+        texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": ",".join(map(str, data)), **(settings or {})}
+        self._life = Life(lambda: assemble(texts, fs=fs), MovableClock())
         self.broker: Broker | None = None
         self.bootstrap = ""
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._ready.wait(START_TIMEOUT_S), "the broker did not start"
-        if self._failure is not None:
-            raise self._failure
+        self.broker = self._life.begin().result(ANSWER_TIMEOUT_S)
+        self.bootstrap = f"127.0.0.1:{self._life.call(lambda: self._life.broker.listeners[0].port)}"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
-        self._thread.join(STOP_TIMEOUT_S)
-        assert not self._thread.is_alive(), "the broker did not stop"
-        if self._failure is not None and error is None:
-            raise self._failure
+        ended = self._life.stop()
+        self._life.gone()
+        if error is None:
+            ended.result(0)
 
     @property
     def handler_failures(self) -> int:
         assert self.broker is not None
         return self.broker.metrics.handler_failures
-
-    def _run(self) -> None:
-        try:
-            uvloop.run(self._serve())
-        except BaseException as failure:  # noqa: BLE001 - raised again in the test's thread
-            self._failure = failure
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        broker = await assemble(self._texts, fs=self._fs)
-        try:
-            await broker.start()
-        except BaseException:
-            await broker.abandon()
-            raise
-        self.broker = broker
-        self.bootstrap = f"127.0.0.1:{broker.listeners[0].port}"
-        self._stop = lambda: loop.call_soon_threadsafe(stop.set)
-        self._ready.set()
-        await stop.wait()
-        await broker.stop()
 
 
 class Machine:
