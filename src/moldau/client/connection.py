@@ -24,6 +24,7 @@ from moldau.client.own_errors import (
     UnsupportedByBroker,
     another,
 )
+from moldau.net.connect import TLS_RECORDS
 from moldau.net.framing import Buffer, FramedConnection, FrameError, FrameMemory
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import WireError
@@ -315,9 +316,14 @@ def describe_peer(name: str, start: bytes) -> str:
     """What it is that speaks there, judged by its first bytes."""
     if start.startswith(b"HTTP/") or start[:4] == b"HTTP":
         return f"{name} speaks HTTP, not Kafka's protocol; check the port in bootstrap.servers"
-    if len(start) >= 2 and start[0] in (0x15, 0x16) and start[1] == 0x03:
-        return (
-            f"{name} speaks TLS, and this client spoke plain text; use a PLAINTEXT listener of the broker "
-            "(TLS is not there yet)"
-        )
+    if len(start) >= 2 and start[0] in TLS_RECORDS and start[1] == 0x03:
+        return tls_port(name)
     return f"{name} does not speak Kafka's protocol (it sent {start!r}); check the port in bootstrap.servers"
+
+
+def tls_port(name: str) -> str:
+    """What to say of a listener for TLS."""
+    return (
+        f"{name} speaks TLS, and this client spoke plain text; use a PLAINTEXT listener of the broker "
+        "(TLS is not there yet)"
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, Final, TypeVar
@@ -37,8 +38,7 @@ from moldau.wire.messages.metadata import MetadataRequest
 
 T = TypeVar("T")
 
-MANY_COORDINATORS_FROM: Final = 4
-"""The version of FindCoordinator that asks for several keys at once."""
+logger = logging.getLogger(__name__)
 
 
 class Anyone(Enum):
@@ -96,6 +96,7 @@ class Network:
         loop = asyncio.get_running_loop()
         self._described_at = loop.time()
         self._task = loop.create_task(self._refresher.run(), name=f"metadata of {self.client_id}")
+        self._task.add_done_callback(self._refresher_ended)
 
     async def close(self) -> None:
         """End all connections; whoever waits for anything hears ClosedError."""
@@ -156,24 +157,31 @@ class Network:
         self._check_open()
         was_followed = name in self._refresher.followed.topics
         self.follow([name])
-        image = self.metadata
         try:
-            while True:
-                found = image.topics.get(name)
-                if found is not None and found.error is ErrorCode.NONE:
-                    return found
-                if found is not None and not found.error.retriable:
-                    raise error_for(found.error, f"looking up topic {name!r}")
-                try:
-                    image = await self._refresher.refreshed(deadline)
-                except TimedOut:
-                    if found is None:
-                        raise
-                    raise error_for(found.error, f"looking up topic {name!r}") from None
+            return await self._until_known(name, deadline)
         except BaseException:
             if not was_followed:
                 self.unfollow([name])
             raise
+
+    async def _until_known(self, name: str, deadline: float) -> TopicMetadata:
+        found = self.metadata.topics.get(name)
+        code: ErrorCode | None = None
+        while found is None or found.error is not ErrorCode.NONE:
+            if found is not None:
+                code = found.error
+                if not code.retriable:
+                    raise error_for(code, f"looking up topic {name!r}")
+            try:
+                image = await self._refresher.refreshed(deadline)
+            except TimedOut:
+                if code is None:
+                    raise
+                raise error_for(code, f"looking up topic {name!r}") from None
+            found = image.topics.get(name)
+            if found is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return found
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -277,6 +285,16 @@ class Network:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the client is closed")
+
+    def _refresher_ended(self, task: asyncio.Task[None]) -> None:
+        """Without it the client would stall in silence: a fault in it, or in a listener, ends the client aloud."""
+        if task.cancelled() or self._closed:
+            return
+        logger.critical(
+            "client %s: the metadata task failed, the client is unusable", self.client_id, exc_info=task.exception()
+        )
+        self._closed = True
+        self._refresher.close()
 
     async def _reach(self, node: int | Anyone, deadline: float) -> Connection:
         self._check_open()

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from moldau.client.backoff import Backoff
-from moldau.client.connection import ANSWERS_MEMORY_BYTES, Connection
+from moldau.client.connection import ANSWERS_MEMORY_BYTES, Connection, tls_port
 from moldau.client.handshake import introduce
 from moldau.client.model import Node
-from moldau.client.own_errors import BrokerUnavailable, ClosedError, MoldauError, TimedOut, another
+from moldau.client.own_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut, another
 from moldau.client.settings import Address, ClientSettings
 from moldau.host.clock import Randomness
-from moldau.net.connect import NoSuchHostError, canonical_names, connect
+from moldau.net.connect import NoSuchHostError, canonical_names, connect, speaks_tls
 from moldau.net.framing import FrameMemory
 
 COORDINATOR_BASE: Final = 1 << 32
@@ -237,10 +237,17 @@ class ConnectionPool:
             attempts.silent = True
             deadline = asyncio.get_running_loop().time() + self._settings.seconds("request.timeout.ms")
             await introduce(connection, deadline)
+        except BrokerUnavailable as error:
+            connection.close()
+            # Hung up on without a word: a TLS server does that to plain text. It is asked once, not at every attempt.
+            if not attempts.failures and await speaks_tls(node.host, node.port, timeout_s):
+                raise NotKafka(tls_port(name)) from error
+            raise
+        except MoldauError:
+            connection.close()
+            raise
         except OSError as error:
             connection.close()
-            if isinstance(error, MoldauError):
-                raise
             raise _unreachable(name, node, error, timeout_s) from error
         except BaseException:
             connection.close()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 SYSTEM_DEFAULT = -1
+
+TLS_RECORDS = (0x15, 0x16)
+"""An alert, or a handshake: the first byte of whatever a TLS server says first."""
 
 
 class NoSuchHostError(OSError):
@@ -88,3 +93,23 @@ def _worst(errors: list[OSError]) -> OSError:
         if not isinstance(error, TimeoutError):
             return error
     return errors[0] if errors else NoSuchHostError(0, "the name has no address")
+
+
+async def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
+    """Whether a TLS server listens there: it is greeted as one, and its first bytes are looked at."""
+    outgoing = ssl.MemoryBIO()
+    greeting = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=host)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        greeting.do_handshake()
+    writer = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(outgoing.read())
+            answer = await reader.readexactly(2)
+    except (OSError, EOFError):
+        return False
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+    return answer[0] in TLS_RECORDS and answer[1] == 0x03

@@ -1,0 +1,156 @@
+"""Servers that are not what a client takes them for: each in a thread, on a port of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from moldau.wire.api import APIS, ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.header import decode_request_header, encode_response_header
+from moldau.wire.message import Response
+from moldau.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
+
+TIMEOUT_S = 60.0
+
+Behaviour = Callable[["Impostor", socket.socket], None]
+
+
+class Impostor:
+    """Listens, and does to every connection what it was told to."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self.spoken_to = threading.Event()
+        """Set once a connection has brought bytes."""
+        self.asked: list[tuple[int, int]] = []
+        """API and version of each request, for those that read requests."""
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for one in self._open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(TIMEOUT_S)
+        for one in self._open:
+            one.close()
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                connection.settimeout(TIMEOUT_S)
+                self._open.append(connection)
+                self._start(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            self._behaviour(self, connection)
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+def web_server(impostor: Impostor, connection: socket.socket) -> None:
+    connection.recv(1024)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+def mail_server(impostor: Impostor, connection: socket.socket) -> None:
+    connection.sendall(b"220 mail.example.org ESMTP\r\n")
+    connection.recv(1024)
+
+
+def tls_server(impostor: Impostor, connection: socket.socket) -> None:
+    """A real one: it hangs up on plain text without a word."""
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(connection, server_side=True)
+
+
+def tls_server_that_says_so(impostor: Impostor, connection: socket.socket) -> None:
+    connection.recv(1024)
+    connection.sendall(bytes.fromhex("15030300020246"))  # a fatal alert: protocol_version
+
+
+def silent_server(impostor: Impostor, connection: socket.socket) -> None:
+    while connection.recv(1024):
+        impostor.spoken_to.set()
+
+
+def server_that_hangs_up(impostor: Impostor, connection: socket.socket) -> None:
+    connection.recv(1024)
+
+
+def broker(versions: dict[ApiKey, tuple[int, int]], answers: dict[ApiKey, Callable[[int], Response]]) -> Behaviour:
+    """A broker that knows these APIs in these versions, and gives these answers (of a version) to them."""
+
+    def behave(impostor: Impostor, connection: socket.socket) -> None:
+        while True:
+            (length,) = struct.unpack(">i", _exactly(connection, 4))
+            header, _ = decode_request_header(_exactly(connection, length))
+            impostor.asked.append((header.api_key, header.api_version))
+            impostor.spoken_to.set()
+            api = ApiKey(header.api_key)
+            version = header.api_version
+            low, high = versions[api]
+            if api is ApiKey.API_VERSIONS:
+                body = _introduction(versions, known=low <= version <= high)
+                encoded = body.encode(version if low <= version <= high else 0)
+            else:
+                encoded = answers[api](version).encode(version)
+            frame = encode_response_header(api, version, header.correlation_id) + encoded
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+
+    return behave
+
+
+def everything(**changed: tuple[int, int]) -> dict[ApiKey, tuple[int, int]]:
+    """Every API in all our versions, but for those named."""
+    known = {api.key: (api.min_version, api.max_version) for api in APIS.values()}
+    return known | {ApiKey[name.upper()]: versions for name, versions in changed.items()}
+
+
+def _introduction(versions: dict[ApiKey, tuple[int, int]], known: bool) -> ApiVersionsResponse:
+    told = versions if known else {ApiKey.API_VERSIONS: versions[ApiKey.API_VERSIONS]}
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersionsResponseApiKey(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in told.items()
+        ],
+    )
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
