@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from moldau.client.consumer.assignors import Assignor, RebalanceProtocol, protocol_of
 from moldau.client.consumer.assignors.wire import decode_assignment
-from moldau.client.consumer.membership.leader import assign_all, topics_of
+from moldau.client.consumer.membership.leader import all_assigned, assign_all, topics_of
 from moldau.client.consumer.membership.machine import Machine
 from moldau.client.consumer.membership.model import (
     NO_GENERATION,
@@ -47,6 +47,7 @@ from moldau.client.consumer.membership.requests import heartbeat_request, join_r
 from moldau.client.errors import MoldauError, error_for
 from moldau.client.model import TopicPartition
 from moldau.wire.errors import ErrorCode, WireError
+from moldau.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.messages.heartbeat import HeartbeatResponse
 from moldau.wire.messages.join_group import JoinGroupResponse
 from moldau.wire.messages.sync_group import SyncGroupResponse
@@ -94,6 +95,8 @@ class ClassicMachine(Machine):
         self._look_up: int | None = None
         self._sync: int | None = None
         self._heartbeat: int | None = None
+        self._audit: int | None = None
+        self._unaudited = False  # whether we lead a group that we have not assigned: see `_on_audit`
         self._heartbeat_at = 0.0
         self._joined: JoinGroupResponse | None = None
         self._assigned: tuple[TopicPartition, ...] = ()
@@ -147,8 +150,14 @@ class ClassicMachine(Machine):
         elif event.ticket == self._heartbeat:
             self._heartbeat = None
             self._on_heartbeat(now, event.response)
+        elif event.ticket == self._audit:
+            self._audit = None
+            self._on_audit(now, event.response)
 
     def _on_failure(self, now: float, event: Failed) -> None:
+        if event.ticket == self._audit:
+            self._audit = None
+            self._back_off(now)
         if event.ticket not in (self._join, self._sync, self._heartbeat, self._look_up):
             return
         if not event.error.retriable:
@@ -164,7 +173,7 @@ class ClassicMachine(Machine):
         if event.ticket == self._heartbeat:
             self._heartbeat, self._heartbeat_at = None, self._retry_at
         elif event.ticket == self._join:
-            self._give_up_join(now)
+            self._give_up_join()
         else:
             self._sync = None
             self._begin_rejoin()
@@ -185,8 +194,8 @@ class ClassicMachine(Machine):
         else:
             self._thrown_out()
 
-    def _on_leave(self, now: float, __: LeaveWanted) -> None:
-        self._part(now, "the consumer is closed, or has unsubscribed")
+    def _on_leave(self, _: float, __: LeaveWanted) -> None:
+        self._part("the consumer is closed, or has unsubscribed")
         self.state = State.LEFT
         self.due = None
         self.owned = ()
@@ -197,7 +206,8 @@ class ClassicMachine(Machine):
     def _begin_rejoin(self) -> None:
         """The next thing is a JoinGroup; nothing that was sent before matters any more."""
         self.state = State.JOINING
-        self._join = self._sync = self._heartbeat = self._look_up = None
+        self._join = self._sync = self._heartbeat = self._look_up = self._audit = None
+        self._unaudited = False
 
     def _send_join(self) -> None:
         self._rejoin = False
@@ -211,11 +221,9 @@ class ClassicMachine(Machine):
     def _rebalance_time_s(self) -> float:
         return max(self.config.request_timeout_s, self.config.max_poll_interval_s + JOIN_SLACK_S)
 
-    def _give_up_join(self, now: float) -> None:
+    def _give_up_join(self) -> None:
         """The request may have been heard, or may be heard yet."""
         self._join = None
-        if self._doubt_until is not None and now > self._doubt_until:
-            self._ghosts = 0
         if self.config.instance_id is not None and self.member_id == NO_MEMBER:
             self._ghosts += 1
             self._doubt_until = None
@@ -262,6 +270,7 @@ class ClassicMachine(Machine):
         topics = topics_of(response.members)
         self._watched = self._counts(topics)
         if response.skip_assignment:
+            self._unaudited = True
             self._send_sync({})
             return
         assignor = self.assignors[response.protocol_name or ""]
@@ -324,6 +333,19 @@ class ClassicMachine(Machine):
             self._react(now, code, "sending a heartbeat to")
             return
         self._succeeded()
+        if self._doubt_until is not None and now > self._doubt_until:
+            self._ghosts, self._doubt_until = 0, None
+
+    def _on_audit(self, now: float, response: DescribeGroupsResponse) -> None:
+        """A static leader that was restarted goes on with what the one before it assigned. If partitions were added
+        in between, nobody has noticed; so it looks once whether all are assigned, and assigns anew if not."""
+        covered = all_assigned(response, self._watched or {})
+        if covered is None:
+            self._back_off(now)  # the group is in motion, or its coordinator: look again
+            return
+        self._unaudited = False
+        if not covered:
+            self._rejoin = True
 
     def _react(self, now: float, code: ErrorCode, doing: str, member_id: str = NO_MEMBER) -> None:
         """An error in an answer."""
@@ -346,19 +368,19 @@ class ClassicMachine(Machine):
                 self.member_id = NO_MEMBER
                 self._thrown_out()
             case Reaction.FENCED:
-                self._fenced(now)
+                self._fenced()
             case Reaction.FAIL:
                 self._fail(error_for(code, f"{doing} group {self.config.group_id!r}"))
 
-    def _fenced(self, now: float) -> None:
+    def _fenced(self) -> None:
         """Another member has our instance id; or we have it ourselves, under an id that we have not heard of.
 
         A request to join that we gave up replaced us when it arrived, if it was not another process. There can be as
-        many such surprises as such requests, and only soon after: so each excuses one, for a session's time after the
-        coordinator was heard again. Coming back replaces whoever it was; if that was another process after all, it is
-        fenced in turn, as if we had been started after it.
+        many such surprises as such requests, and only soon after: so each excuses one, until a heartbeat finds us still
+        known a session's time after we joined. Coming back replaces whoever it was; if that was another process after
+        all, it is fenced in turn, as if we had been started after it.
         """
-        if self._ghosts and (self._doubt_until is None or now <= self._doubt_until):
+        if self._ghosts:
             self._ghosts -= 1
             self.member_id = NO_MEMBER
             self._thrown_out()
@@ -385,19 +407,19 @@ class ClassicMachine(Machine):
 
     # -- leaving ---------------------------------------------------------------------------------------------------
 
-    def _part(self, now: float, reason: str) -> None:
+    def _part(self, reason: str) -> None:
         """Says good-bye, unless static: that one is expected back under its instance id."""
         if self.member_id != NO_MEMBER and self.config.instance_id is None and self.state not in RESTING:
             self._send(leave_request(self.config, self.member_id, reason), self.config.request_timeout_s)
         if self._join is not None:
-            self._give_up_join(now)
+            self._give_up_join()
         self.member_id, self.generation = NO_MEMBER, NO_GENERATION
-        self._sync = self._heartbeat = self._look_up = None
+        self._sync = self._heartbeat = self._look_up = self._audit = None
         self._watched = None
 
-    def _go_silent(self, now: float) -> None:
+    def _go_silent(self) -> None:
         """The application does not poll: nothing may be held for it. It joins again when it comes back."""
-        self._part(now, "the application has not polled for max.poll.interval.ms")
+        self._part("the application has not polled for max.poll.interval.ms")
         self.state = State.LOSING if self._lose() else State.OUT
         self._wanted = False
 
@@ -405,7 +427,7 @@ class ClassicMachine(Machine):
 
     def _advance(self, now: float) -> None:
         if self.state not in RESTING and self._wanted and self._is_silent(now):
-            self._go_silent(now)
+            self._go_silent()
         if self.state is State.LOSING and not self._telling and self.due is None:
             self.state = State.OUT
         if self.state is State.OUT and self._wanted:
@@ -418,6 +440,9 @@ class ClassicMachine(Machine):
             self._send_join()
         elif self.state in HEARTBEATING and self._heartbeat is None and now >= self._heartbeat_at:
             self._send_heartbeat(now)
+        elif self.state is State.STABLE and self._unaudited and self._audit is None:
+            request = DescribeGroupsRequest(groups=[self.config.group_id])
+            self._audit = self._send(request, self.config.request_timeout_s)
 
     def _prepare(self) -> None:
         """Before a rebalance: what has to be given up first."""
@@ -447,6 +472,8 @@ class ClassicMachine(Machine):
             times.append(self._retry_at)
         elif self.state in HEARTBEATING and self._heartbeat is None:
             times.append(max(self._retry_at, self._heartbeat_at))
+        if self.state is State.STABLE and self._unaudited and self._audit is None:
+            times.append(self._retry_at)
         return min(times, default=None)
 
     @property

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from moldau.client.consumer.assignors import Assignor, MemberSubscription
 from moldau.client.consumer.assignors.cooperative import without_what_others_read
 from moldau.client.consumer.assignors.model import Assignment
-from moldau.client.consumer.assignors.wire import decode_subscription, encode_assignment
+from moldau.client.consumer.assignors.wire import decode_assignment, decode_subscription, encode_assignment
 from moldau.client.errors import IllegalStateError
+from moldau.client.model import TopicPartition
 from moldau.wire.errors import WireError
+from moldau.wire.messages.describe_groups import DescribeGroupsResponse
 from moldau.wire.messages.join_group import JoinGroupResponseMember
 
 
@@ -27,6 +29,20 @@ def subscriptions_of(members: Sequence[JoinGroupResponseMember]) -> dict[str, Me
 def topics_of(members: Sequence[JoinGroupResponseMember]) -> frozenset[str]:
     """Every topic that somebody in the group subscribes to."""
     return frozenset(topic for one in subscriptions_of(members).values() for topic in one.topics)
+
+
+def all_assigned(response: DescribeGroupsResponse, partitions: Mapping[str, int]) -> bool | None:
+    """Whether the members of a group have all these partitions among them; None where that cannot be said now."""
+    group = response.groups[0] if response.groups else None
+    if group is None or group.error_code or group.group_state != "Stable":
+        return None
+    wanted = {TopicPartition(topic, index) for topic, count in partitions.items() for index in range(count)}
+    for member in group.members:
+        try:
+            wanted.difference_update(decode_assignment(bytes(member.member_assignment)))
+        except WireError:
+            return None
+    return not wanted
 
 
 def assign_all(

@@ -353,7 +353,7 @@ class Membership:
     def _min_version(self, request: Any) -> int:
         if self._new_protocol:
             return PATTERN_FROM if request.subscribed_topic_regex else 0
-        return STATIC_FROM[request.API_KEY] if self._settings["group.instance.id"] is not None else 0
+        return STATIC_FROM.get(request.API_KEY, 0) if self._settings["group.instance.id"] is not None else 0
 
     def _set_alarm(self, machine: Machine) -> None:
         """One that rings too early does no harm: it is set again. So polls, which put it off, need not touch it."""
