@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from moldau.cli import log_commands
+from moldau.cli import cluster, configs, groups, log_commands, topics, transactions
 
 app = typer.Typer(
     name="moldau",
@@ -17,6 +17,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(topics.app, name="topics")
+app.add_typer(groups.app, name="groups")
+app.add_typer(configs.app, name="configs")
+app.add_typer(transactions.app, name="transactions")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_commands.app, name="log")
 
 DEFAULT_DATA = Path("moldau-data")
@@ -127,7 +132,8 @@ def demo(
 
 def main() -> None:
     try:
-        app()
+        # By name: completion has to be for `moldau` also where it was started as `python -m moldau`.
+        app(prog_name="moldau")
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
         sys.exit(0)

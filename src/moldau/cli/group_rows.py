@@ -1,0 +1,84 @@
+"""How far groups have read, one row a partition: what our commands and the tools of Kafka's names both print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moldau.client.admin import GroupDescription, ListedOffset, MemberDescription, OffsetSpec, SomeFailed
+from moldau.client.errors import MoldauError
+from moldau.client.model import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.client.blocking.admin import Admin
+
+
+@dataclass(frozen=True)
+class OffsetRow:
+    """One partition that a group reads or has read: where it is, where the end is, and who reads it."""
+
+    partition: TopicPartition | None
+    """None for a member that has nothing to read."""
+    committed: OffsetAndMetadata | None
+    end: int | None
+    member: MemberDescription | None
+
+    @property
+    def lag(self) -> int | None:
+        if self.committed is None or self.end is None:
+            return None
+        return self.end - self.committed.offset
+
+
+def rows(
+    group: GroupDescription,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    ends: Mapping[TopicPartition, int],
+) -> list[OffsetRow]:
+    """What members read, member by member, and then what nobody reads."""
+    found = []
+    assigned: set[TopicPartition] = set()
+    # As Kafka's tool has them: members with much to read first, those with nothing last.
+    for member in sorted(group.members, key=lambda one: (-len(one.assignment), one.id)):
+        found += [OffsetRow(one, committed.get(one), ends.get(one), member) for one in member.assignment]
+        if not member.assignment:
+            found.append(OffsetRow(None, None, None, member))
+        assigned.update(member.assignment)
+    found += [OffsetRow(one, committed[one], ends.get(one), None) for one in sorted(committed) if one not in assigned]
+    return found
+
+
+def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
+    """The rows of one group, as they are now."""
+    committed = admin.list_group_offsets(group.id)
+    assigned = {one for member in group.members for one in member.assignment}
+    return rows(group, committed, end_offsets(admin, {*committed, *assigned}))
+
+
+def end_offsets(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where partitions end; those that are gone, or have no leader to ask, are left out."""
+    if not partitions:
+        return {}
+    topics = sorted({one.topic for one in partitions})
+    try:
+        described = admin.describe_topics(topics)
+    except SomeFailed as some:
+        described = dict(some.results)
+    except MoldauError:
+        if len(topics) > 1:
+            raise
+        described = {}
+    led = {
+        TopicPartition(topic.name, one.index)
+        for topic in described.values()
+        for one in topic.partitions
+        if one.leader is not None
+    }
+    try:
+        offsets: Mapping[TopicPartition, ListedOffset] = admin.list_offsets(
+            dict.fromkeys(sorted(partitions & led), OffsetSpec.LATEST)
+        )
+    except SomeFailed as some:
+        offsets = some.results
+    return {partition: one.offset for partition, one in offsets.items()}

@@ -1,0 +1,123 @@
+"""How commands print: tables for people, aligned text for pipes, JSON for programs; and how they fail, in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import IO, Any, NoReturn
+
+import typer
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+Cell = str | int | float | bool | None
+
+
+class Output(StrEnum):
+    """In which form data is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def cell(value: Cell) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """A table as plain text: columns as wide as their widest cell, two blanks between them, numbers to the right."""
+    texts = [[cell(value) for value in row] for row in rows]
+    widths = [max(len(line[column]) for line in [list(headers), *texts]) for column in range(len(headers))]
+    numbers = [
+        bool(rows) and all(isinstance(row[column], int | float | None) for row in rows)
+        for column in range(len(headers))
+    ]
+
+    def line(values: Sequence[str]) -> str:
+        padded = [
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(values, widths, numbers, strict=True)
+        ]
+        return "  ".join(padded).rstrip()
+
+    return [line([header.upper() for header in headers]), *(line(row) for row in texts)]
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], title: str | None = None) -> None:
+    """A table: drawn where a person looks at a terminal, plain where another program reads."""
+    if not sys.stdout.isatty():
+        if title is not None:
+            print(title)
+        print("\n".join(aligned(headers, rows)))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold cyan")
+    for column, header in enumerate(headers):
+        number = bool(rows) and all(isinstance(row[column], int | float | None) for row in rows)
+        table.add_column(header, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        # As it is: a topic may be called [red].
+        table.add_row(*(_plain(cell(value)) for value in row))
+    Console().print(table)
+
+
+def _plain(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(text)
+
+
+def show(found: Sequence[Mapping[str, Any]], headers: Sequence[str], output: Output, title: str | None = None) -> None:
+    """Things as they are in JSON, or as a table with these of their columns."""
+    if output is Output.JSON:
+        print_json(found)
+    else:
+        print_table(headers, [tuple(one[header] for header in headers) for one in found], title)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
+    """End the command with one line on standard error."""
+    complain(message)
+    raise typer.Exit(code)
+
+
+def complain(message: str, to: IO[str] | None = None) -> None:
+    """One line on standard error, however many the message has."""
+    print(f"moldau: {' '.join(message.split())}", file=sys.stderr if to is None else to)
+
+
+def usage_error(message: str) -> NoReturn:
+    """What was typed makes no sense: said as the command line's own parser says it, with exit code 2."""
+    raise typer.BadParameter(message)
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Errors of the client, of files and of the keyboard end the command with one line and no traceback."""
+    from moldau.client.errors import MoldauError
+
+    try:
+        yield
+    except MoldauError as error:
+        fail(str(error))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -1,0 +1,196 @@
+"""`moldau transactions ...`: what is open, what hangs, and how to end it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.output import Output, fail, print_json, print_table, show, usage_error
+
+if TYPE_CHECKING:
+    from moldau.client.admin import OpenTransaction, ProducerState, TransactionDescription
+    from moldau.client.blocking.admin import Admin
+    from moldau.client.model import TopicPartition
+
+app = typer.Typer(help="List, describe and end transactions.", no_args_is_help=True)
+
+DEFAULT_MAX_TIMEOUT_MIN = 15
+"""transaction.max.timeout.ms of brokers that do not say otherwise."""
+
+MORE_THAN_ANY_MIN = 5
+"""How much longer than the longest time-out a transaction has to be open before it is taken to hang."""
+
+IdsArgument = Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID...", help="Transactional ids.")]
+
+
+@app.command("list")
+def list_(
+    state: Annotated[list[str] | None, typer.Option(help="Only those in this state, such as Ongoing.")] = None,
+    longer_than_ms: Annotated[int | None, typer.Option(help="Only those that are open for longer.")] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """List the transactional ids that the cluster knows.
+
+    Example: moldau transactions list --state Ongoing
+    """
+    with connected(bootstrap, command_config) as admin:
+        found = [
+            {
+                "transactional_id": one.id,
+                "coordinator": one.coordinator,
+                "producer_id": one.producer_id,
+                "state": one.state,
+            }
+            for one in admin.list_transactions(states=state or (), longer_than_ms=longer_than_ms)
+        ]
+    show(found, ("transactional_id", "coordinator", "producer_id", "state"), output)
+
+
+@app.command()
+def describe(
+    ids: IdsArgument,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show the state of transactional ids, and the partitions of their open transactions.
+
+    Example: moldau transactions describe payments-1
+    """
+    with connected(bootstrap, command_config) as admin:
+        found = [_as_json(one) for one in admin.describe_transactions(ids).values()]
+    if output is Output.JSON:
+        print_json(found)
+        return
+    headers = ("transactional_id", "coordinator", "state", "producer_id", "producer_epoch", "timeout_ms", "partitions")
+    rows = [(*(one[header] for header in headers[:-1]), " ".join(one["partitions"]) or None) for one in found]
+    print_table(headers, rows)
+
+
+def _as_json(one: TransactionDescription) -> dict[str, Any]:
+    return {
+        "transactional_id": one.id,
+        "coordinator": one.coordinator,
+        "state": one.state,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "timeout_ms": one.timeout_ms,
+        "start_time_ms": one.start_time_ms,
+        "partitions": [str(partition) for partition in one.partitions],
+    }
+
+
+@app.command()
+def abort(
+    transactional_id: Annotated[
+        str | None, typer.Argument(help="Abort its open transaction, and fence the producer that has it.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="With --partition: where a transaction hangs.")] = None,
+    partition: Annotated[int | None, typer.Option(help="The partition in which it hangs.")] = None,
+    start_offset: Annotated[int | None, typer.Option(help="The offset at which it began.")] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+) -> None:
+    """Abort the transaction of a transactional id; or one that hangs in a partition, which no coordinator knows.
+
+    Example: moldau transactions abort payments-1
+    """
+    place = (topic, partition, start_offset)
+    if (transactional_id is None) == (place == (None, None, None)):
+        usage_error("give a transactional id, or --topic, --partition and --start-offset of one that hangs")
+    with connected(bootstrap, command_config) as admin:
+        if transactional_id is not None:
+            # A new producer of an id that nobody has used would make it known: a typing error should not.
+            admin.describe_transactions(transactional_id)
+            admin.terminate_transaction(transactional_id)
+            print(f"the transaction of {transactional_id} is aborted")
+            return
+        if topic is None or partition is None or start_offset is None:
+            usage_error("a hanging transaction is named by --topic, --partition and --start-offset, all three")
+        from moldau.client.model import TopicPartition
+
+        where = TopicPartition(topic, partition)
+        abort_hanging(admin, where, start_offset)
+        print(f"the transaction at offset {start_offset} of {where} is aborted")
+
+
+def abort_hanging(admin: Admin, where: TopicPartition, start_offset: int) -> None:
+    from moldau.client.admin import AbortSpec
+
+    found = producer_at(admin.describe_producers(where)[where], start_offset)
+    if found is None:
+        fail(f"no open transaction begins at offset {start_offset} of {where}")
+    epoch = 0 if found.coordinator_epoch is None else found.coordinator_epoch
+    admin.abort_transaction(AbortSpec(where, found.producer_id, found.producer_epoch, epoch))
+
+
+def producer_at(producers: tuple[ProducerState, ...], start_offset: int) -> ProducerState | None:
+    return next((one for one in producers if one.transaction_start_offset == start_offset), None)
+
+
+@app.command("find-hanging")
+def find_hanging(
+    topic: Annotated[list[str] | None, typer.Option(help="Topics to look into (default: all).")] = None,
+    max_transaction_timeout: Annotated[
+        int, typer.Option(help="transaction.max.timeout.ms of the brokers, in minutes.")
+    ] = DEFAULT_MAX_TIMEOUT_MIN,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Find transactions that are open for longer than any may be, and that no coordinator is going to end.
+
+    Example: moldau transactions find-hanging --topic payments
+    """
+    with connected(bootstrap, command_config) as admin:
+        hanging = hanging_in(admin, topic, max_transaction_timeout)
+    found = [
+        {
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "start_offset": one.producer.transaction_start_offset,
+            "producer_id": one.producer.producer_id,
+            "producer_epoch": one.producer.producer_epoch,
+            "last_timestamp": one.producer.last_timestamp,
+        }
+        for one in hanging
+    ]
+    headers = ("topic", "partition", "start_offset", "producer_id", "producer_epoch", "last_timestamp")
+    show(found, headers, output)
+
+
+def hanging_in(admin: Admin, topics: list[str] | None, max_timeout_min: int) -> list[OpenTransaction]:
+    from moldau.client.model import TopicPartition
+
+    names = topics or [one.name for one in admin.list_topics(include_internal=True)]
+    partitions = [
+        TopicPartition(name, one.index)
+        for name, described in admin.describe_topics(names).items()
+        for one in described.partitions
+        if one.leader is not None
+    ]
+    return admin.find_hanging_transactions(partitions, longer_than_ms=(max_timeout_min + MORE_THAN_ANY_MIN) * 60_000)
+
+
+@app.command()
+def complete(
+    transactional_id: Annotated[str, typer.Argument(help="The transactional id whose transaction was prepared.")],
+    producer_id: Annotated[int, typer.Option(help="The producer's id, as it was told when it prepared.")],
+    producer_epoch: Annotated[int, typer.Option(help="The producer's epoch, as it was told when it prepared.")],
+    commit: Annotated[bool | None, typer.Option("--commit/--abort", help="What becomes of it.")] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+) -> None:
+    """Commit or abort a transaction that a producer has prepared and then left behind.
+
+    Example: moldau transactions complete payments-1 --producer-id 4 --producer-epoch 2 --commit
+    """
+    if commit is None:
+        usage_error("say what becomes of it: --commit or --abort")
+    with connected(bootstrap, command_config) as admin:
+        admin.complete_transaction(transactional_id, producer_id, producer_epoch, commit=commit)
+        print(f"the transaction of {transactional_id} is {'committed' if commit else 'aborted'}")
