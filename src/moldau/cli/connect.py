@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
+TIMEOUT_MS = {"default.api.timeout.ms": 15_000, "request.timeout.ms": 15_000}
+"""How long a command tries, unless --command-config says otherwise: whoever typed it is waiting."""
+
 BootstrapOption = Annotated[
     str,
     typer.Option(
@@ -51,6 +54,8 @@ def client_settings(bootstrap: str, command_config: Path | None, kind: str = "ad
         name: text for name, text in texts.items() if name in own or not any(name in table for table in others)
     }
     settings["bootstrap.servers"] = bootstrap
+    if kind == "admin" and not settings.keys() & TIMEOUT_MS.keys():
+        settings |= TIMEOUT_MS
     return settings
 
 

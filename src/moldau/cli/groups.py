@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 
-GroupsArgument = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Names of groups.")]
+GroupsArgument = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.")]
 GroupOption = Annotated[
     list[str] | None, typer.Option("--group", metavar="GROUP", help="A group, as Kafka's tools want it written.")
 ]

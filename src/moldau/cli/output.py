@@ -33,14 +33,17 @@ def cell(value: Cell) -> str:
     return str(value)
 
 
+def is_number(rows: Sequence[Sequence[Cell]], column: int) -> bool:
+    """Whether a column has numbers, and at most gaps besides."""
+    values = [row[column] for row in rows if row[column] is not None]
+    return bool(values) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
     """A table as plain text: columns as wide as their widest cell, two blanks between them, numbers to the right."""
     texts = [[cell(value) for value in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(headers), *texts]) for column in range(len(headers))]
-    numbers = [
-        bool(rows) and all(isinstance(row[column], int | float | None) for row in rows)
-        for column in range(len(headers))
-    ]
+    numbers = [is_number(rows, column) for column in range(len(headers))]
 
     def line(values: Sequence[str]) -> str:
         padded = [
@@ -64,8 +67,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], title: s
 
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold cyan")
     for column, header in enumerate(headers):
-        number = bool(rows) and all(isinstance(row[column], int | float | None) for row in rows)
-        table.add_column(header, justify="right" if number else "left", overflow="fold")
+        table.add_column(header, justify="right" if is_number(rows, column) else "left", overflow="fold")
     for row in rows:
         # As it is: a topic may be called [red].
         table.add_row(*(_plain(cell(value)) for value in row))
@@ -102,8 +104,8 @@ def complain(message: str, to: IO[str] | None = None) -> None:
 
 
 def usage_error(message: str) -> NoReturn:
-    """What was typed makes no sense: said as the command line's own parser says it, with exit code 2."""
-    raise typer.BadParameter(message)
+    """What was typed makes no sense: exit code 2, as for what the command line's own parser refuses."""
+    fail(f"{message} (--help tells more)", EXIT_USAGE)
 
 
 @contextlib.contextmanager

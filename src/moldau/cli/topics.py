@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
-NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Names of topics.")]
+NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Names of topics.")]
 TopicOption = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic, as Kafka's tools want it written.")
 ]
