@@ -26,6 +26,7 @@ else:
                 "records/_arrow_encode",
                 "log/clean/_native",
                 "client/consumer/_decode",
+                "client/producer/_accumulator",
             )
         ],
         include_path=["src"],

@@ -117,7 +117,7 @@ class Batch:
         self.log_append_time = -1
         self.parts: list[tuple[int, Batch]] = []
         self._waiters: list[Callable[[], object]] = []
-        self._callbacks: list[tuple[int, int, DeliveryCallback]] = []
+        self._callbacks: list[tuple[RecordFuture, DeliveryCallback]] = []
         # What the sender notes about it; the accumulator does not look at these.
         self.producer_id = -1
         self.producer_epoch = -1
@@ -147,15 +147,15 @@ class Batch:
             self.base_timestamp = timestamp
         self.max_timestamp = builder.max_timestamp
         if on_delivery is not None:
-            self._callbacks.append((future.index, timestamp, on_delivery))
+            self._callbacks.append((future, on_delivery))
         return future
 
     def records(self) -> Bytes:
         """What was written, not compressed, without the batch's header. Nothing after it was done."""
         return b"" if self._builder is None else self._builder.records()
 
-    def callbacks(self) -> list[tuple[int, int, DeliveryCallback]]:
-        """Index, timestamp and callback of the records that have one."""
+    def callbacks(self) -> list[tuple[RecordFuture, DeliveryCallback]]:
+        """Future and callback of the records that have one."""
         return self._callbacks
 
     def add_waiter(self, waiter: Callable[[], object]) -> bool:

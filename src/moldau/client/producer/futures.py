@@ -128,14 +128,10 @@ def awaiting(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
     return outcome(future)
 
 
-def run_callbacks(batch: Batch, callbacks: list[tuple[int, int, DeliveryCallback]]) -> None:
+def run_callbacks(batch: Batch, callbacks: list[tuple[RecordFuture, DeliveryCallback]]) -> None:
     """Tell those who asked to be told. What one of them raises is logged: the others must hear, too."""
-    for index, timestamp, callback in callbacks:
-        metadata = None
-        if batch.error is None:
-            offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + index
-            when = timestamp if batch.log_append_time < 0 else batch.log_append_time
-            metadata = RecordMetadata(batch.queue.topic, batch.queue.index, offset, when)
+    for future, callback in callbacks:
+        metadata = metadata_of(future, batch, future.index) if batch.error is None else None
         try:
             callback(metadata, batch.error)
         except Exception:  # noqa: BLE001 - an application's code

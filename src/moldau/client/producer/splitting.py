@@ -27,7 +27,7 @@ def split(accumulator: Accumulator, batch: Batch) -> list[Batch]:
         )
     )
     most = min(accumulator.batch_size, HEADER_SIZE + (batch.size - HEADER_SIZE) // MIN_PARTS)
-    callbacks = {index: callback for index, _, callback in batch.callbacks()}
+    callbacks = {future.index: callback for future, callback in batch.callbacks()}
     parts: list[Batch] = []
     part: Batch | None = None
     for index, record in enumerate(records):

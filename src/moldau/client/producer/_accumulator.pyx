@@ -1,0 +1,762 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""The accumulator in C: the twin of accumulator.py, with the same names and results.
+
+Read that one first; here is only what differs. All of `send` runs in this module, without a Python call for an ordinary
+record. Under the lock nothing is allocated that the garbage collector tracks, so no collection can begin there and no
+finaliser can come in between and wait for the same lock: batches are made before it is taken. Records are written
+straight into a `bytes` object that nobody else has seen yet; once it was handed out it does not change any more.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
+from cpython.long cimport PyLong_AsLongLongAndOverflow
+from cpython.ref cimport PyObject
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
+
+from collections import deque
+import os
+
+from moldau.client.producer import futures as _futures
+from moldau.client.producer.accumulator import Refusal as _Refusal
+from moldau.records._walk cimport write_varint
+
+cdef enum:
+    HEADER_SIZE = 61
+    MOST_RECORD_OVERHEAD = 36
+    MOST_HEADER_OVERHEAD = 10
+    FIRST_ROOM = 512
+
+cdef uint32_t SEED = 0x9747B28C
+
+cdef double NEVER = float("inf")
+
+cdef object UNKNOWN_TOPIC = _Refusal.UNKNOWN_TOPIC
+cdef object UNKNOWN_PARTITION = _Refusal.UNKNOWN_PARTITION
+cdef object BUFFER_FULL = _Refusal.BUFFER_FULL
+cdef object TOO_LARGE = _Refusal.TOO_LARGE
+cdef object CLOSED = _Refusal.CLOSED
+cdef object NOT_BYTES = _Refusal.NOT_BYTES
+cdef object BAD_TIMESTAMP = _Refusal.BAD_TIMESTAMP
+
+cdef tuple NO_HEADERS = ()
+
+
+cdef inline double monotonic() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec + now.tv_nsec * 1e-9
+
+
+cdef inline int64_t now_ms() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_REALTIME, &now)
+    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
+
+
+cdef inline uint32_t murmur2(const uint8_t *data, Py_ssize_t size) noexcept nogil:
+    """See partitioners.murmur2."""
+    cdef uint32_t m = 0x5BD1E995
+    cdef uint32_t hashed = SEED ^ <uint32_t>size
+    cdef uint32_t word
+    while size >= 4:
+        memcpy(&word, data, 4)
+        word *= m
+        word ^= word >> 24
+        hashed = (hashed * m) ^ (word * m)
+        data += 4
+        size -= 4
+    if size == 3:
+        hashed ^= <uint32_t>data[2] << 16
+    if size >= 2:
+        hashed ^= <uint32_t>data[1] << 8
+    if size >= 1:
+        hashed = (hashed ^ data[0]) * m
+    hashed ^= hashed >> 13
+    hashed *= m
+    return hashed ^ (hashed >> 15)
+
+
+# -- a key or a value while its record is written
+
+
+cdef struct Content:
+    const uint8_t *data
+    Py_ssize_t size  # -1 is a null
+    bint held
+    Py_buffer view
+
+
+cdef inline int hold(Content *content, object source) except -1:
+    content.held = False
+    if source is None:
+        content.size = -1
+    elif PyBytes_CheckExact(source):
+        content.data = <const uint8_t *>PyBytes_AS_STRING(source)
+        content.size = PyBytes_GET_SIZE(source)
+    else:
+        PyObject_GetBuffer(source, &content.view, PyBUF_SIMPLE)
+        content.held = True
+        content.data = <const uint8_t *>content.view.buf
+        content.size = content.view.len
+    return 0
+
+
+cdef inline void release(Content *content):
+    if content.held:
+        PyBuffer_Release(&content.view)
+
+
+cdef inline uint8_t *write_content(uint8_t *p, Content *content) noexcept nogil:
+    p = write_varint(p, content.size)
+    if content.size > 0:
+        memcpy(p, content.data, content.size)
+        p += content.size
+    return p
+
+
+cdef inline Py_ssize_t length_of(int64_t number) noexcept nogil:
+    """How many bytes `write_varint` takes for it."""
+    cdef uint64_t value = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+    cdef Py_ssize_t size = 1
+    while value > 0x7F:
+        value >>= 7
+        size += 1
+    return size
+
+
+cdef tuple encode_headers(headers):
+    """The headers' bytes, their number, and the most that they may take, as the other twin counts it."""
+    cdef bytearray out = bytearray()
+    cdef int32_t count = 0
+    cdef Py_ssize_t most = 0
+    for name, content in headers:
+        encoded = name.encode()
+        most += MOST_HEADER_OVERHEAD + put_bytes(out, encoded) + put_bytes(out, content)
+        count += 1
+    return bytes(out), count, most
+
+
+cdef Py_ssize_t put_bytes(bytearray out, content) except -1:
+    cdef uint8_t number[10]
+    cdef uint8_t *end
+    cdef Py_buffer view
+    if content is None:
+        out.append(1)
+        return 0
+    PyObject_GetBuffer(content, &view, PyBUF_SIMPLE)
+    try:
+        end = write_varint(number, view.len)
+        out += number[: end - number]
+        out += (<const char *>view.buf)[: view.len]
+        return view.len
+    finally:
+        PyBuffer_Release(&view)
+
+
+# -- what `send` returns
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class RecordFuture:
+    """See accumulator.RecordFuture. The collector does not look at it: applications keep millions of them."""
+
+    cdef readonly Batch batch
+    cdef readonly int32_t index
+    cdef readonly int64_t timestamp
+
+    def result(self, timeout=None):
+        """Where the record is; waits for it, and raises what went wrong. TimedOut after `timeout` seconds."""
+        return _futures.result(self, timeout)
+
+    def exception(self, timeout=None):
+        """What went wrong, or None; waits like `result`."""
+        return _futures.exception(self, timeout)
+
+    def done(self):
+        return _futures.is_done(self)
+
+    def add_done_callback(self, callback):
+        """Call it with this future once it is done: in the producer's loop, or at once if it is."""
+        _futures.call_when_done(self, lambda: callback(self))
+
+    def cancel(self):
+        """A record that was accepted cannot be called back: always False."""
+        return False
+
+    def cancelled(self):
+        return False
+
+    def __await__(self):
+        return _futures.awaiting(self)
+
+
+@cython.final
+cdef class Batch:
+    """See accumulator.Batch."""
+
+    cdef readonly Accumulator accumulator
+    cdef readonly PartitionQueue queue
+    cdef readonly double created_at
+    cdef readonly int32_t count
+    cdef readonly int64_t size
+    cdef readonly int64_t memory
+    cdef readonly int64_t base_timestamp
+    cdef readonly int64_t max_timestamp
+    cdef public bint open
+    cdef public bint due
+    cdef readonly bint done
+    cdef readonly object error
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t log_append_time
+    cdef readonly list parts
+    cdef list _waiters
+    cdef list _callbacks
+    cdef bytes _buffer  # room for records; nobody else has a reference to it while the batch is filled
+    cdef Py_ssize_t _room
+    # What the sender notes about it.
+    cdef public int64_t producer_id
+    cdef public int32_t producer_epoch
+    cdef public int64_t sequence
+    cdef public int32_t attempts
+    cdef public bint in_doubt
+    cdef public object body
+    cdef public double written_at
+
+    def __cinit__(self, Accumulator accumulator, PartitionQueue queue, double created_at, Py_ssize_t room=FIRST_ROOM):
+        self.accumulator = accumulator
+        self.queue = queue
+        self.created_at = created_at
+        self.size = HEADER_SIZE
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self.open = True
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.parts = []
+        self._waiters = []
+        self._callbacks = []
+        self._buffer = PyBytes_FromStringAndSize(NULL, room)
+        self._room = room
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.sequence = -1
+
+    def add(self, timestamp, key, value, headers=(), on_delivery=None):
+        """Write one record into a batch that nobody else knows."""
+        cdef Content key_content, value_content
+        cdef bytes encoded = None
+        cdef int32_t header_count = 0
+        cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
+        if headers:
+            encoded, header_count, _ = encode_headers(headers)
+        hold(&key_content, key)
+        try:
+            hold(&value_content, value)
+            try:
+                self.write(future, timestamp, &key_content, &value_content, encoded, header_count)
+            finally:
+                release(&value_content)
+        finally:
+            release(&key_content)
+        if on_delivery is not None:
+            self._callbacks.append((future, on_delivery))
+        return future
+
+    cdef int write(
+        self,
+        RecordFuture future,
+        int64_t timestamp,
+        Content *key,
+        Content *value,
+        bytes headers,
+        int32_t header_count,
+    ) except -1:
+        """Nothing of Python's but the growth of a `bytes` object happens in here."""
+        cdef Py_ssize_t header_size = 0 if headers is None else PyBytes_GET_SIZE(headers)
+        cdef int64_t delta = 0 if self.count == 0 else timestamp - self.base_timestamp
+        cdef Py_ssize_t length = (
+            1 + length_of(delta) + length_of(self.count)
+            + length_of(key.size) + (key.size if key.size > 0 else 0)
+            + length_of(value.size) + (value.size if value.size > 0 else 0)
+            + length_of(header_count) + header_size
+        )
+        cdef Py_ssize_t used = self.size - HEADER_SIZE
+        cdef Py_ssize_t grown = used + length_of(length) + length
+        cdef uint8_t *p
+        if grown > self._room:
+            self.grow(used, grown)
+        p = <uint8_t *>PyBytes_AS_STRING(self._buffer) + used
+        p = write_varint(p, length)
+        p[0] = 0
+        p = write_varint(p + 1, delta)
+        p = write_varint(p, self.count)
+        p = write_content(p, key)
+        p = write_content(p, value)
+        p = write_varint(p, header_count)
+        if header_size:
+            memcpy(p, PyBytes_AS_STRING(headers), header_size)
+        if self.count == 0:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        future.batch = self
+        future.index = self.count
+        future.timestamp = timestamp
+        self.memory += grown - used
+        self.size = HEADER_SIZE + grown
+        self.count += 1
+        return 0
+
+    cdef int grow(self, Py_ssize_t used, Py_ssize_t wanted) except -1:
+        cdef Py_ssize_t room = max(wanted, min(2 * self._room, self.accumulator.batch_size))
+        cdef bytes bigger = PyBytes_FromStringAndSize(NULL, room)
+        memcpy(PyBytes_AS_STRING(bigger), PyBytes_AS_STRING(self._buffer), used)
+        self._buffer = bigger
+        self._room = room
+        return 0
+
+    def records(self):
+        """What was written, not compressed, without the batch's header. Nothing after it was done."""
+        if self._buffer is None:
+            return b""
+        return memoryview(self._buffer)[: self.size - HEADER_SIZE]
+
+    def callbacks(self):
+        """Future and callback of the records that have one."""
+        return self._callbacks
+
+    def add_waiter(self, waiter):
+        """Have it called once the batch is done or cut into parts; False if it is already."""
+        with self.accumulator.mutex:
+            if self.done or self.parts:
+                return False
+            self._waiters.append(waiter)
+            return True
+
+    def complete(self, int64_t base_offset, int64_t log_append_time=-1):
+        """The broker has it."""
+        self.finish(base_offset, log_append_time, None)
+
+    def fail(self, error):
+        """It will not be sent, or not again."""
+        self.finish(-1, -1, error)
+
+    def split(self, parts):
+        """Others carry its records from here on, in this order; who waited for it waits for them."""
+        cdef Batch part
+        cdef list found = []
+        cdef int64_t memory = 0
+        cdef int32_t first = 0
+        cdef list waiters
+        for part in parts:
+            found.append((first, part))
+            first += part.count
+            memory += part.memory
+        left = self._buffer, self.body  # to be freed after the lock
+        cdef list nobody = []
+        with self.accumulator.mutex:
+            self.parts = found
+            waiters, self._waiters = self._waiters, nobody
+            self.accumulator.memory_used += memory - self.memory
+            self.memory = 0
+            self._buffer = self.body = None
+            self.accumulator.incomplete.pop(self, None)
+            for part in parts:
+                self.accumulator.incomplete[part] = None
+        _futures.run_waiters(waiters)
+
+    cdef int finish(self, int64_t base_offset, int64_t log_append_time, error) except -1:
+        cdef list waiters, callbacks
+        cdef list no_waiters = [], no_callbacks = []
+        left = self._buffer, self.body  # to be freed after the lock
+        with self.accumulator.mutex:
+            if self.done:
+                return 0
+            self.base_offset = base_offset
+            self.log_append_time = log_append_time
+            self.error = error
+            self.done = True
+            self.accumulator.memory_used -= self.memory
+            self._buffer = self.body = None
+            waiters, self._waiters = self._waiters, no_waiters
+            callbacks, self._callbacks = self._callbacks, no_callbacks
+            self.accumulator.incomplete.pop(self, None)
+        if waiters:
+            _futures.run_waiters(waiters)
+        if callbacks:
+            _futures.run_callbacks(self, callbacks)
+        return 0
+
+
+@cython.final
+cdef class PartitionQueue:
+    """See accumulator.PartitionQueue."""
+
+    cdef readonly str topic
+    cdef readonly int32_t index
+    cdef readonly object sealed
+    cdef readonly Batch open_batch
+    cdef readonly bint ready
+    cdef public object sender_state
+    cdef Py_ssize_t _usual_room  # what the last batch took, so that the next one need not grow
+
+    def __cinit__(self, str topic, int32_t index):
+        self.topic = topic
+        self.index = index
+        self.sealed = deque()
+        self._usual_room = FIRST_ROOM
+
+
+@cython.final
+cdef class TopicQueues:
+    """See accumulator.TopicQueues."""
+
+    cdef readonly str name
+    cdef readonly int32_t count
+    cdef readonly list queues
+    cdef readonly list available
+    cdef readonly int32_t sticky
+    cdef readonly int64_t sticky_bytes
+
+    def __cinit__(self, str name):
+        self.name = name
+        self.queues = []
+        self.available = []
+        self.sticky = -1
+
+
+cdef struct Record:
+    # All that `append` was given, ready to be written under the lock.
+    int64_t timestamp
+    Content key
+    Content value
+    int32_t header_count
+    Py_ssize_t most
+
+
+@cython.final
+cdef class Accumulator:
+    """See accumulator.Accumulator."""
+
+    cdef cython.pymutex mutex
+    cdef readonly int64_t batch_size
+    cdef readonly double linger_s
+    cdef readonly int64_t memory_limit
+    cdef readonly int64_t max_request_size
+    cdef readonly bint ignore_keys
+    cdef readonly int64_t memory_used
+    cdef public bint memory_wanted
+    cdef public bint closed
+    cdef readonly dict incomplete
+    cdef readonly dict topics
+    cdef object _wake
+    cdef object _slow_path
+    cdef object _clock
+    cdef list _ready
+    cdef object _lingering
+    cdef bint _woken
+    cdef bint _timer_set
+    cdef uint64_t _chance
+
+    def __cinit__(
+        self,
+        int64_t batch_size,
+        double linger_s,
+        int64_t memory_limit,
+        int64_t max_request_size,
+        wake,
+        slow_path,
+        bint ignore_keys=False,
+        clock=None,
+    ):
+        self.batch_size = max(batch_size, 1)
+        self.linger_s = linger_s
+        self.memory_limit = memory_limit
+        self.max_request_size = max_request_size
+        self.ignore_keys = ignore_keys
+        self.incomplete = {}
+        self.topics = {}
+        self._wake = wake
+        self._slow_path = slow_path
+        self._clock = clock
+        self._ready = []
+        self._lingering = deque()
+        self._chance = int.from_bytes(os.urandom(8), "little") | 1
+
+    # -- by any thread
+
+    def send(self, str topic not None, value=None, key=None, *, partition=None, timestamp=None, headers=NO_HEADERS, on_delivery=None):
+        """See accumulator.Accumulator.send."""
+        taken = self.take_in(topic, value, key, partition, timestamp, headers, on_delivery, False)
+        if type(taken) is RecordFuture:
+            return taken
+        return self._slow_path(taken, topic, value, key, partition, timestamp, headers, on_delivery)
+
+    def append(self, str topic not None, value, key, partition, timestamp, headers, on_delivery, bint has_waited=False):
+        """See accumulator.Accumulator.append."""
+        return self.take_in(topic, value, key, partition, timestamp, headers, on_delivery, has_waited)
+
+    cdef object take_in(
+        self, str topic, value, key, partition, timestamp, headers, on_delivery, bint has_waited
+    ):
+        cdef Record record
+        cdef bytes encoded = None
+        cdef int64_t chosen = -1
+        cdef int overflow = 0
+        record.header_count = 0
+        record.most = MOST_RECORD_OVERHEAD
+        try:
+            if headers is not NO_HEADERS:
+                encoded, record.header_count, most = encode_headers(headers)
+                record.most += most
+            hold(&record.key, key)
+            try:
+                hold(&record.value, value)
+            except BaseException:
+                release(&record.key)
+                raise
+        except (TypeError, ValueError, AttributeError, BufferError):
+            return NOT_BYTES
+        try:
+            if timestamp is None:
+                record.timestamp = now_ms()
+            else:
+                record.timestamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
+                if overflow or record.timestamp < 0:
+                    return BAD_TIMESTAMP
+            if partition is not None:
+                chosen = PyLong_AsLongLongAndOverflow(partition, &overflow)
+                if overflow or chosen < 0:
+                    chosen = INT64_MAX  # a partition that no topic has
+            record.most += max(record.key.size, 0) + max(record.value.size, 0)
+            if HEADER_SIZE + record.most > self.max_request_size or record.most > self.memory_limit:
+                return TOO_LARGE
+            return self.place(topic, &record, encoded, chosen, on_delivery, has_waited)
+        finally:
+            release(&record.value)
+            release(&record.key)
+
+    cdef object place(
+        self, str topic, Record *record, bytes headers, int64_t chosen, on_delivery, bint has_waited
+    ):
+        cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
+        cdef Batch fresh = None
+        cdef Batch batch
+        cdef TopicQueues queues
+        cdef PartitionQueue queue
+        cdef PyObject *found
+        cdef int64_t before
+        cdef bint news, wake
+        cdef Py_ssize_t usual_room
+        callback = None if on_delivery is None else (future, on_delivery)
+        while True:
+            with self.mutex:
+                if self.closed:
+                    return CLOSED
+                found = PyDict_GetItem(self.topics, topic)
+                if found == NULL:
+                    return UNKNOWN_TOPIC
+                queues = <TopicQueues>found
+                if self.memory_used + record.most > self.memory_limit or (self.memory_wanted and not has_waited):
+                    return BUFFER_FULL
+                if chosen < 0:
+                    chosen = self.choose(queues, record)
+                if not 0 <= chosen < queues.count:
+                    return UNKNOWN_PARTITION
+                queue = <PartitionQueue>queues.queues[chosen]
+                batch = queue.open_batch
+                news = False
+                if batch is not None and batch.size + record.most > self.batch_size:
+                    self.seal_open(queue)
+                    batch = None
+                    news = True
+                if batch is None and fresh is not None:
+                    batch = fresh
+                    fresh = None
+                    self.open_with(queue, batch)
+                    news = news or not self._timer_set
+                if batch is not None:
+                    before = batch.memory
+                    batch.write(future, record.timestamp, &record.key, &record.value, headers, record.header_count)
+                    self.memory_used += batch.memory - before
+                    if chosen == queues.sticky:
+                        queues.sticky_bytes += batch.memory - before
+                    if callback is not None:
+                        batch._callbacks.append(callback)
+                    if batch.size >= self.batch_size:
+                        self.seal_open(queue)
+                        news = True
+                usual_room = queue._usual_room
+                wake = news and not self._woken
+                if wake:
+                    self._woken = True
+            if wake:
+                self._wake()
+            if batch is not None:
+                return future
+            # The partition needs a new batch. It is made without the lock, and then everything is looked at again:
+            # another thread may have been faster.
+            fresh = Batch(self, None, self._clock() if self._clock is not None else monotonic(), usual_room)
+
+    cdef int64_t choose(self, TopicQueues queues, Record *record) except -2:
+        if record.key.size >= 0 and not self.ignore_keys:
+            if queues.count == 0:
+                return INT64_MAX
+            return (murmur2(record.key.data, record.key.size) & 0x7FFFFFFF) % queues.count
+        if queues.sticky < 0 or queues.sticky_bytes + record.most > self.batch_size:
+            if not queues.available:
+                return INT64_MAX
+            # xorshift: fair enough for drawing partitions
+            self._chance ^= self._chance << 13
+            self._chance ^= self._chance >> 7
+            self._chance ^= self._chance << 17
+            queues.sticky = queues.available[(self._chance >> 11) % <uint64_t>len(queues.available)]
+            queues.sticky_bytes = 0
+        return queues.sticky
+
+    cdef int open_with(self, PartitionQueue queue, Batch batch) except -1:
+        batch.queue = queue
+        queue.open_batch = batch
+        self.incomplete[batch] = None
+        self._lingering.append(batch)
+        return 0
+
+    cdef int seal_open(self, PartitionQueue queue) except -1:
+        cdef Batch batch = queue.open_batch
+        batch.open = False
+        queue._usual_room = max(batch.size - HEADER_SIZE, FIRST_ROOM)
+        queue.sealed.append(batch)
+        queue.open_batch = None
+        self.make_ready(queue)
+        return 0
+
+    cdef int make_ready(self, PartitionQueue queue) except -1:
+        if not queue.ready:
+            queue.ready = True
+            self._ready.append(queue)
+        return 0
+
+    # -- by the loop
+
+    def know_topic(self, str name not None, int32_t count, available):
+        """The topic exists, or has changed."""
+        cdef TopicQueues queues = self.topics.get(name)
+        cdef list listed = list(available) or list(range(count))
+        cdef list left
+        if queues is None:
+            queues = TopicQueues(name)
+        cdef list more = [PartitionQueue(name, index) for index in range(len(queues.queues), count)]
+        with self.mutex:
+            queues.queues.extend(more)
+            queues.count = count
+            left, queues.available = queues.available, listed
+            if queues.sticky not in listed:
+                queues.sticky = -1
+            self.topics[name] = queues
+
+    def forget_topic(self, str name not None):
+        """The topic was not written to for long: the next `send` asks for it anew. False while it has records."""
+        cdef PartitionQueue queue
+        cdef TopicQueues queues = self.topics.get(name)
+        if queues is None:
+            return True
+        with self.mutex:
+            for queue in queues.queues:
+                if queue.open_batch is not None or queue.sealed:
+                    return False
+            self.topics.pop(name, None)
+        return True
+
+    def unfinished(self):
+        """All batches whose fate is not known, in the order of their making."""
+        return list(self.incomplete)
+
+    def renew_lock(self):
+        """For a forked child. Nobody gives the interpreter away while holding this lock, so no fork finds it taken."""
+
+    def oldest(self, PartitionQueue queue not None):
+        """When the partition's first batch was begun."""
+        with self.mutex:
+            if queue.sealed:
+                return (<Batch>queue.sealed[0]).created_at
+            return NEVER if queue.open_batch is None else queue.open_batch.created_at
+
+    def collect(self, double now):
+        """See accumulator.Accumulator.collect."""
+        cdef list ready
+        cdef list none_ready = []
+        cdef list passed = []  # freed after the lock
+        cdef Batch first
+        cdef double next_due = NEVER
+        with self.mutex:
+            self._woken = False
+            while self._lingering:
+                first = <Batch>self._lingering[0]
+                if first.open:
+                    if first.created_at + self.linger_s > now and not self.memory_wanted:
+                        next_due = first.created_at + self.linger_s
+                        break
+                    first.due = True
+                    self.make_ready(first.queue)
+                passed.append(self._lingering.popleft())
+            self._timer_set = next_due != NEVER
+            ready, self._ready = self._ready, none_ready
+        return ready, next_due
+
+    def hurry(self):
+        """See accumulator.Accumulator.hurry."""
+        cdef Batch batch
+        lingering = deque()
+        with self.mutex:
+            lingering, self._lingering = self._lingering, lingering
+            while lingering:
+                batch = <Batch>lingering.popleft()
+                if batch.open:
+                    batch.due = True
+                    self.make_ready(batch.queue)
+
+    def take(self, PartitionQueue queue not None, bint even_if_not_due=False):
+        """See accumulator.Accumulator.take."""
+        cdef Batch batch
+        with self.mutex:
+            if queue.sealed:
+                return queue.sealed.popleft()
+            batch = queue.open_batch
+            if batch is not None and (batch.due or even_if_not_due):
+                batch.open = False
+                queue._usual_room = max(batch.size - HEADER_SIZE, FIRST_ROOM)
+                queue.open_batch = None
+                return batch
+            queue.ready = False
+            return None
+
+    def new_batch(self, PartitionQueue queue not None, double created_at):
+        """See accumulator.Accumulator.new_batch."""
+        cdef Batch batch = Batch(self, queue, created_at)
+        batch.open = False
+        return batch
+
+    def put(self, Batch batch not None):
+        """See accumulator.Accumulator.put."""
+        cdef PartitionQueue queue = batch.queue
+        cdef bint wake
+        with self.mutex:
+            if self.memory_used and self.memory_used + batch.memory > self.memory_limit:
+                return False
+            self.memory_used += batch.memory
+            self.incomplete[batch] = None
+            if queue.open_batch is not None:
+                self.seal_open(queue)
+            queue.sealed.append(batch)
+            self.make_ready(queue)
+            wake = not self._woken
+            self._woken = True
+        if wake:
+            self._wake()
+        return True
