@@ -1,0 +1,82 @@
+"""Errors: what they are, what they say, and that they survive being passed around."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from moldau.client import errors
+from moldau.client.broker_errors import CLASS_OF
+from moldau.client.errors import (
+    BrokerError,
+    DeserializationError,
+    ErrorCode,
+    MoldauError,
+    NoOffsetForPartition,
+    OffsetOutOfRange,
+    TopicAlreadyExists,
+    error_for,
+)
+from moldau.client.model import TopicPartition
+from moldau.client.own_errors import another
+
+
+def test_an_error_says_what_was_done_what_happened_and_which_code_it_was() -> None:
+    error = error_for(ErrorCode.TOPIC_ALREADY_EXISTS, "creating topic 'orders'")
+    assert isinstance(error, TopicAlreadyExists) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert str(error) == (
+        "creating topic 'orders': a topic of this name is there already; use it, or choose another name "
+        "(TOPIC_ALREADY_EXISTS)"
+    )
+
+
+def test_what_the_broker_said_comes_first() -> None:
+    error = error_for(ErrorCode.INVALID_CONFIG, "creating topic 'orders'", "retention.ms is -7.")
+    assert str(error).startswith("creating topic 'orders': retention.ms is -7; a setting that the broker does not take")
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
+def test_every_code_has_an_error_that_is_as_retriable_as_the_code(code: ErrorCode) -> None:
+    error = error_for(code, "doing something")
+    assert isinstance(error, BrokerError) and isinstance(error, MoldauError)
+    assert error.code is code and error.retriable == code.retriable
+    assert str(error).startswith("doing something: ") and str(error).endswith(f"({code.name})")
+
+
+def test_a_code_from_the_future_is_shown_as_it_came() -> None:
+    error = error_for(9999, "doing something")
+    assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR and "(code 9999)" in str(error)
+
+
+def test_every_class_with_a_code_says_what_to_make_of_it() -> None:
+    assert [kind for kind in CLASS_OF.values() if not kind.SAYS] == []
+
+
+def test_every_error_is_had_from_one_place() -> None:
+    assert [kind.__name__ for kind in CLASS_OF.values() if not hasattr(errors, kind.__name__)] == []
+
+
+def test_an_error_with_no_committed_offset_is_also_one_of_range() -> None:
+    assert issubclass(NoOffsetForPartition, OffsetOutOfRange)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        error_for(ErrorCode.NOT_LEADER_OR_FOLLOWER, "sending"),
+        error_for(ErrorCode.MEMBER_ID_REQUIRED, "joining"),
+        errors.TimedOut("too late"),
+        DeserializationError("bad", TopicPartition("t", 1), 7, "key", (b"k", b"v")),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_can_be_copied_and_sent_to_other_processes(error: MoldauError) -> None:
+    for copy in (another(error), pickle.loads(pickle.dumps(error))):
+        assert copy is not error and type(copy) is type(error)
+        assert str(copy) == str(error) and vars(copy) == vars(error)
+
+
+def test_a_record_that_cannot_be_read_is_named() -> None:
+    error = DeserializationError("bad", TopicPartition("t", 1), 7, "key")
+    assert (error.topic, error.partition.partition, error.offset, error.part) == ("t", 1, 7, "key")
