@@ -15,10 +15,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from moldau.client.consumer.buffer import FetchBuffer
+from moldau.client.consumer.commits import Offsets, OnCommit
 from moldau.client.consumer.fetcher import Fetcher
-from moldau.client.consumer.group import CommitCallback, Group, group_of
+from moldau.client.consumer.group import Group, group_of
 from moldau.client.consumer.handout import Handout
 from moldau.client.consumer.lookup import OffsetLookup
+from moldau.client.consumer.membership.membership import GroupMetadata
 from moldau.client.consumer.model import EARLIEST, LATEST, CallbackDue, Reset, reset_of
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.signal import Signal
@@ -119,56 +121,49 @@ class ConsumerCore:
     async def subscribe(self, topics: Iterable[str]) -> None:
         self._prepare_change()
         names = list(topics)
-        if not names:
-            await self.unsubscribe(self.deadline(None))
-            return
         self.subscription.subscribe(names)
-        self.network.follow(self.subscription.topics)
         await self._group.subscribed()
         self._something_changed()
 
     async def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         self._prepare_change()
         self.subscription.subscribe_pattern(pattern)
-        self.network.follow_all(True)
-        self._match(self.network.metadata)
         await self._group.subscribed()
         self._something_changed()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._prepare_change()
+        before = self.subscription.topics
         self.subscription.assign(partitions)
         self.network.follow(self.subscription.topics)
+        self.network.unfollow([topic for topic in before if topic not in self.subscription.topics])
         self._assignment_changed()
 
     async def unsubscribe(self, deadline: float) -> None:
-        """Read nothing more; leave the group, as at the end."""
+        """Read nothing more, and leave the group; `before_leaving` has been told."""
         self._prepare_change()
         if self.subscription.uses_group:
             await self._group.leave(deadline)
-        self.network.unfollow(self.subscription.topics)
-        self.network.follow_all(False)
+        else:
+            self.network.unfollow(self.subscription.topics)
         self.subscription.unsubscribe()
         self._assignment_changed()
+
+    async def before_leaving(self, deadline: float) -> CallbackDue | None:
+        """Commit, where that is automatic; then what the application should hear before `unsubscribe` or `close`."""
+        self.take_back()
+        if not self._started or self._closed:
+            return None
+        return await self._group.before_leaving(deadline) if self.subscription.uses_group else None
 
     def _prepare_change(self) -> None:
         self.check_open()
         self.take_back()
         self._topic_error = None
 
-    def _match(self, metadata: ClusterMetadata) -> None:
-        hide_internal = self.settings["exclude.internal.topics"]
-        names = [
-            name
-            for name, topic in metadata.topics.items()
-            if topic.error is ErrorCode.NONE and not (hide_internal and topic.internal)
-        ]
-        self.subscription.match(names)
-
     def _metadata_changed(self, metadata: ClusterMetadata) -> None:
         if self._closed:
             return
-        self._match(metadata)
         self._group.metadata_changed(metadata)
         for name in self.subscription.topics:
             topic = metadata.topics.get(name)
@@ -336,20 +331,13 @@ class ConsumerCore:
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, deadline: float) -> None:
+    async def commit(self, offsets: Offsets | None, deadline: float) -> None:
         self.check_open()
-        await self._group.commit(self._to_commit(offsets), deadline)
+        await self._group.commit(offsets, deadline)
 
-    def commit_async(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: CommitCallback | None
-    ) -> None:
+    def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
         self.check_open()
-        self._group.commit_async(self._to_commit(offsets), callback)
-
-    def _to_commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
-    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        return self.subscription.positions_to_commit() if offsets is None else offsets
+        self._group.commit_async(offsets, on_commit)
 
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: float
@@ -357,6 +345,6 @@ class ConsumerCore:
         self.check_open()
         return await self._group.committed(partitions, deadline)
 
-    def group_metadata(self) -> object:
+    def group_metadata(self) -> GroupMetadata:
         self.check_open()
         return self._group.group_metadata()

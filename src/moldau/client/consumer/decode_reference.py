@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from moldau.records.errors import InvalidBatch
 from moldau.records.model import BatchHeader, Bytes, TimestampType
@@ -30,6 +31,8 @@ class Record:
     timestamp: int
     timestamp_type: TimestampType
     leader_epoch: int
+    key: Any
+    value: Any
 
     def __init__(
         self,
@@ -39,8 +42,8 @@ class Record:
         *,
         timestamp: int = -1,
         timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-        key: object = None,
-        value: object = None,
+        key: Any = None,
+        value: Any = None,
         headers: Iterable[tuple[str, bytes | None]] | None = None,
         leader_epoch: int = -1,
     ) -> None:
@@ -61,7 +64,7 @@ class Record:
             self._headers = []
         return self._headers
 
-    def replace_content(self, key: object, value: object) -> None:
+    def replace_content(self, key: Any, value: Any) -> None:
         """Put what the deserialisers made of key and value in place of the bytes."""
         self.key = key
         self.value = value

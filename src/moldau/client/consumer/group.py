@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from moldau.client.consumer.grouped import Grouped
+from moldau.client.consumer.commits import Commits, Offsets, OnCommit
+from moldau.client.consumer.membership.membership import GroupMetadata, Membership
 from moldau.client.consumer.model import CallbackDue
-from moldau.client.consumer.subscription import Mode, Subscription
+from moldau.client.consumer.subscription import Subscription
 from moldau.client.consumer.whole_topics import WholeTopics
-from moldau.client.errors import InvalidGroupId, MoldauError
+from moldau.client.errors import IllegalStateError, MoldauError
 from moldau.client.metadata import ClusterMetadata
 from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
-from moldau.wire.errors import ErrorCode
-
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-CommitCallback = Callable[[Offsets, MoldauError | None], None]
 
 
 class Group(Protocol):
@@ -40,22 +37,22 @@ class Group(Protocol):
 
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None: ...
 
-    async def farewell(self, deadline: float) -> CallbackDue | None:
-        """Before `leave` or `close`: the last automatic commit, and what the application should then hear."""
+    async def before_leaving(self, deadline: float) -> CallbackDue | None:
+        """Commit, where that is automatic; and what the application should hear before it leaves."""
 
     async def leave(self, deadline: float) -> None: ...
 
     async def close(self, deadline: float) -> None: ...
 
-    async def commit(self, offsets: Offsets, deadline: float) -> None: ...
+    async def commit(self, offsets: Offsets | None, deadline: float) -> None: ...
 
-    def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None: ...
+    def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None: ...
 
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: float
     ) -> Mapping[TopicPartition, OffsetAndMetadata | None]: ...
 
-    def group_metadata(self) -> object: ...
+    def group_metadata(self) -> GroupMetadata: ...
 
 
 def group_of(
@@ -63,8 +60,67 @@ def group_of(
 ) -> Group:
     """The group that the settings name, or none."""
     if settings["group.id"] is None:
-        return Ungrouped(network, subscription)
+        return Ungrouped(network, settings, subscription)
     return Grouped(network, settings, subscription, changed)
+
+
+class Grouped:
+    """A member of a group once it subscribes; until then, and with `assign`, one who only commits there."""
+
+    has_id = True
+
+    def __init__(
+        self, network: Network, settings: ClientSettings, subscription: Subscription, changed: Callable[[], None]
+    ) -> None:
+        self._subscription = subscription
+        self._membership = Membership(network, settings, subscription, on_change=changed)
+        self._commits = Commits(network, settings, subscription, self._membership)
+        self._membership.auto_commit = self._commits
+
+    @property
+    def failure(self) -> MoldauError | None:
+        return self._membership.failure
+
+    async def subscribed(self) -> None:
+        await self._membership.start()
+
+    def metadata_changed(self, metadata: ClusterMetadata) -> None:
+        pass  # the membership listens by itself
+
+    def polled(self, now: float) -> CallbackDue | None:
+        self._commits.poll(now)
+        self._membership.polled(now)
+        return self._membership.callback_due()
+
+    def callback_done(self, due: CallbackDue, error: BaseException | None) -> None:
+        self._membership.callback_done(due, error)
+
+    async def before_leaving(self, deadline: float) -> CallbackDue | None:
+        await self._commits.close(deadline)
+        return self._membership.farewell()
+
+    async def leave(self, deadline: float) -> None:
+        await self._membership.leave(deadline)
+
+    async def close(self, deadline: float) -> None:
+        try:
+            await self._commits.close(deadline)
+        finally:
+            await self._membership.leave(deadline)
+
+    async def commit(self, offsets: Offsets | None, deadline: float) -> None:
+        await self._commits.commit(offsets, deadline)
+
+    def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
+        self._commits.commit_async(offsets, on_commit)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], deadline: float
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        return await self._commits.committed(partitions, deadline)
+
+    def group_metadata(self) -> GroupMetadata:
+        return self._membership.group_metadata()
 
 
 class Ungrouped:
@@ -73,16 +129,21 @@ class Ungrouped:
     has_id = False
     failure: MoldauError | None = None
 
-    def __init__(self, network: Network, subscription: Subscription) -> None:
+    def __init__(self, network: Network, settings: ClientSettings, subscription: Subscription) -> None:
         self._network = network
         self._subscription = subscription
-        self._topics = WholeTopics(subscription)
+        self._topics = WholeTopics(subscription, internal_too=not settings["exclude.internal.topics"])
+        self._followed: tuple[str, ...] = ()
 
     async def subscribed(self) -> None:
+        self._network.follow_all(self._subscription.pattern is not None)
+        self._network.unfollow(self._followed)
+        self._followed = () if self._subscription.pattern is not None else self._subscription.topics
+        self._network.follow(self._followed)
         self.metadata_changed(self._network.metadata)
 
     def metadata_changed(self, metadata: ClusterMetadata) -> None:
-        if self._subscription.mode in (Mode.TOPICS, Mode.PATTERN):
+        if self._subscription.uses_group:
             self._topics.assign(metadata)
 
     def polled(self, now: float) -> CallbackDue | None:
@@ -91,29 +152,31 @@ class Ungrouped:
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None:
         self._topics.callback_done(due)
 
-    async def farewell(self, deadline: float) -> CallbackDue | None:
-        return None
+    async def before_leaving(self, deadline: float) -> CallbackDue | None:
+        return self._topics.farewell()
 
     async def leave(self, deadline: float) -> None:
-        pass
+        self._network.follow_all(False)
+        self._network.unfollow(self._followed)
+        self._followed = ()
 
     async def close(self, deadline: float) -> None:
         pass
 
-    async def commit(self, offsets: Offsets, deadline: float) -> None:
-        raise no_group("commit")
+    async def commit(self, offsets: Offsets | None, deadline: float) -> None:
+        raise no_group()
 
-    def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None:
-        raise no_group("commit")
+    def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
+        raise no_group()
 
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: float
     ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
-        raise no_group("committed")
+        raise no_group()
 
-    def group_metadata(self) -> object:
-        raise no_group("group_metadata")
+    def group_metadata(self) -> GroupMetadata:
+        raise no_group()
 
 
-def no_group(call: str) -> MoldauError:
-    return InvalidGroupId(f"{call}: this consumer is in no group; give it a group.id", ErrorCode.INVALID_GROUP_ID)
+def no_group() -> MoldauError:
+    return IllegalStateError("offsets are committed for a group, and this consumer has no group.id: set one")
