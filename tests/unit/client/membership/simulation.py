@@ -15,6 +15,7 @@ from moldau.client.consumer.assignors import assignors_of
 from moldau.client.consumer.membership import classic, consumer
 from moldau.client.consumer.membership.machine import Machine
 from moldau.client.consumer.membership.model import (
+    NO_GENERATION,
     Answered,
     Event,
     Failed,
@@ -98,6 +99,7 @@ class Client:
         self.taken: tuple[TopicPartition, ...] = ()
         self.still: set[TopicPartition] = set()
         self.connection = 0
+        self.answered: set[int] = set()
         self.sent_until_ms = 0
         self._missed: list[Callable[[], None]] = []
         self._wake_at: float | None = None
@@ -116,6 +118,10 @@ class Client:
                 self.still.update(action.partitions)
         self._check()
         self._set_alarm()
+
+    def hear(self, answer: Answered) -> None:
+        self.answered.add(answer.ticket)
+        self.step(answer)
 
     def _look_up(self, ticket: int) -> None:
         self.sim.later(5, self, lambda: self.step(TopicsLookedUp(ticket, self.sim.topic_infos())))
@@ -289,6 +295,8 @@ class Simulation:
             self.later(at_ms - self.world.now, None, lambda: self._arrive(client, connection, action, fate))
 
     def _give_up(self, client: Client, connection: int, action: Send, *, cut: bool) -> None:
+        if action.ticket in client.answered:
+            return
         if client.connection == connection:
             client.connection += 1
             client.sent_until_ms = 0
@@ -321,9 +329,9 @@ class Simulation:
             response = response_type.decode(answer.encode(version), version)
             if fate.back_ms is not None:
                 event = Answered(action.ticket, response)
-                self.later(fate.back_ms, client, lambda c=client, e=event: c.step(e))  # type: ignore[misc]
+                self.later(fate.back_ms, client, lambda c=client, e=event: c.hear(e))  # type: ignore[misc]
                 if fate.twice:
-                    self.later(fate.back_ms + 700, client, lambda c=client, e=event: c.step(e))  # type: ignore[misc]
+                    self.later(fate.back_ms + 700, client, lambda c=client, e=event: c.hear(e))  # type: ignore[misc]
         self.look()
 
     # -- the coordinator -------------------------------------------------------------------------------------------
@@ -373,14 +381,15 @@ class Simulation:
                     assert other == client.name, f"{other} and {client.name} both read {partition}"
 
     def _counts_as_reader(self, client: Client) -> bool:
-        """Whether the coordinator takes it for a member. What one that was forgotten believes, nobody can change.
+        """Whether both sides take it for a member. One that was forgotten, or that knows that its time is over, cannot
+        make its application hear of it before that polls.
 
         A static member that misses a rebalance of the classic protocol keeps its place, but not its partitions: the
         others hear of its absence only when its session ends, and it hears of theirs with its next heartbeat.
         """
         group = self.world.shard.groups.get(GROUP)
         member_id = client.machine.member_id
-        if group is None:
+        if group is None or client.machine.generation == NO_GENERATION:
             return False
         if group.classic is not None:
             known = member_id in group.classic.members

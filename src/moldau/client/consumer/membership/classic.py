@@ -56,6 +56,10 @@ JOIN_SLACK_S: Final = 5.0
 """A JoinGroup waits for the others as long as the rebalance may take, and a little longer for its way."""
 
 
+MAX_UNCONFIRMED: Final = 5
+"""How often a static member that has not come further than JoinGroup may be fenced, before it is believed."""
+
+
 class State(Enum):
     """Where the member stands. The names in the module's picture."""
 
@@ -103,6 +107,8 @@ class ClassicMachine(Machine):
         self._watched: Mapping[str, int] | None = None  # the leader: the partitions that it has assigned, by topic
         self._ghosts = 0  # requests to join without an id, as a static member, that may still arrive
         self._doubt_until: float | None = None  # until when they may; None while the coordinator has not been heard
+        self._unconfirmed = 0  # how often we were fenced under an id that no SyncGroup has confirmed
+        self._confirmed = False
 
     def _handlers(self) -> Mapping[type[Any], Callable[[float, Any], None]]:
         return {
@@ -236,6 +242,7 @@ class ClassicMachine(Machine):
         self._succeeded()
         if self._ghosts and self._doubt_until is None:
             self._doubt_until = now + self.config.session_timeout_s
+        self._confirmed = self._confirmed and self.member_id == response.member_id
         self.member_id = response.member_id
         self.generation = response.generation_id
         self._joined = response
@@ -301,6 +308,7 @@ class ClassicMachine(Machine):
             self._react(now, code, "being assigned partitions in")
             return
         self._succeeded()
+        self._confirmed, self._unconfirmed = True, 0
         assert self._joined is not None
         try:
             assigned = tuple(decode_assignment(bytes(response.assignment)))
@@ -368,21 +376,28 @@ class ClassicMachine(Machine):
                 self.member_id = NO_MEMBER
                 self._thrown_out()
             case Reaction.FENCED:
-                self._fenced()
+                self._fenced(now)
             case Reaction.FAIL:
                 self._fail(error_for(code, f"{doing} group {self.config.group_id!r}"))
 
-    def _fenced(self) -> None:
+    def _fenced(self, now: float) -> None:
         """Another member has our instance id; or we have it ourselves, under an id that we have not heard of.
 
-        A request to join that we gave up replaced us when it arrived, if it was not another process. There can be as
-        many such surprises as such requests, and only soon after: so each excuses one, until a heartbeat finds us still
-        known a session's time after we joined. Coming back replaces whoever it was; if that was another process after
-        all, it is fenced in turn, as if we had been started after it.
+        A request to join that we gave up may have replaced us when it arrived. There can be as many such surprises as
+        such requests, and only soon after: so each excuses one, until a heartbeat finds us still known a session's time
+        after we joined. And an id that no SyncGroup has confirmed may never have been stored: a coordinator that took
+        over since knows the one before it.
+
+        Coming back replaces whoever it was; if that was another process after all, it is fenced in turn, as if we had
+        been started after it.
         """
-        if self._ghosts:
-            self._ghosts -= 1
+        if self._ghosts or (not self._confirmed and self._unconfirmed < MAX_UNCONFIRMED):
+            if self._ghosts:
+                self._ghosts -= 1
+            else:
+                self._unconfirmed += 1
             self.member_id = NO_MEMBER
+            self._back_off(now)
             self._thrown_out()
             return
         self._fail(
