@@ -193,7 +193,7 @@ class Consumer:
         with self._use:
             until = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
             while True:
-                handout = self._next(until, max_records)
+                handout = self._next(until, max_records=max_records)
                 if handout is None:
                     return []
                 if self._preparer is None:
@@ -215,13 +215,13 @@ class Consumer:
         if self._closed:
             return None
         with self._use:
-            handout = self._next(FOREVER_S, None)
+            handout = self._next(FOREVER_S, iterating=True)
         assert handout is not None
         return handout.one_by_one(None if self._preparer is None else self._preparer.one)
 
-    def _next(self, deadline: float, max_records: int | None) -> Handout | None:
+    def _next(self, deadline: float, *, max_records: int | None = None, iterating: bool = False) -> Handout | None:
         while True:
-            outcome = self._run(self._core.step(deadline, max_records))
+            outcome = self._run(self._core.step(deadline, max_records, iterating=iterating))
             if not isinstance(outcome, CallbackDue):
                 return outcome
             error: BaseException | None = None

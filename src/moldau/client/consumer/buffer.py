@@ -80,8 +80,8 @@ class FetchBuffer:
 
     # -- what goes out ---------------------------------------------------------------------------------------------
 
-    def take(self, limit: int) -> Handout:
-        """At most `limit` records, and all positions with them.
+    def take(self, limit: int, piece: int = 0) -> Handout:
+        """At most `limit` records, and all positions with them; iteration may be recalled after a `piece`.
 
         An error is raised when it is the very next thing; what comes before it is handed out first.
         """
@@ -103,7 +103,7 @@ class FetchBuffer:
                 break
             if len(records) >= limit:
                 break
-        return Handout(records, spans)
+        return Handout(records, spans, piece)
 
     def _take_from(self, state: PartitionState, records: list[Record], spans: list[Span], limit: int) -> None:
         partition = state.partition

@@ -175,7 +175,7 @@ class Consumer:
             core = await self._core()
             deadline = core.deadline(FOREVER_S if timeout is None else timeout)
             while True:
-                handout = await self._next(core, deadline, max_records)
+                handout = await self._next(core, deadline, max_records=max_records)
                 if handout is None:
                     return []
                 if self._preparer is None:
@@ -195,14 +195,16 @@ class Consumer:
         core = await self._core()
         while not core.closed:
             with self._use:
-                handout = await self._next(core, FOREVER_S, None)
+                handout = await self._next(core, FOREVER_S, iterating=True)
             if handout is not None:
                 for record in handout.one_by_one(prepare):
                     yield record
 
-    async def _next(self, core: ConsumerCore, deadline: float, max_records: int | None) -> Handout | None:
+    async def _next(
+        self, core: ConsumerCore, deadline: float, *, max_records: int | None = None, iterating: bool = False
+    ) -> Handout | None:
         while True:
-            outcome = await core.step(deadline, max_records)
+            outcome = await core.step(deadline, max_records, iterating=iterating)
             if not isinstance(outcome, CallbackDue):
                 return outcome
             error: BaseException | None = None

@@ -32,6 +32,13 @@ from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 from moldau.wire.errors import ErrorCode
 
+ITERATION_RECORDS: Final = 4_096
+"""How many records an iterator takes at once: enough that a hop to another thread does not count."""
+
+RECALL_S: Final = 0.1
+"""An iterator that has not come back for so long keeps max.poll.records, as a poll would have given it, and no more:
+a slow application has to come back to its group in time."""
+
 SLICE_S: Final = 0.5
 """How long `step` sleeps at most before it shows the group again that the application is waiting in poll."""
 
@@ -55,6 +62,7 @@ class ConsumerCore:
         self._assigned_before: tuple[TopicPartition, ...] = ()
         self._topic_error: MoldauError | None = None
         self._first_contact: asyncio.Task[ClusterMetadata] | None = None
+        self._recall: asyncio.TimerHandle | None = None
         self._woken = False
         self._started = False
         self._closed = False
@@ -188,14 +196,22 @@ class ConsumerCore:
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    async def step(self, deadline: float, max_records: int | None = None) -> Handout | CallbackDue | None:
-        """The next thing for the application, at the latest when `deadline` has come: then it may be None."""
+    async def step(
+        self, deadline: float, max_records: int | None = None, *, iterating: bool = False
+    ) -> Handout | CallbackDue | None:
+        """The next thing for the application, at the latest when `deadline` has come: then it may be None.
+
+        Whoever is `iterating` gets more at once, since what was not yielded can be had back.
+        """
         self.check_open()
         self.take_back()
         if self.subscription.mode is Mode.NONE:
             raise IllegalStateError("this consumer reads nothing yet; call subscribe() or assign() first")
         loop = asyncio.get_running_loop()
-        limit = self._max_records if max_records is None else max_records
+        if iterating:
+            limit, piece = max(ITERATION_RECORDS, self._max_records), self._max_records
+        else:
+            limit, piece = self._max_records if max_records is None else max_records, 0
         waited = False
         while True:
             self._answer_wakeup()
@@ -205,7 +221,7 @@ class ConsumerCore:
                 return due
             self._assignment_changed()
             self._raise_errors()
-            handout = self._take(limit)
+            handout = self._take(limit, piece)
             if handout.records:
                 return handout
             if now >= deadline:
@@ -215,17 +231,22 @@ class ConsumerCore:
             await self._changed.wait(min(deadline, now + self._slice_s))
             waited = True
 
-    def _take(self, limit: int) -> Handout:
-        handout = self.buffer.take(limit)
+    def _take(self, limit: int, piece: int) -> Handout:
+        handout = self.buffer.take(limit, piece)
         if self.buffer.drained:
             self.fetcher.pump()
         if handout.records:
             self.subscription.in_hand = handout
             self.records_handed_out += len(handout.records)
+            if 0 < piece < len(handout.records):
+                self._recall = asyncio.get_running_loop().call_later(RECALL_S, handout.recall)
         return handout
 
     def take_back(self) -> None:
         """What an iterator holds and has not yielded goes back: whatever comes now begins where the application is."""
+        if self._recall is not None:
+            self._recall.cancel()
+            self._recall = None
         handout = self.subscription.in_hand
         if handout is not None:
             self.subscription.in_hand = None

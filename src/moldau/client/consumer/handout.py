@@ -6,7 +6,9 @@ one that was yielded, and whatever interrupts the iteration (a seek, a pause, a 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from operator import length_hint
 from typing import NamedTuple, Protocol, cast
 
@@ -39,54 +41,59 @@ class _ListIterator(Protocol):
     def __setstate__(self, index: int) -> None: ...
 
 
-def _iterator(records: list[Record], start: int = 0) -> _ListIterator:
-    iterator = cast(_ListIterator, iter(records))
-    iterator.__setstate__(start)
-    return iterator
-
-
 class Handout:
-    """Some records, in the order in which the application gets them. Of a partition there is at most one span."""
+    """Some records, in the order in which the application gets them. Of a partition there is at most one span.
 
-    __slots__ = ("_iterator", "records", "spans")
+    Iteration must cost next to nothing a record, so nothing of it is Python code: a list's own iterator tells how much
+    of it is left, which is all the bookkeeping there is. A large handout is cut into pieces; `recall` ends it with the
+    piece that is being read.
+    """
 
-    def __init__(self, records: list[Record], spans: list[Span]) -> None:
+    __slots__ = ("_iterators", "_queue", "records", "spans")
+
+    def __init__(self, records: list[Record], spans: list[Span], piece: int = 0) -> None:
         self.records = records
         self.spans = spans
-        # A list's own iterator tells how much is left and can be set: that is all the bookkeeping that iteration
-        # needs, and none of it is Python code that runs for each record.
-        self._iterator = _iterator(records)
+        pieces = [records] if not 0 < piece < len(records) else _pieces(records, piece)
+        self._iterators = [cast(_ListIterator, iter(one)) for one in pieces]
+        self._queue: deque[_ListIterator | None] = deque((*self._iterators, None))
 
     @property
     def seen(self) -> int:
         """How many of the records the application has got."""
-        return len(self.records) - length_hint(self._iterator)
+        return len(self.records) - sum(map(length_hint, self._iterators))
 
     def set_seen(self, count: int) -> None:
-        # An iterator that has come to its end forgets its list, and cannot be set back.
-        self._iterator = _iterator(self.records, count)
+        """So many, and iteration ends here."""
+        self.recall()
+        # An iterator that has come to its end forgets its list and cannot be set back: so a new one.
+        left = cast(_ListIterator, iter(self.records))
+        left.__setstate__(count)
+        self._iterators = [left]
 
     def all_at_once(self) -> list[Record]:
         """All of them are the application's now."""
-        self._iterator.__setstate__(len(self.records))
+        self.set_seen(len(self.records))
         return self.records
 
     def one_by_one(self, prepare: Prepare | None) -> Iterator[Record]:
-        """Each becomes the application's when it is yielded. Ends early when the rest is taken back."""
-        return self._iterator if prepare is None else self._prepared(prepare)
+        """Each becomes the application's when it is yielded. Ends early when the rest is recalled or taken back."""
+        records = chain.from_iterable(cast("Iterator[_ListIterator]", iter(self._queue.popleft, None)))
+        return records if prepare is None else self._prepared(records, prepare)
 
-    def _prepared(self, prepare: Prepare) -> Iterator[Record]:
-        for record in self._iterator:
+    def _prepared(self, records: Iterator[Record], prepare: Prepare) -> Iterator[Record]:
+        for record in records:
             try:
                 wanted = prepare(record)
             except BaseException:
-                self.set_seen(self._index_of(record))  # this one was not
+                self.set_seen(self.seen - 1)  # not this one
                 raise
             if wanted:
                 yield record
 
-    def _index_of(self, record: Record) -> int:
-        return next(index for index, one in enumerate(self.records) if one is record)
+    def recall(self) -> None:
+        """Let the iteration end with the piece that is being read. One step, so that it may be taken in any thread."""
+        self._queue.appendleft(None)
 
     def unseen(self, partition: TopicPartition) -> tuple[int, int] | None:
         """Where the partition stands for an application that has seen this much of it; None where that is all of it."""
@@ -103,7 +110,10 @@ class Handout:
         return last.offset + 1, last.leader_epoch
 
     def take_back(self) -> list[HandedBack]:
-        """End the iteration; what was not seen, partition by partition, in its order."""
+        """End the iteration; what was not seen, partition by partition, in its order.
+
+        Whoever iterates waits for this, or is this very thread: nobody takes a record meanwhile.
+        """
         seen = self.seen
         rest = []
         for span in self.spans:
@@ -112,7 +122,11 @@ class Handout:
                 records = self.records[max(seen, span.first) : span.stop]
                 back = HandedBack(span.partition, span.version, position, epoch, records, span.position, span.epoch)
                 rest.append(back)
-        self._iterator.__setstate__(len(self.records))
-        self.records = self.records[:seen]
-        self.spans = []
+        for iterator in self._iterators:
+            iterator.__setstate__(len(self.records))
+        self.recall()
         return rest
+
+
+def _pieces(records: list[Record], size: int) -> list[list[Record]]:
+    return [records[at : at + size] for at in range(0, len(records), size)]
