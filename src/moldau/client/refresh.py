@@ -81,6 +81,9 @@ class Refresher:
         self._needed.set()
         self._urgent = asyncio.Event()
         self._waiting: list[asyncio.Future[ClusterMetadata]] = []
+        """Whoever wants an image, and whose question has not left yet."""
+        self._asked: list[asyncio.Future[ClusterMetadata]] = []
+        """Those for whom the question on its way was asked."""
         self._failures = 0
         self._asked_at = float("-inf")
         self._closed = False
@@ -117,8 +120,9 @@ class Refresher:
                 raise
             raise self.no_answer() from self.last_error
         finally:
-            if answer in self._waiting:
-                self._waiting.remove(answer)
+            for waiting in (self._waiting, self._asked):
+                if answer in waiting:
+                    waiting.remove(answer)
 
     def no_answer(self) -> TimedOut:
         """The error of whoever waited in vain for the cluster to be described."""
@@ -150,42 +154,41 @@ class Refresher:
         self.followed.expire(now)
         question = self.followed.question(self._allow_creation)
         asked = set(self.followed.topics)
-        waiting, self._waiting = self._waiting, []
+        self._asked, self._waiting = self._waiting, []
         try:
             response = await self._ask(question)
             if response.error_code:
                 raise error_for(response.error_code, "asking for the cluster's metadata")
         except MoldauError as error:
-            self._failed(error, waiting)
+            self._failed(error)
             return
-        except asyncio.CancelledError:
-            self._waiting[:0] = waiting
-            raise
         self._failures = 0
         self.last_error = None
         keep = [topic for topic in self.followed.topics if topic not in asked]
         self.replace(merge(self.image, response, keep))
-        for one in waiting:
+        for one in self._asked:
             if not one.done():
                 one.set_result(self.image)
+        self._asked = []
 
-    def _failed(self, error: MoldauError, waiting: list[asyncio.Future[ClusterMetadata]]) -> None:
+    def _failed(self, error: MoldauError) -> None:
         self._failures += 1
         self.last_error = error
         self._needed.set()
         logger.debug("the cluster's metadata could not be had: %s", error)
+        asked, self._asked = self._asked, []
         if error.retriable or _asks_for_bootstrap(error):
-            self._waiting[:0] = waiting
+            self._waiting[:0] = asked
             return
         # What will not pass by itself is told at once: nobody should wait a minute for a port that speaks HTTP.
-        for one in waiting:
+        for one in asked:
             if not one.done():
                 one.set_exception(another(error))
 
     def close(self) -> None:
         """Whoever waits hears that the client was closed."""
         self._closed = True
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._asked = self._asked + self._waiting, [], []
         for one in waiting:
             if not one.done():
                 one.set_exception(ClosedError("the client was closed"))
