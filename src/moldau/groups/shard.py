@@ -346,6 +346,9 @@ class GroupShard(StoredGroups):
             self._delete_group(now_ms, out, rest[0])
             return
         group = self.groups.get(rest[0])
+        if kind == "session" and (group is None or group.consumer is None or rest[1] not in group.consumer.members):
+            # Of a member that could not be stored: should it come again, its session needs a timer anew.
+            self.consumer.deadlines.pop((rest[0], rest[1]), None)
         if group is None:
             return
         if group.classic is not None:

@@ -336,3 +336,14 @@ def test_each_kind_of_group_is_described_by_its_own_request() -> None:
     assert member.target_assignment == member.assignment
     assert world.ask(DescribeGroup, "g").error_code == E.GROUP_ID_NOT_FOUND
     assert world.ask(DescribeConsumerGroup, "none").error_code == E.GROUP_ID_NOT_FOUND
+
+
+def test_a_member_that_could_not_be_stored_at_first_is_forgotten_like_any_other_when_it_falls_silent() -> None:
+    world = World()
+    world.broken = True
+    assert world.beat("a", 0) == E.COORDINATOR_NOT_AVAILABLE
+    world.broken = False
+    world.advance(world.config.consumer_session_ms)
+    assert world.beat("a", 0).error_code == E.NONE
+    world.advance(world.config.consumer_session_ms)
+    assert not world.shard.groups["g"].consumer.members
