@@ -28,9 +28,10 @@ from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.memory import Waiter
+from moldau.client.producer.transactions_calls import BlockingTransactionCalls
 
 
-class Producer:
+class Producer(BlockingTransactionCalls):
     """Sends records to topics. Safe to use by any number of threads."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:

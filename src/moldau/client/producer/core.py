@@ -32,7 +32,8 @@ from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.interceptors import Interceptors, ProducerRecord
 from moldau.client.producer.memory import MemoryRow
 from moldau.client.producer.partitioners import PartitionChoice, partitioner_of
-from moldau.client.producer.sender import NoTransactions, Sender, Transactions
+from moldau.client.producer.sender import Sender, Transactions
+from moldau.client.producer.transactions import SenderSide, TransactionManager, transactions_of
 from moldau.client.serialization import SERIALIZATION_FAILURES, Serializer, serializer_of
 from moldau.client.settings import PRODUCER, ClientSettings
 from moldau.records.model import Bytes
@@ -98,7 +99,7 @@ class ProducerCore:
             config.ignore_keys,
         )
         self.memory = MemoryRow(self.accumulator)
-        self.transactions: Transactions = NoTransactions()
+        self.transactions: Transactions = transactions_of(settings, self.network)
         self.sender: Sender | None = None
         self.wake: Callable[[], object] = self._wake_own_loop
         self.slow_path: Callable[[Refusal, Prepared], RecordFuture] | None = None
@@ -123,6 +124,8 @@ class ProducerCore:
         loop = self._loop = asyncio.get_running_loop()
         self.sender = sender = Sender(self.network, self.config, self.accumulator, self.transactions, self.memory.freed)
         self.wake = self.wake if self.wake.__name__ != "<lambda>" else lambda: loop.call_soon(sender.run)
+        if isinstance(self.transactions, TransactionManager):
+            self.transactions.attach(SenderSide(self._flush_all, sender.resume, sender.fail_waiting))
         self.network.on_metadata(self._metadata_changed)
         await self.network.start()
 
@@ -133,12 +136,19 @@ class ProducerCore:
         self.sender.run()
         await settled(self.accumulator.unfinished())
 
+    async def _flush_all(self) -> None:
+        """Wait until there is no record of unknown fate, also of those that came meanwhile."""
+        while self.accumulator.unfinished():
+            await self.flush()
+
     async def close(self, timeout: float | None) -> None:
         """Send what there is, for at most so many seconds; give up the rest; end all connections."""
         self.refuse_new("the producer is closed")
         try:
             if self.sender is not None:
                 async with asyncio.timeout(timeout):
+                    if isinstance(self.transactions, TransactionManager):
+                        await self.transactions.close()
                     await self.flush()
         except TimeoutError:
             pass

@@ -23,9 +23,10 @@ from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.memory import Waiter
+from moldau.client.producer.transactions_calls import AioTransactionCalls
 
 
-class Producer:
+class Producer(AioTransactionCalls):
     """Sends records to topics. Safe to use by any number of tasks of one loop."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
