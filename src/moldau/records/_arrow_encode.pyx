@@ -6,7 +6,8 @@ compares every cell with the end of its data.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.ref cimport Py_DECREF, Py_XDECREF, PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -14,6 +15,11 @@ from libc.string cimport memcpy, memset
 from moldau.records._walk cimport HEADER_SIZE, write_varint
 
 from moldau.records import arrow_model as _model
+
+cdef extern from "Python.h":
+    PyObject *new_bytes "PyBytes_FromStringAndSize"(const char *content, Py_ssize_t size) except NULL
+    char *bytes_data "PyBytes_AS_STRING"(PyObject *content) nogil
+    int resize_bytes "_PyBytes_Resize"(PyObject **content, Py_ssize_t size) except -1
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) noexcept nogil
@@ -381,7 +387,8 @@ def choose_partitions(cells, int64_t first_row, given, int32_t partitions, bint 
 
 
 cdef struct OpenBatch:
-    # A batch that is being filled: `data` points into the bytearray that `buffers` has for the partition.
+    # A batch that is being filled, in a `bytes` object that nobody else knows yet.
+    PyObject *buffer
     uint8_t *data
     int64_t used
     int64_t room
@@ -394,7 +401,6 @@ cdef class RowEncoder:
     """See arrow_encode_reference.RowEncoder."""
 
     cdef OpenBatch *open
-    cdef list buffers
     cdef object filled
     cdef int32_t partitions
     cdef int64_t batch_bytes, default_timestamp
@@ -404,12 +410,15 @@ cdef class RowEncoder:
         self.open = <OpenBatch *>calloc(max(partitions, 1), sizeof(OpenBatch))
         if self.open == NULL:
             raise MemoryError
-        self.buffers = [None] * partitions
         self.partitions = partitions
         self.batch_bytes = batch_bytes
         self.default_timestamp = default_timestamp
 
     def __dealloc__(self):
+        cdef int32_t partition
+        if self.open != NULL:
+            for partition in range(self.partitions):
+                Py_XDECREF(self.open[partition].buffer)
         free(self.open)
 
     def encode(self, cells, partitions, int64_t start):
@@ -455,11 +464,11 @@ cdef class RowEncoder:
             if fault:
                 raise RowError(fault, at)
             batch = &open[partition]
-            if batch.count and batch.used + row.most > batch_bytes:
+            if batch.count and HEADER_SIZE + batch.used + row.most > batch_bytes:
                 self.filled = self.close(partition)
                 return at
             if batch.used + row.most > batch.room:
-                self.make_room(partition, batch, batch.used + row.most)
+                self.make_room(batch, batch.used + row.most)
             write_record(
                 batch,
                 &row,
@@ -471,31 +480,32 @@ cdef class RowEncoder:
             at += 1
         return at
 
-    cdef int make_room(self, int32_t partition, OpenBatch *batch, int64_t wanted) except -1:
-        """Room for what is wanted, and for more to come; a first record's room comes with the header's."""
+    cdef int make_room(self, OpenBatch *batch, int64_t wanted) except -1:
+        """Room for what is wanted, and for more to come."""
         cdef int64_t room
-        if batch.data == NULL:
-            batch.used = HEADER_SIZE
-            wanted += HEADER_SIZE
+        if batch.buffer == NULL:
             room = self.batch_bytes if self.batch_bytes * self.partitions <= ROOM_FOR_ALL else FIRST_ROOM
             room = max(room, wanted)
-            buffer = PyByteArray_FromStringAndSize(NULL, room + SLACK)
-            self.buffers[partition] = buffer
-            memset(PyByteArray_AS_STRING(buffer), 0, HEADER_SIZE)
+            batch.buffer = new_bytes(NULL, room + SLACK)
         else:
-            buffer = self.buffers[partition]
             room = max(wanted, min(2 * batch.room, self.batch_bytes))
-            PyByteArray_Resize(buffer, room + SLACK)
-        batch.data = <uint8_t *>PyByteArray_AS_STRING(buffer)
+            try:
+                resize_bytes(&batch.buffer, room + SLACK)
+            except MemoryError:
+                memset(batch, 0, sizeof(OpenBatch))  # what was there is freed
+                raise
+        batch.data = <uint8_t *>bytes_data(batch.buffer)
         batch.room = room
         return 0
 
     cdef object close(self, int32_t partition):
         cdef OpenBatch *batch = &self.open[partition]
-        buffer = self.buffers[partition]
-        self.buffers[partition] = None
-        PyByteArray_Resize(buffer, batch.used)
-        encoded = EncodedRows(partition, buffer, batch.count, batch.base_timestamp, batch.max_timestamp)
+        cdef PyObject *buffer = batch.buffer
+        batch.buffer = NULL  # a failure to resize has freed it
+        resize_bytes(&buffer, batch.used)
+        records = <object>buffer
+        Py_DECREF(records)  # the variable has a reference of its own
+        encoded = EncodedRows(partition, records, batch.count, batch.base_timestamp, batch.max_timestamp)
         memset(batch, 0, sizeof(OpenBatch))
         return encoded
 

@@ -22,13 +22,9 @@ from moldau.records.arrow_model import (
     HeaderCells,
     RowCells,
 )
-from moldau.records.batch import reseal, seal
+from moldau.records.batch import seal
 from moldau.records.model import (
-    HEADER,
     HEADER_SIZE,
-    LENGTH_END,
-    MAGIC,
-    NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -261,25 +257,17 @@ def seal_rows(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytearray:
-    """The whole batch; in place where it is not compressed."""
-    if codec != Codec.NONE or transactional:
-        return seal(
-            memoryview(rows.buffer)[HEADER_SIZE:],
-            count=rows.count,
-            last_offset_delta=rows.count - 1,
-            base_timestamp=rows.base_timestamp,
-            max_timestamp=rows.max_timestamp,
-            codec=codec,
-            level=level,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            transactional=transactional,
-        )
-    size = len(rows.buffer)
-    HEADER.pack_into(
-        rows.buffer, 0, 0, size - LENGTH_END, NO_LEADER_EPOCH, MAGIC, 0, 0, rows.count - 1,
-        rows.base_timestamp, rows.max_timestamp, producer_id, producer_epoch, base_sequence, rows.count,
-    )  # fmt: skip
-    reseal(rows.buffer, 0, size)
-    return rows.buffer
+    """The whole batch."""
+    return seal(
+        rows.records,
+        count=rows.count,
+        last_offset_delta=rows.count - 1,
+        base_timestamp=rows.base_timestamp,
+        max_timestamp=rows.max_timestamp,
+        codec=codec,
+        level=level,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )

@@ -146,8 +146,7 @@ class RowEncoder:
     def _close(self, partition: int) -> EncodedRows:
         builder = self._open.pop(partition)
         assert builder.base_timestamp is not None
-        buffer = bytearray(HEADER_SIZE) + builder.records()
-        return EncodedRows(partition, buffer, builder.count, builder.base_timestamp, builder.max_timestamp)
+        return EncodedRows(partition, builder.records(), builder.count, builder.base_timestamp, builder.max_timestamp)
 
 
 def _most_bytes(cells: RowCells, row: int) -> int:

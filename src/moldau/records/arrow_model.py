@@ -93,10 +93,10 @@ class RowCells(NamedTuple):
 
 
 class EncodedRows(NamedTuple):
-    """The records of one batch, not yet compressed, behind HEADER_SIZE bytes for a header that is written later."""
+    """The records of one batch, not yet compressed; its header is still to be written."""
 
     partition: int
-    buffer: bytearray
+    records: bytes
     count: int  # type: ignore[assignment]  # of records; nobody needs tuple.count here
     base_timestamp: int
     max_timestamp: int
