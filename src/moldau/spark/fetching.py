@@ -105,6 +105,12 @@ def client_for(settings: dict[str, Any]) -> Client:
     return client
 
 
+def close_clients() -> None:
+    """For those who end before their process does: tests."""
+    while _clients:
+        _clients.popitem()[1].close()
+
+
 async def _fetch(
     network: Network, settings: ClientSettings, one: OffsetRange, position: int, timeout_s: float
 ) -> Answer:

@@ -47,18 +47,18 @@ class KafkaJars:
         return self.run("org.apache.kafka.tools.DumpLogSegments", "--files", names, *flags)
 
 
-def fetch_jars() -> KafkaJars:
-    """The jars, from the cache where they are there; JarsUnavailableError says why they cannot be had."""
+def fetch_jars(pom: Path = POM) -> KafkaJars:
+    """The jars that the pom names, from the cache if they are there; JarsUnavailableError says why there are none."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise JarsUnavailableError(f"{program} is not installed")
-    target = CACHE / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    target = CACHE / hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
     if not target.is_dir():
-        _fetch_into(target)
+        _fetch_into(target, pom)
     return KafkaJars(target)
 
 
-def _fetch_into(target: Path) -> None:
+def _fetch_into(target: Path, pom: Path) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         jars = Path(scratch) / "lib"
@@ -66,7 +66,7 @@ def _fetch_into(target: Path) -> None:
             "mvn",
             "--batch-mode",
             "--quiet",
-            f"--file={POM}",
+            f"--file={pom}",
             "dependency:copy-dependencies",
             "-DincludeScope=runtime",
             f"-DoutputDirectory={jars}",

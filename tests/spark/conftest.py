@@ -1,0 +1,86 @@
+"""One Spark for all tests here: starting one takes longer than most of them.
+
+Much of the source is tested without any Spark at all: its readers are plain objects, and what Spark calls can be called
+by a test. What needs the engine (planning, checkpoints, triggers, Arrow in the JVM) uses the fixture `spark`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.compat.apache_kafka.jars import JarsUnavailableError, fetch_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR = Path(__file__).with_name("pom.xml")
+"""Spark's own Kafka connector, for comparison; where it cannot be had, the tests that need it are skipped."""
+
+CONFIGURATION = {
+    "spark.master": "local[2]",
+    "spark.app.name": "moldau-tests",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    # A JVM that lives for a minute has nothing to gain from its best compiler and collector.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    # Readers with and without filters are tested with one Spark.
+    "spark.sql.python.filterPushdown.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "50ms",
+    # Checkpoints of tests need not survive the machine's end.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    try:
+        connector = ",".join(str(jar) for jar in fetch_jars(CONNECTOR).directory.iterdir())
+    except JarsUnavailableError:
+        connector = ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark's own
+        from pyspark.sql import SparkSession
+
+        # What runs the tests runs Spark's Python as well: it has the packages.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        directory = tmp_path_factory.mktemp("spark")
+        builder = SparkSession.builder.config(map=CONFIGURATION)
+        builder = builder.config("spark.local.dir", str(directory / "local"))
+        builder = builder.config("spark.jars", connector)
+        session = builder.config("spark.sql.warehouse.dir", str(directory / "tables")).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def _clients() -> Iterator[None]:
+    """Readers that a test calls itself keep clients in the test's process, as they do in Spark's workers."""
+    yield
+    from moldau.spark.fetching import close_clients
+
+    close_clients()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    """Where a streaming query of the test keeps what it must not forget."""
+    return str(tmp_path / "checkpoint")
