@@ -1,4 +1,4 @@
-"""A broker that these tests may kill, and the proxy before it."""
+"""What tests of clients share beyond the server under test: a broker that may be killed, and a proxy before it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def mortal_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A Moldau broker whose groups are quick; it may be killed and is started again by whoever did it."""
     with BrokerProcess(tmp_path_factory.mktemp("adversity") / "data", SETTINGS) as broker:
         yield broker
 
 
 @pytest.fixture
 def proxy(mortal_broker: BrokerProcess) -> Iterator[AdversityProxy]:
+    """The way to it that misbehaves on command."""
     with AdversityProxy(mortal_broker.bootstrap) as proxy:
         yield proxy
