@@ -321,6 +321,16 @@ cdef class Batch:
         self._room = room
         return 0
 
+    def fill(self, bytes records not None, int32_t count, int64_t base_timestamp, int64_t max_timestamp):
+        """See accumulator.Batch.fill."""
+        self._buffer = records
+        self._room = 0  # nothing is ever written into it
+        self.count = count
+        self.memory = PyBytes_GET_SIZE(records)
+        self.size = HEADER_SIZE + PyBytes_GET_SIZE(records)
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+
     def records(self):
         """What was written, not compressed, without the batch's header. Nothing after it was done."""
         if self._buffer is None:
@@ -609,7 +619,7 @@ cdef class Accumulator:
             if queues.count == 0:
                 return INT64_MAX
             return (murmur2(record.key.data, record.key.size) & 0x7FFFFFFF) % queues.count
-        if queues.sticky < 0 or queues.sticky_bytes + record.most > self.batch_size:
+        if queues.sticky < 0 or self.has_had_its_batch(queues, record.most):
             if not queues.available:
                 return INT64_MAX
             # xorshift: fair enough for drawing partitions
@@ -619,6 +629,13 @@ cdef class Accumulator:
             queues.sticky = queues.available[(self._chance >> 11) % <uint64_t>len(queues.available)]
             queues.sticky_bytes = 0
         return queues.sticky
+
+    cdef bint has_had_its_batch(self, TopicQueues queues, Py_ssize_t size):
+        cdef Batch batch = (<PartitionQueue>queues.queues[queues.sticky]).open_batch
+        cdef int64_t filled = queues.sticky_bytes + HEADER_SIZE
+        if batch is not None and batch.size > filled:
+            filled = batch.size
+        return filled + size > self.batch_size
 
     cdef int open_with(self, PartitionQueue queue, Batch batch) except -1:
         batch.queue = queue

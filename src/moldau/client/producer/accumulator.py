@@ -94,9 +94,9 @@ class Batch:
     """Records of one partition that are sent together, and share one fate."""
 
     __slots__ = (
-        "_builder", "_callbacks", "_waiters", "accumulator", "attempts", "base_offset", "base_timestamp", "body",
-        "count", "created_at", "done", "due", "error", "in_doubt", "log_append_time", "max_timestamp", "memory", "open",
-        "parts", "producer_epoch", "producer_id", "queue", "sequence", "size", "written_at",
+        "_builder", "_callbacks", "_filled", "_waiters", "accumulator", "attempts", "base_offset", "base_timestamp",
+        "body", "count", "created_at", "done", "due", "error", "in_doubt", "log_append_time", "max_timestamp", "memory",
+        "open", "parts", "producer_epoch", "producer_id", "queue", "sequence", "size", "written_at",
     )  # fmt: skip
 
     def __init__(self, accumulator: Accumulator, queue: PartitionQueue, created_at: float) -> None:
@@ -104,6 +104,7 @@ class Batch:
         self.queue = queue
         self.created_at = created_at
         self._builder: RecordsBuilder | None = RecordsBuilder()
+        self._filled: bytes | None = None
         self.count = 0
         self.size = HEADER_SIZE
         self.memory = 0  # counted against buffer.memory until the batch's fate is known
@@ -150,8 +151,19 @@ class Batch:
             self._callbacks.append((future, on_delivery))
         return future
 
+    def fill(self, records: bytes, count: int, base_timestamp: int, max_timestamp: int) -> None:
+        """Take records that were written elsewhere, all that the batch will have. Nobody else knows the batch yet."""
+        self._filled = records
+        self.count = count
+        self.memory = len(records)
+        self.size = HEADER_SIZE + len(records)
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+
     def records(self) -> Bytes:
         """What was written, not compressed, without the batch's header. Nothing after it was done."""
+        if self._filled is not None:
+            return self._filled
         return b"" if self._builder is None else self._builder.records()
 
     def callbacks(self) -> list[tuple[RecordFuture, DeliveryCallback]]:
@@ -188,7 +200,7 @@ class Batch:
             waiters, self._waiters = self._waiters, []
             self.accumulator.memory_used += sum(part.memory for part in parts) - self.memory
             self.memory = 0
-            self._builder = self.body = None
+            self._builder = self._filled = self.body = None
         futures.run_waiters(waiters)
 
     def _finish(self, base_offset: int, log_append_time: int, error: MoldauError | None) -> None:
@@ -201,7 +213,7 @@ class Batch:
             self.done = True
             self.accumulator.memory_used -= self.memory
             self.accumulator.incomplete.pop(self, None)
-            self._builder = self.body = None
+            self._builder = self._filled = self.body = None
             waiters, self._waiters = self._waiters, []
             callbacks, self._callbacks = self._callbacks, []
         futures.run_waiters(waiters)
@@ -364,12 +376,20 @@ class Accumulator:
     def _choose(self, queues: TopicQueues, key: Bytes | None, size: int) -> int:
         if key is not None and not self.ignore_keys:
             return partition_of_key(key, queues.count) if queues.count else -1
-        if queues.sticky < 0 or queues.sticky_bytes + size > self.batch_size:
+        if queues.sticky < 0 or self._has_had_its_batch(queues, size):
             if not queues.available:
                 return -1
             queues.sticky = self._random.choice(queues.available)
             queues.sticky_bytes = 0
         return queues.sticky
+
+    def _has_had_its_batch(self, queues: TopicQueues, size: int) -> bool:
+        """A batch's worth of bytes went to the sticky partition, or its batch is full: now it is another's turn."""
+        batch = queues.queues[queues.sticky].open_batch
+        filled = (
+            queues.sticky_bytes + HEADER_SIZE if batch is None else max(queues.sticky_bytes + HEADER_SIZE, batch.size)
+        )
+        return filled + size > self.batch_size
 
     def _open(self, queue: PartitionQueue) -> Batch:
         batch = queue.open_batch = Batch(self, queue, self._clock())

@@ -86,7 +86,7 @@ class ProducerCore:
         self.config = config = ProducerConfig.of(settings)
         self._key_serializer = serializer_of("key.serializer", settings["key.serializer"])
         self._value_serializer = serializer_of("value.serializer", settings["value.serializer"])
-        self._partitioner = partitioner_of(settings["partitioner.class"])
+        self.partitioner = partitioner_of(settings["partitioner.class"])
         self.interceptors = Interceptors(settings["interceptor.classes"])
         self.network = Network(settings)
         self.accumulator = Accumulator(
@@ -113,7 +113,7 @@ class ProducerCore:
         return (
             self._key_serializer is None
             and self._value_serializer is None
-            and self._partitioner is None
+            and self.partitioner is None
             and not self.interceptors
             and self.transactions.transactional_id is None
         )
@@ -198,11 +198,11 @@ class ProducerCore:
 
     def append(self, record: Prepared, has_waited: bool = False) -> RecordFuture | Refusal:
         """Hand it to the accumulator. Never waits."""
-        if self._partitioner is not None and record.partition is None:
+        if self.partitioner is not None and record.partition is None:
             queues = self.accumulator.topics.get(record.topic)
             if queues is None:
                 return Refusal.CLOSED if self.accumulator.closed else Refusal.UNKNOWN_TOPIC
-            record.partition = self._partitioner.partition(
+            record.partition = self.partitioner.partition(
                 record.topic,
                 record.key_given,
                 record.key,  # type: ignore[arg-type]

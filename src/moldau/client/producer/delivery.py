@@ -6,11 +6,11 @@ they may run the application's code.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from moldau.client.errors import STALE_METADATA, MoldauError, TimedOut, error_for
+from moldau.client.producer.accumulator import NEVER
 from moldau.client.producer.engine import Accumulator, Batch
 from moldau.client.producer.identity import Verdict, judge
 from moldau.client.producer.lanes import Lane
@@ -34,12 +34,14 @@ class Delivery:
         transactions: Transactions,
         counters: Counters,
         refresh_soon: Callable[[], None],
+        chance: Callable[[], float],
     ) -> None:
         self._config = config
         self._accumulator = accumulator
         self._transactions = transactions
         self._counters = counters
         self._refresh_soon = refresh_soon
+        self._chance = chance
 
     def answered(self, lane: Lane, batch: Batch, answer: Answer, now: float) -> None:
         """The broker has spoken about it."""
@@ -89,8 +91,8 @@ class Delivery:
         batch.fail(error)
 
     def expire(self, lanes: Iterable[Lane], now: float) -> float:
-        """Give up all that is out of time (delivery.timeout.ms); gives when the next batch may be."""
-        oldest = now
+        """Give up all that is out of time (delivery.timeout.ms); gives when the next batch will be."""
+        oldest = NEVER
         limit = now - self._config.delivery_timeout_s
         for lane in lanes:
             for batch in [*lane.sequences.in_flight, *lane.waiting]:
@@ -135,12 +137,12 @@ class Delivery:
         # Only the first one makes the lane pause: the others came back because of it.
         if lane.sequences.is_first(batch):
             lane.failures += 1
-            lane.resume_at = now + self._config.retry_backoff.pause(lane.failures, random.random())
+            lane.resume_at = now + self._config.retry_backoff.pause(lane.failures, self._chance())
         lane.put_back(batch)
 
     def _split(self, lane: Lane, batch: Batch) -> None:
         parts = split(self._accumulator, batch)
         lane.sequences.replaced(batch, parts)
-        for part in reversed(parts):
-            lane.waiting.appendleft(part)
+        for part in parts:
+            lane.put_back(part)  # an earlier batch may be waiting, too
         self._counters.split(batch)

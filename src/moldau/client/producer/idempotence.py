@@ -26,12 +26,14 @@ class IdentityKeeper:
     def __init__(
         self,
         network: Network,
+        loop: asyncio.AbstractEventLoop,
         idempotent: bool,
         transactions: Transactions,
         on_identity: Callable[[], None],
         on_refused: Callable[[MoldauError], None],
     ) -> None:
         self._network = network
+        self._loop = loop
         self.idempotent = idempotent
         self._transactions = transactions
         self._own = NO_IDENTITY
@@ -51,7 +53,7 @@ class IdentityKeeper:
         if not self.idempotent or self.current.known:
             return True
         if self._transactions.transactional_id is None and self._asking is None:
-            self._asking = asyncio.get_running_loop().create_task(self._ask(), name=_WHAT)
+            self._asking = self._loop.create_task(self._ask(), name=_WHAT)
         return False
 
     def raise_epoch(self) -> None:
@@ -69,7 +71,7 @@ class IdentityKeeper:
             await asyncio.wait([self._asking])
 
     async def _ask(self) -> None:
-        deadline = asyncio.get_running_loop().time() + ASKING_S
+        deadline = self._loop.time() + ASKING_S
         try:
             response = await self._network.retrying(lambda: self._once(deadline), deadline=deadline, what=_WHAT)
         except MoldauError as error:

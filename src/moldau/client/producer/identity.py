@@ -11,6 +11,8 @@ All of it is decisions over values: nothing here waits or sends. The rules, a pa
 * A batch that is given up leaves a gap. New batches are held back then, and those in flight are sent again one by one.
   If all of them are taken, there was no gap: the broker had it. If the broker says that the first does not follow, it
   has neither that one nor any behind it: the epoch is raised and the numbers begin again at 0.
+* But a batch that was once sent without an answer is never given new numbers: that request may be on its way yet, and
+  arrive after all that it has to follow. It is given up as well; else it could be there twice.
 * If the last batch of all was refused, its numbers are free again, and there is no gap.
 """
 
@@ -78,8 +80,7 @@ def judge(code: ErrorCode, batch: Batch, sequences: Sequences, transactional: bo
     if code in DOES_NOT_FOLLOW and batch.sequence != NO_SEQUENCE:
         if not sequences.is_first(batch):
             return Verdict.RETRY  # one before it is on its way again
-        batch.in_doubt = False  # the broker does not have it, nor any behind it
-        if transactional:
+        if transactional or batch.in_doubt:
             return Verdict.FAIL
         sequences.restart_wanted = True
         return Verdict.RETRY
@@ -97,7 +98,7 @@ class Sequences:
         self.idempotent = idempotent
         self.identity = NO_IDENTITY
         self._next = 0
-        self.last_acked = -1
+        self.last_acked = NO_SEQUENCE
         self.in_flight: list[Batch] = []
         """Sent at least once and of unknown fate, in the order of their first sending."""
         self.gap = False
@@ -116,8 +117,9 @@ class Sequences:
             return True
         if self.gap or self.restart_wanted:
             return False
-        # What is in flight under another epoch must be settled before the first batch of this one.
-        return not self.in_flight or self.identity == current
+        # What is in flight under another epoch must be settled before the first batch of this one. And the first of an
+        # epoch goes alone: a broker that knows nothing of the producer yet would take the second without it.
+        return not self.in_flight or (self.identity == current and self.last_acked != NO_SEQUENCE)
 
     def sent(self, batch: Batch, current: Identity) -> None:
         """The batch leaves for the first time: it gets its numbers."""
@@ -165,12 +167,11 @@ class Sequences:
         self._begin(current)
         for batch in self.in_flight:
             self._give(batch)
-            batch.in_doubt = False
 
     def _begin(self, current: Identity) -> None:
         self.identity = current
         self._next = 0
-        self.last_acked = -1
+        self.last_acked = NO_SEQUENCE
         self.gap = False
         self.restart_wanted = False
 

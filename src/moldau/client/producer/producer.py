@@ -19,6 +19,7 @@ from typing import Any, Self
 from moldau.client.errors import IllegalStateError, TimedOut
 from moldau.client.metadata import PartitionMetadata
 from moldau.client.producer.accumulator import Refusal
+from moldau.client.producer.arrow import AioArrowCalls
 from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
@@ -26,7 +27,7 @@ from moldau.client.producer.memory import Waiter
 from moldau.client.producer.transactions_calls import AioTransactionCalls
 
 
-class Producer(AioTransactionCalls):
+class Producer(AioTransactionCalls, AioArrowCalls):
     """Sends records to topics. Safe to use by any number of tasks of one loop."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:

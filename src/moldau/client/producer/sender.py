@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ from moldau.client.connection import Connection
 from moldau.client.errors import BrokerUnavailable, MoldauError, NotKafka
 from moldau.client.metadata import NO_TOPIC_ID
 from moldau.client.model import NO_LEADER
+from moldau.client.producer.accumulator import NEVER
 from moldau.client.producer.delivery import Delivery
 from moldau.client.producer.engine import Accumulator, Batch, PartitionQueue
 from moldau.client.producer.idempotence import IdentityKeeper
@@ -55,8 +57,6 @@ UNWRITABLE_PAUSE_S: Final = 0.005
 CONNECT_PAUSE_S: Final = 0.01
 """Before the next attempt to connect, on top of reconnect.backoff.ms, which the network keeps."""
 
-NEVER: Final = float("inf")
-
 
 class Leader:
     """A broker as the sender sees it: the lanes that lead to it, and how much of them is unanswered."""
@@ -81,16 +81,22 @@ class Sender:
         accumulator: Accumulator,
         transactions: Transactions,
         on_memory: Callable[[], None],
+        clock: Callable[[], float] = monotonic,
+        loop: asyncio.AbstractEventLoop | None = None,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._network = network
         self._config = config
         self._accumulator = accumulator
         self._transactions = transactions
         self._on_memory = on_memory
-        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._loop = loop or asyncio.get_running_loop()
         self.counters = Counters()
-        self._delivery = Delivery(config, accumulator, transactions, self.counters, network.refresh_soon)
-        self._identity = IdentityKeeper(network, config.idempotent, transactions, self.resume, self._identity_refused)
+        self._delivery = Delivery(config, accumulator, transactions, self.counters, network.refresh_soon, chance)
+        self._identity = IdentityKeeper(
+            network, self._loop, config.idempotent, transactions, self.resume, self._identity_refused
+        )
         self._lanes: list[Lane] = []
         self._leaders: dict[int, Leader] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -110,13 +116,15 @@ class Sender:
         """Send all that can be sent now."""
         if self._stopped:
             return
-        now = monotonic()
+        now = self._clock()
         ready, next_due = self._accumulator.collect(now)
         for queue in ready:
-            self._offer(self._lane_of(queue, now))
+            self._offer(self._lane_of(queue))
         if now >= self._expire_at:
             self._expire_at = self._delivery.expire(self._lanes, now)
             self._on_memory()
+        if self._expire_at == NEVER and self._accumulator.incomplete:
+            self._expire_at = now + self._config.delivery_timeout_s
         wake_at = min(next_due, self._expire_at)
         for leader in list(self._leaders.values()):
             if leader.lanes and leader.node_id != NO_LEADER:
@@ -132,8 +140,8 @@ class Sender:
     def fail_waiting(self, error: MoldauError) -> None:
         """Give up all that is not on the wire. For a transaction that is aborted, or a producer that closes."""
         self._accumulator.hurry()
-        for queue in self._accumulator.collect(monotonic())[0]:
-            self._lane_of(queue, monotonic())
+        for queue in self._accumulator.collect(self._clock())[0]:
+            self._lane_of(queue)
         for lane in self._lanes:
             for batch in list(lane.waiting):
                 self._delivery.give_up(lane, batch, error)
@@ -163,14 +171,13 @@ class Sender:
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
-    def _lane_of(self, queue: PartitionQueue, now: float) -> Lane:
+    def _lane_of(self, queue: PartitionQueue) -> Lane:
         lane: Lane | None = queue.sender_state
         if lane is None:
             lane = queue.sender_state = Lane(queue, self._config.idempotent)
             lane.leader = self._network.metadata.leader(lane.partition)
             self._lanes.append(lane)
         self._transactions.batch_added(lane.partition)
-        self._expire_at = min(self._expire_at, now + self._config.delivery_timeout_s)
         return lane
 
     def _offer(self, lane: Lane) -> None:
@@ -335,7 +342,7 @@ class Sender:
         error: MoldauError | None,
     ) -> None:
         leader.in_flight -= 1
-        now = monotonic()
+        now = self._clock()
         if view is not None:
             self._answers(chosen, version, view, now)
         elif error is not None:
@@ -389,7 +396,7 @@ class Sender:
     async def _connected(self, leader: Leader) -> None:
         """Connect, with the pauses that reconnect.backoff.ms asks for, and go on; what waits expires by itself."""
         try:
-            await self._network.connection(leader.node_id, monotonic() + self._config.request_timeout_s)
+            await self._network.connection(leader.node_id, self._clock() + self._config.request_timeout_s)
         except MoldauError as error:
             for lane in leader.lanes:
                 lane.last_error = error
@@ -409,7 +416,7 @@ class Sender:
         self._timer_at = at
         if at != NEVER and not self._stopped:
             # Rounded up: uvloop counts in whole milliseconds, and a timer that is early would only be set again.
-            delay_s = math.ceil(max(at - monotonic(), 0) * 1000) / 1000
+            delay_s = math.ceil(max(at - self._clock(), 0) * 1000) / 1000
             self._timer = self._loop.call_later(delay_s, self._timed)
 
     def _timed(self) -> None:

@@ -1,0 +1,269 @@
+"""A producer's sender between a clock, a network and brokers that are made up: everything real but these.
+
+Requests are decoded from the bytes that would travel. A broker keeps what Kafka's keep of a producer: its epoch and the
+last five batches. The network loses connections before and after a request was taken, and delivers requests of lost
+connections late, when they have long been sent again. Chance comes from a seed; the clock jumps from event to event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from moldau.client.errors import BrokerUnavailable, MoldauError
+from moldau.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from moldau.client.model import Node, TopicPartition
+from moldau.client.producer.config import ProducerConfig
+from moldau.client.producer.engine import Accumulator, RecordFuture
+from moldau.client.producer.sender import NoTransactions, Sender
+from moldau.client.settings import PRODUCER, ClientSettings
+from moldau.records import decode_batch, peek_header
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.init_producer_id import InitProducerIdResponse
+from moldau.wire.messages.produce import (
+    ProduceRequest,
+    ProduceResponse,
+    ProduceResponsePartition,
+    ProduceResponseTopic,
+)
+
+VERSION = 12
+TOPIC = "orders"
+REMEMBERED = 5
+
+
+class VirtualLoop:
+    """As much of an event loop as the sender uses."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(0, callback, arguments, self)  # type: ignore[arg-type]
+
+        def run() -> None:
+            if not handle.cancelled():
+                callback(*arguments)
+
+        heapq.heappush(self._events, (self.now + max(delay, 1e-6), next(self._numbers), run))
+        return handle
+
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        self.call_later(0, callback, *arguments)
+
+    def create_task(self, coroutine: Coroutine[Any, Any, None], name: str = "") -> None:
+        """None of the coroutines that are started here has anything to wait for."""
+
+        def run() -> None:
+            try:
+                coroutine.send(None)
+            except StopIteration:
+                return
+            raise AssertionError(f"{name} waits")
+
+        self.call_soon(run)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass
+
+    def run_until(self, at: float) -> None:
+        while self._events and self._events[0][0] <= at:
+            self.now, _, callback = heapq.heappop(self._events)
+            callback()
+        self.now = max(self.now, at)
+
+
+class Log:
+    """A partition at its leader."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self._producers: dict[int, tuple[int, deque[tuple[int, int, int]]]] = {}
+        self.restarts = 0
+
+    def append(self, batch: bytes) -> tuple[ErrorCode, int]:
+        header = peek_header(batch)
+        values = [record.value or b"" for record in decode_batch(batch)]
+        if header.producer_id < 0:
+            return self._store(values)
+        epoch, known = self._producers.get(header.producer_id, (-1, deque()))
+        if header.producer_epoch < epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH, -1
+        if header.producer_epoch > epoch:
+            if header.base_sequence != 0 and epoch >= 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            self.restarts += epoch >= 0
+            known = deque(maxlen=REMEMBERED)  # Kafka takes any number of a producer that it does not know
+        elif known:
+            for first, last, offset in known:
+                if (first, last) == (header.base_sequence, header.base_sequence + header.count - 1):
+                    return ErrorCode.NONE, offset
+            if header.base_sequence != known[-1][1] + 1:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        code, offset = self._store(values)
+        known.append((header.base_sequence, header.base_sequence + header.count - 1, offset))
+        self._producers[header.producer_id] = (header.producer_epoch, known)
+        return code, offset
+
+    def _store(self, values: list[bytes]) -> tuple[ErrorCode, int]:
+        self.values += values
+        return ErrorCode.NONE, len(self.values) - len(values)
+
+
+class Connection:
+    """One connection; requests are taken in order, some time later."""
+
+    writable = True
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._waiting: list[Callable[[memoryview | None, MoldauError | None], None]] = []
+        self.lost = False
+        self._arrives = 0.0
+        self._answers = 0.0
+
+    def version(self, key: ApiKey, at_most: int | None = None, at_least: int = 0) -> int:
+        return VERSION
+
+    def send(
+        self, key: ApiKey, version: int, body: Sequence[Any], on_reply: Any, deadline: float, no_reply: bool = False
+    ) -> None:
+        world = self._world
+        request = ProduceRequest.decode(b"".join(body), version)
+        if self.lost:
+            world.loop.call_soon(on_reply, None, BrokerUnavailable("lost"))
+            return
+        self._waiting.append(on_reply)
+        self._arrives = max(self._arrives, world.loop.now + world.chance.uniform(0.0005, 0.003))
+        world.loop.call_later(self._arrives - world.loop.now, self._arrived, request, on_reply)
+
+    def _arrived(self, request: ProduceRequest, on_reply: Any) -> None:
+        """A connection that the client has given up may still bring its requests to the broker, even much later."""
+        world = self._world
+        if self.lost and not world.strikes("late requests"):
+            return
+        if world.strikes("lost before"):
+            self.lose()
+            return
+        response = world.produce(request)
+        if world.strikes("lost after"):
+            self.lose()
+            return
+        self._answers = max(self._answers, world.loop.now + world.chance.uniform(0.0005, 0.003))
+        world.loop.call_later(self._answers - world.loop.now, self._answered, response.encode(VERSION), on_reply)
+
+    def _answered(self, answer: bytes, on_reply: Any) -> None:
+        if on_reply in self._waiting:
+            self._waiting.remove(on_reply)
+            on_reply(memoryview(answer), None)
+
+    def lose(self) -> None:
+        self.lost = True
+        self._world.link = None
+        waiting, self._waiting = self._waiting, []
+        for on_reply in waiting:
+            self._world.loop.call_soon(on_reply, None, BrokerUnavailable("lost"))
+
+
+class World:
+    """Sender, network, brokers. It is the sender's network, too."""
+
+    def __init__(self, seed: int, faults: dict[str, float], partitions: int = 2, **settings: Any) -> None:
+        self.chance = random.Random(seed)
+        self.faults = faults
+        self.most_records = self.chance.choice([2, 3, 5, 1000])  # of a batch; more are "too large"
+        self.loop = VirtualLoop()
+        self.logs = [Log() for _ in range(partitions)]
+        self.sent: list[list[tuple[bytes, RecordFuture]]] = [[] for _ in range(partitions)]
+        self.link: Connection | None = None
+        self._listeners: list[Callable[[ClusterMetadata], None]] = []
+        listed = [PartitionMetadata(i, 0, 0) for i in range(partitions)]
+        self.metadata = ClusterMetadata("c", 0, {0: Node(0, "h", 1)}, {TOPIC: TopicMetadata(TOPIC, partitions=listed)})
+        config = ProducerConfig.of(
+            ClientSettings.of(PRODUCER, {"bootstrap.servers": "h:1", "batch.size": "200", "linger.ms": "0"}, settings)
+        )
+        self.accumulator = Accumulator(
+            config.batch_size, config.linger_s, 1 << 25, 1 << 20, self._wake, self._refused, False, self.loop.time
+        )
+        self.accumulator.know_topic(TOPIC, partitions, list(range(partitions)))
+        self.sender = Sender(
+            self,  # type: ignore[arg-type]
+            config,
+            self.accumulator,
+            NoTransactions(),
+            lambda: None,
+            self.loop.time,
+            self.loop,  # type: ignore[arg-type]
+            self.chance.random,
+        )
+
+    def strikes(self, fault: str) -> bool:
+        return self.chance.random() < self.faults.get(fault, 0)
+
+    # -- the application -------------------------------------------------------------------------------------------
+
+    def send(self, partition: int, value: bytes) -> None:
+        when = 1_700_000_000_000 + self.chance.randrange(10_000)
+        future = self.accumulator.send(TOPIC, value, partition=partition, timestamp=when)
+        self.sent[partition].append((value, future))
+
+    def _wake(self) -> None:
+        self.loop.call_soon(self.sender.run)
+
+    def _refused(self, refusal: Any, *arguments: Any) -> RecordFuture:
+        raise AssertionError(refusal)
+
+    # -- the brokers -----------------------------------------------------------------------------------------------
+
+    def produce(self, request: ProduceRequest) -> ProduceResponse:
+        parts = [part for topic in request.topic_data for part in topic.partition_data]
+        answers = [self._one(part.index, bytes(part.records or b"")) for part in parts]
+        return ProduceResponse(responses=[ProduceResponseTopic(name=TOPIC, partition_responses=answers)])
+
+    def _one(self, index: int, batch: bytes) -> ProduceResponsePartition:
+        count = peek_header(batch).count
+        if self.strikes("not leader"):
+            return ProduceResponsePartition(index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.strikes("invalid"):
+            return ProduceResponsePartition(index=index, error_code=ErrorCode.INVALID_RECORD)
+        if count > self.most_records:
+            return ProduceResponsePartition(index=index, error_code=ErrorCode.MESSAGE_TOO_LARGE)
+        code, offset = self.logs[index].append(batch)
+        if code is ErrorCode.NONE and self.strikes("after append"):
+            code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ProduceResponsePartition(index=index, error_code=code, base_offset=offset)
+
+    # -- the network, as the sender sees it ------------------------------------------------------------------------
+
+    def on_metadata(self, listener: Callable[[ClusterMetadata], None]) -> None:
+        self._listeners.append(listener)
+
+    def refresh_soon(self) -> None:
+        pass
+
+    def connected(self, node: int) -> Connection | None:
+        return self.link
+
+    async def connection(self, node: int, deadline: float) -> Connection:
+        self.link = Connection(self)
+        return self.link
+
+    async def retrying(self, attempt: Any, *, deadline: float, what: str) -> Any:
+        return InitProducerIdResponse(producer_id=7, producer_epoch=0)
+
+    def new_leaders(self, leaders: dict[TopicPartition, tuple[int, int]]) -> None:
+        pass
