@@ -72,7 +72,7 @@ def choose_partitions(cells: RowCells, first_row: int, given: Bytes | None, part
             raise RowError(NO_SUCH_PARTITION, first_row + row, partition, partitions)
         if partition < 0 and by_key and cells.key is not None:
             try:
-                key = _cell(cells.key, row)
+                key = cell_of(cells.key, row)
             except _Fault as fault:
                 raise RowError(fault.fault, first_row + row) from None
             if key is not None:
@@ -122,8 +122,8 @@ class RowEncoder:
                 builder.append(
                     builder.count,
                     _timestamp(cells, row, self._default_timestamp),
-                    None if cells.key is None else _cell(cells.key, row),
-                    None if cells.value is None else _cell(cells.value, row),
+                    None if cells.key is None else cell_of(cells.key, row),
+                    None if cells.value is None else cell_of(cells.value, row),
                     []
                     if cells.headers is None
                     else [
@@ -154,7 +154,7 @@ def _most_bytes(cells: RowCells, row: int) -> int:
     size = MOST_VARINTS
     for column in (cells.key, cells.value):
         if column is not None:
-            size += len(_cell(column, row) or b"")
+            size += len(cell_of(column, row) or b"")
     if cells.headers is not None:
         for key, value in _headers(cells.headers, row):
             size += MOST_HEADER_VARINTS + len(key) + len(value or b"")
@@ -165,7 +165,8 @@ def _timestamp(cells: RowCells, row: int, default: int) -> int:
     return default if cells.timestamp is None else memoryview(cells.timestamp).cast("B").cast("q")[row]
 
 
-def _cell(cells: Cells, row: int) -> bytes | None:
+def cell_of(cells: Cells, row: int) -> bytes | None:
+    """What stands in a row of a column."""
     place = cells.start + row
     if _is_null(cells.validity, place):
         return None
@@ -187,10 +188,10 @@ def _headers(cells: HeaderCells, row: int) -> Iterator[tuple[bytes, bytes | None
     if not 0 <= begin <= end <= cells.count:
         raise _Fault(OUTSIDE)
     for at in range(begin, end):
-        key = _cell(cells.keys, at)
+        key = cell_of(cells.keys, at)
         if key is None:
             raise _Fault(NULL_HEADER_KEY)
-        yield key, None if cells.values is None else _cell(cells.values, at)
+        yield key, None if cells.values is None else cell_of(cells.values, at)
 
 
 def _is_null(validity: Bytes | None, place: int) -> bool:

@@ -125,3 +125,4 @@ class RowError(ValueError):
         super().__init__(f"row {row}: {_WORDS[fault].format(found=found, most=most)}")
         self.fault = fault
         self.row = row
+        self.found = found

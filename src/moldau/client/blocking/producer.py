@@ -24,6 +24,7 @@ from moldau.client.errors import IllegalStateError, TimedOut
 from moldau.client.loop_thread import LoopThread
 from moldau.client.metadata import PartitionMetadata
 from moldau.client.producer.accumulator import Refusal
+from moldau.client.producer.arrow import BlockingArrowCalls
 from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
@@ -31,7 +32,7 @@ from moldau.client.producer.memory import Waiter
 from moldau.client.producer.transactions_calls import BlockingTransactionCalls
 
 
-class Producer(BlockingTransactionCalls):
+class Producer(BlockingTransactionCalls, BlockingArrowCalls):
     """Sends records to topics. Safe to use by any number of threads."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
