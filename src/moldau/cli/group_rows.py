@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 class OffsetRow:
     """One partition that a group reads or has read: where it is, where the end is, and who reads it."""
 
-    partition: TopicPartition | None
-    """None for a member that has nothing to read."""
+    partition: TopicPartition
     committed: OffsetAndMetadata | None
     end: int | None
     member: MemberDescription | None
@@ -39,11 +38,9 @@ def rows(
     """What members read, member by member, and then what nobody reads."""
     found = []
     assigned: set[TopicPartition] = set()
-    # As Kafka's tool has them: members with much to read first, those with nothing last.
-    for member in sorted(group.members, key=lambda one: (-len(one.assignment), one.id)):
+    # As Kafka's tool has them: members with much to read first; those with nothing are not mentioned.
+    for member in sorted(group.members, key=lambda one: -len(one.assignment)):
         found += [OffsetRow(one, committed.get(one), ends.get(one), member) for one in member.assignment]
-        if not member.assignment:
-            found.append(OffsetRow(None, None, None, member))
         assigned.update(member.assignment)
     found += [OffsetRow(one, committed[one], ends.get(one), None) for one in sorted(committed) if one not in assigned]
     return found

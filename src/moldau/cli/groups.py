@@ -116,7 +116,7 @@ def offsets(
 
 
 def _offset_json(group: str, row: OffsetRow) -> dict[str, Any]:
-    topic, partition = row.partition or (None, None)
+    topic, partition = row.partition
     return {
         "group": group,
         "topic": topic,

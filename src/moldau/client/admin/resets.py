@@ -73,6 +73,14 @@ class ResetOffset(NamedTuple):
     """What the rule said, where the partition does not have that offset and the nearest was taken."""
 
 
+class NothingToShift(IllegalStateError):
+    """A partition was to be shifted in which the group has committed nothing."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(f"cannot shift the offset of {partition}: the group has none committed there")
+        self.partition = partition
+
+
 def specs_needed(reset: Reset, now_ms: int) -> list[int]:
     """Which offsets of the partitions `plan` has to know: of these kinds, or of a time."""
     match reset:
@@ -131,5 +139,5 @@ def _asked(
             return latest[partition] if at_time[partition] == NO_OFFSET else at_time[partition]
         case ShiftBy(by):
             if before is None:
-                raise IllegalStateError(f"cannot shift the offset of {partition}: the group has none committed there")
+                raise NothingToShift(partition)
             return before + by

@@ -1,0 +1,169 @@
+"""kafka-configs: describe and alter the settings of topics, brokers and groups."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_text
+from moldau.client.admin import ConfigEntry, ConfigKind, ConfigResource, ConfigSource
+from moldau.client.errors import MoldauError
+from moldau.settings.sources import read_properties
+
+if TYPE_CHECKING:
+    from moldau.client.blocking.admin import Admin
+
+ENTITIES = {"topics": ConfigKind.TOPIC, "brokers": ConfigKind.BROKER, "groups": ConfigKind.GROUP}
+KINDS_OF_KAFKA = "topics, clients, users, brokers, ips, client-metrics, groups, broker-loggers"
+SOURCES = {
+    ConfigKind.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ConfigKind.BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ConfigKind.GROUP: ConfigSource.DYNAMIC_GROUP_CONFIG,
+}
+
+_PAIRS = re.compile(r",(?=[^\[\]]*(?:\[|$))")
+"""Commas outside of brackets: `a=1,b=[2,3]` is two settings."""
+
+
+def parser() -> ToolParser:
+    parser = ToolParser("kafka-configs", "Describe and alter the settings of topics, brokers and groups.")
+    parser.add_connection()
+    parser.add_argument("--describe", action="store_true", help="show settings")
+    parser.add_argument("--alter", action="store_true", help="change settings")
+    parser.add_argument("--all", action="store_true", help="with --describe: those that nobody set, too")
+    parser.add_argument("--entity-type", action="append", help="topics, brokers or groups")
+    parser.add_argument("--entity-name", action="append", help="the topic, broker id or group")
+    parser.add_argument("--entity-default", action="store_true", help="with brokers: what is set for all of them")
+    parser.add_argument("--topic", help="a topic")
+    parser.add_argument("--broker", help="a broker, by its id")
+    parser.add_argument("--broker-defaults", action="store_true", help="what is set for all brokers")
+    parser.add_argument("--group", help="a group")
+    parser.add_argument("--add-config", metavar="NAME=VALUE,NAME=[VALUE,VALUE]", help="settings to set")
+    parser.add_argument("--add-config-file", metavar="FILE", help="a file with settings to set")
+    parser.add_argument("--delete-config", metavar="NAME,NAME", help="settings to take back to their defaults")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    options_parser = parser()
+    options = options_parser.parse(arguments)
+    try:
+        entity = check(options_parser, options)
+        with client(options) as admin:
+            (describe if options.describe else alter)(admin, entity, options)
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return EXIT_ERROR
+    except MoldauError as error:
+        print(f"Error while executing config command with args '{' '.join(arguments)}'", file=sys.stderr)
+        print(f"java.util.concurrent.ExecutionException: {java_text(error)}", file=sys.stderr)
+        return EXIT_ERROR
+    return EXIT_OK
+
+
+def check(parser: ToolParser, options: argparse.Namespace) -> tuple[ConfigKind, str | None]:
+    """The kind of thing that is meant, and its name; None for all of that kind."""
+    if options.describe == options.alter:
+        parser.error("Command must include exactly one action: --describe, --alter")
+    if options.bootstrap_server is None:
+        raise ToolError("Either --bootstrap-server or --bootstrap-controller must be specified.")
+    for shortcut, kind in (("topic", "topics"), ("broker", "brokers"), ("group", "groups")):
+        if getattr(options, shortcut) is not None:
+            options.entity_type, options.entity_name = [kind], [getattr(options, shortcut)]
+    if options.broker_defaults:
+        options.entity_type, options.entity_default = ["brokers"], True
+    if not options.entity_type:
+        raise ToolError("At least one entity type must be specified")
+    name = options.entity_type[0]
+    if name not in KINDS_OF_KAFKA.split(", "):
+        raise ToolError(
+            f"Invalid entity type {name}, the entity type must be one of {KINDS_OF_KAFKA} "
+            "with a --bootstrap-server or --bootstrap-controller argument"
+        )
+    if name not in ENTITIES:
+        raise ToolError(f"Settings of {name} cannot be described or altered here; only those of {', '.join(ENTITIES)}")
+    if len(options.entity_name or ()) > 1 or len(options.entity_type) > 1:
+        raise ToolError("An entity name must be specified for every entity type")
+    if options.alter and not options.entity_name and not options.entity_default:
+        raise ToolError("An entity name must be specified with --alter of " + name)
+    if options.alter and not (options.add_config or options.add_config_file or options.delete_config):
+        raise ToolError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    if options.entity_default:
+        return ENTITIES[name], ""
+    return ENTITIES[name], options.entity_name[0] if options.entity_name else None
+
+
+def describe(admin: Admin, entity: tuple[ConfigKind, str | None], options: argparse.Namespace) -> None:
+    kind, name = entity
+    known = names_of(admin, kind)
+    if name is None:
+        names = [*known, *([""] if kind is ConfigKind.BROKER else [])]
+    elif name and name not in known and kind is not ConfigKind.GROUP:
+        print(f"The {kind.name.lower()} '{name}' doesn't exist and doesn't have dynamic config.")
+        return
+    else:
+        names = [name]
+    for one in names:
+        resource = ConfigResource(kind, one)
+        if one:
+            print(f"{'All' if options.all else 'Dynamic'} configs for {kind.name.lower()} {one} are:")
+        else:
+            print(f"Default configs for {kind.name.lower()}s in the cluster are:")
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG if not one else SOURCES[kind]
+        entries = admin.describe_configs(resource)[resource]
+        for entry in sorted(entries.values(), key=lambda entry: entry.name):
+            if options.all or entry.source is source:
+                print(line(entry))
+
+
+def names_of(admin: Admin, kind: ConfigKind) -> list[str]:
+    if kind is ConfigKind.TOPIC:
+        return [one.name for one in admin.list_topics(include_internal=True)]
+    if kind is ConfigKind.BROKER:
+        return [str(one.id) for one in admin.describe_cluster().brokers]
+    return [one.id for one in admin.list_groups()]
+
+
+def line(entry: ConfigEntry) -> str:
+    def text(value: str | None) -> str:
+        return "null" if value is None else value
+
+    synonyms = ", ".join(f"{one.source.name}:{one.name}={text(one.value)}" for one in entry.synonyms)
+    sensitive = str(entry.sensitive).lower()
+    return f"  {entry.name}={text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
+
+
+def alter(admin: Admin, entity: tuple[ConfigKind, str | None], options: argparse.Namespace) -> None:
+    kind, name = entity
+    changes: dict[str, str | None] = {}
+    if options.add_config_file:
+        changes |= read_properties(Path(options.add_config_file).read_text())
+    if options.add_config:
+        changes |= parse_pairs(options.add_config)
+    changes |= {one.strip(): None for one in (options.delete_config or "").split(",") if one.strip()}
+    assert name is not None
+    admin.alter_configs({ConfigResource(kind, name): changes})
+    if name:
+        print(f"Completed updating config for {kind.name.lower()} {name}.")
+    else:
+        print(f"Completed updating default config for {kind.name.lower()}s in the cluster.")
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """`a=1,b=[2,3]`: settings and values, values with commas in brackets."""
+    pairs = {}
+    for pair in _PAIRS.split(text):
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ToolError(
+                'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" or '
+                ' "key=[val1,val2]" to group values which contain commas.'
+            )
+        pairs[name.strip()] = re.sub(r"^\[(.*)\]$", r"\1", value.strip(), flags=re.DOTALL)
+    return pairs
