@@ -73,6 +73,7 @@ GENERATION_OVER: Final = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.GROUP_ID_NOT_FOUND,  # nobody was left in it, not even us, and it was forgotten
     }
 )
 

@@ -134,6 +134,7 @@ class Membership:
         self._committing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._followed: frozenset[str] = frozenset()
         self._known: dict[str, TopicInfo] = {}
         self._moved = asyncio.Event()
@@ -358,11 +359,12 @@ class Membership:
     def _set_alarm(self, machine: Machine) -> None:
         """One that rings too early does no harm: it is set again. So polls, which put it off, need not touch it."""
         at = machine.wake_at
-        if at is None or (self._alarm is not None and self._alarm.when() <= at):
+        if at is None or (self._alarm is not None and self._alarm_at <= at):
             return
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_at(at, self._ring)
+        self._alarm_at = at
 
     def _ring(self) -> None:
         self._alarm = None
