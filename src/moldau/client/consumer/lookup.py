@@ -76,13 +76,13 @@ class OffsetLookup:
 
         async def attempt() -> None:
             left = {partition: time for partition, time in wanted.items() if partition not in found}
-            for topic in {partition.topic: None for partition in left}:
-                await self._network.topic(topic, deadline)
             answers, errors = await self.attempt_offsets(left, deadline)
             found.update(answers)
             for error in errors.values():
                 raise error
 
+        for topic in _by_topic(wanted):
+            await self._network.topic(topic, deadline)
         await self._network.retrying(attempt, deadline=deadline, what=what)
         return found
 

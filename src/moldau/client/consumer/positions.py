@@ -59,8 +59,8 @@ class Positions:
         self._timeout_s = settings["request.timeout.ms"] / 1_000
         self._backoff = Backoff(settings["retry.backoff.ms"] / 1_000, settings["retry.backoff.max.ms"] / 1_000)
         self._tasks: dict[Phase, asyncio.Task[None]] = {}
-        self.error: MoldauError | None = None
-        """What the application has to hear of; while it stands, nothing more is asked."""
+        self._error: tuple[MoldauError, PartitionState | None, int] | None = None
+        """What the application has to hear of, about which partition and version; while it stands, nothing is asked."""
 
     def note_leaders(self) -> None:
         """Hold positions against the metadata: leaders that changed, topics that were made anew."""
@@ -68,11 +68,11 @@ class Positions:
         for (name, index), state in self._subscription.assigned.items():
             partition = metadata.partition(name, index)
             if partition is not None:
-                self._hear(decide.note_leader(state, metadata.topics[name], partition, self._policy))
+                self._hear(decide.note_leader(state, metadata.topics[name], partition, self._policy), state)
 
     def pump(self) -> None:
         """Begin to ask whatever has to be asked."""
-        if self.error is not None:
+        if self._error is not None and self._still_matters():
             return
         for phase in (Phase.INITIAL, Phase.RESET, Phase.VALIDATE):
             if phase not in self._tasks and self._in(phase):
@@ -81,8 +81,19 @@ class Positions:
                 task.add_done_callback(partial(self._ended, phase))
 
     def take_error(self) -> MoldauError | None:
-        error, self.error = self.error, None
+        """The error that is to be raised now. After a seek or a revocation it is no longer anybody's."""
+        if self._error is None or not self._still_matters():
+            return None
+        error, self._error = self._error[0], None
         return error
+
+    def _still_matters(self) -> bool:
+        assert self._error is not None
+        _, state, version = self._error
+        if state is None or self._subscription.current(state.partition, version) is state:
+            return True
+        self._error = None
+        return False
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
@@ -100,13 +111,13 @@ class Positions:
         del self._tasks[phase]
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("looking for positions failed", exc_info=error)
-            self.error = MoldauError(f"looking for positions failed: {error!r}")
+            self._error = MoldauError(f"looking for positions failed: {error!r}"), None, 0
         self._changed()
 
     async def _settle(self, phase: Phase) -> None:
         ask = {Phase.INITIAL: self._initial, Phase.RESET: self._reset, Phase.VALIDATE: self._validate}[phase]
         failures = 0
-        while self.error is None and (states := self._in(phase)):
+        while self._error is None and (states := self._in(phase)):
             try:
                 whole = await ask({state.partition: state.version for state in states})
             except MoldauError as error:
@@ -114,17 +125,17 @@ class Positions:
                 whole = False
             self._changed()
             failures = 0 if whole else failures + 1
-            if failures and self.error is None:
+            if failures and self._error is None:
                 await asyncio.sleep(self._backoff.pause(failures, MIDDLE))
 
-    def _hear(self, error: MoldauError | None) -> bool:
+    def _hear(self, error: MoldauError | None, state: PartitionState | None = None) -> bool:
         """Note what went wrong; whether there was nothing to note. What may pass by itself is not the application's."""
         if error is None:
             return True
         if error.retriable:
             logger.info("looking for positions: %s", error)
-        elif self.error is None:
-            self.error = error
+        elif self._error is None:
+            self._error = error, state, 0 if state is None else state.version
         return False
 
     # -- questions -------------------------------------------------------------------------------------------------
@@ -137,7 +148,7 @@ class Positions:
         for partition, version in versions.items():
             state = self._subscription.current(partition, version)
             if state is not None:
-                whole &= self._hear(decide.after_committed(state, found.get(partition), self._policy))
+                whole &= self._hear(decide.after_committed(state, found.get(partition), self._policy), state)
         return whole
 
     async def _reset(self, versions: Mapping[TopicPartition, int]) -> bool:
@@ -156,8 +167,8 @@ class Positions:
             errors |= more
         for partition, answer in answers.items():
             self._seek(partition, versions[partition], answer)
-        for error in errors.values():
-            self._hear(error)
+        for partition, error in errors.items():
+            self._hear(error, self._subscription.current(partition, versions[partition]))
         return not errors
 
     def _seek(self, partition: TopicPartition, version: int, answer: OffsetAndTimestamp) -> None:
@@ -187,7 +198,7 @@ class Positions:
                 answer.leader_epoch,
                 self._policy,
             )
-            self._hear(error)
+            self._hear(error, state)
         whole = True
         for partition, problem in errors.items():
             whole &= self._not_validated(partition, versions[partition], problem)
@@ -202,4 +213,4 @@ class Positions:
         if state is not None and too_old:
             state.validated(NO_EPOCH)
             return True
-        return self._hear(error)
+        return self._hear(error, state)

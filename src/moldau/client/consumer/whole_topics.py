@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from moldau.client.consumer.model import CallbackDue
+from moldau.client.consumer.model import EARLIEST, CallbackDue
 from moldau.client.consumer.subscription import Subscription
 from moldau.client.metadata import ClusterMetadata
 from moldau.client.model import TopicPartition
@@ -42,6 +42,10 @@ class WholeTopics:
         if new:
             self._due.append(CallbackDue("assigned", tuple(sorted(new))))
         self._subscription.take_assignment([partition for partition in have if partition not in gone] + new)
+        for partition in new:
+            if any(other.topic == partition.topic for other in have):
+                # Added to a topic that is being read: whatever is in it came after we did, and is not passed over.
+                self._subscription.state(partition).ask_reset(EARLIEST)
 
     def callback_due(self) -> CallbackDue | None:
         return self._due[0] if self._due else None

@@ -1,0 +1,43 @@
+"""Reading so many records, by deadline and not by luck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import islice
+
+from moldau import Consumer
+from moldau.client.consumer.decode import Record
+from tests.client.consumer.conftest import PATIENCE_S
+
+
+def take(consumer: Consumer, count: int) -> list[Record]:
+    """The next `count` records, by iteration."""
+    return list(islice(consumer, count))
+
+
+def poll(consumer: Consumer, count: int) -> list[Record]:
+    """At least `count` records, by poll."""
+    records: list[Record] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(records) < count:
+        assert time.monotonic() < deadline, f"{len(records)} of {count} records came"
+        records += consumer.poll(timeout=1.0)
+    return records
+
+
+def poll_until(consumer: Consumer, condition: Callable[[], bool]) -> None:
+    """Poll, and get nothing, until the condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+        assert consumer.poll(timeout=0.05) == []
+
+
+def wait_for_assignment(consumer: Consumer, count: int) -> None:
+    """Poll, and get nothing, until so many partitions are assigned."""
+    poll_until(consumer, lambda: len(consumer.assignment()) >= count)
+
+
+def values(records: list[Record]) -> list[bytes | None]:
+    return [record.value for record in records]
