@@ -80,6 +80,11 @@ class Member:
     def reads(self) -> set[TopicPartition]:
         return set(self._reads)
 
+    @property
+    def moves(self) -> list[tuple[str, list[int]]]:
+        """What it heard, but for the rebalances that changed nothing."""
+        return [(kind, partitions) for kind, partitions in self.heard if partitions]
+
     def poll(self, timeout: float = 0.02) -> list[Record]:
         records = self.consumer.poll(timeout)
         self.records += records

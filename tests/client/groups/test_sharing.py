@@ -149,12 +149,12 @@ def test_a_static_member_restarts_without_anybody_noticing(
     stays = new_member(topic, group_instance_id="stays", **way)
     goes = new_member(topic, group_instance_id="goes", **way)
     share([stays, goes], 3, 3)
-    before, heard = goes.partitions, list(stays.heard)
+    before, told = goes.partitions, stays.moves
     goes.consumer.close()
     comes = new_member(topic, group_instance_id="goes", **way)
     drive([stays, comes], lambda: comes.partitions)
     assert comes.partitions == before
-    assert stays.heard == heard
+    assert stays.moves == told
 
 
 def test_of_two_with_one_instance_id_the_later_stays(new_topic: NewTopicName, new_member: NewMember) -> None:
