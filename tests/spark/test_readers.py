@@ -196,6 +196,20 @@ def test_large_ranges_are_cut_without_losing_or_doubling_a_record(
     assert values(batch(subscribe=topic, minPartitions="7")) == numbers(0, 3100)
 
 
+def test_two_hundred_partitions_are_as_many_tasks_unless_they_are_to_share(
+    bootstrap: str, new_topic: NewTopic, batch: Callable[..., pa.Table]
+) -> None:
+    topic = new_topic(200)
+    for partition in range(200):
+        topics.send(bootstrap, topic, [b"%d" % partition] * 2, partition=partition)
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
+    assert len(batch_reader(given, PLAIN).partitions()) == 200
+    assert len(batch_reader({**given, "maxPartitions": "8"}, PLAIN).partitions()) == 8
+    expected = sorted(value for number in numbers(0, 200) for value in (number, number))
+    assert sorted(values(batch(subscribe=topic))) == expected
+    assert sorted(values(batch(subscribe=topic, maxPartitions="8"))) == expected
+
+
 def test_topics_without_records_have_no_rows(new_topic: NewTopic, batch: Callable[..., pa.Table]) -> None:
     assert batch(subscribe=f"{new_topic(3)},{new_topic()}").num_rows == 0
     assert batch(subscribePattern="no topic has such a name").num_rows == 0

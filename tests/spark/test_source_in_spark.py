@@ -62,7 +62,8 @@ def test_two_hundred_partitions_with_skew_are_read_to_the_last_record(
     topic = new_topic(200)
     topics.send(bootstrap, topic, numbers(0, 20_000), partition=7)
     topics.send(bootstrap, topic, numbers(20_000, 20_400))
-    frame = read(spark, bootstrap, subscribe=topic)
+    frame = read(spark, bootstrap, subscribe=topic, maxPartitions="8", maxRecordsPerPartition="5000")
+    assert frame.rdd.getNumPartitions() == 8
     summary = frame.selectExpr("count(1)", "sum(cast(cast(value AS STRING) AS LONG))", "max(offset)").first()
     assert summary is not None
     assert tuple(summary)[:2] == (20_400, sum(range(20_400)))

@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
         finally:
             lookup.close()
         cut = planning.split(found, self._options.min_partitions, self._options.max_records_per_partition)
-        return [InputPartition(one) for one in cut]
+        return [InputPartition(task) for task in planning.grouped(cut, self._options.max_partitions)]
 
     def _planned(self, lookup: Lookup) -> list[OffsetRange]:
         topics = lookup.existing_topics()
@@ -65,10 +65,10 @@ class BatchReader(DataSourceReader):
         return [one for one in later if one.size > 0]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from moldau.spark.reading import read_range
+        from moldau.spark.reading import read_ranges
 
-        # Spark makes up a partition without a range where there is none to read.
-        return iter(()) if partition.value is None else read_range(self._options, partition.value, self._schema)
+        # Spark makes up a partition without ranges where there is none to read.
+        return read_ranges(self._options, partition.value or (), self._schema)
 
 
 class FilteringBatchReader(BatchReader):

@@ -25,6 +25,7 @@ SOURCE_OPTIONS = (
     "includeHeaders",
     "kafkaConsumer.pollTimeoutMs",
     "maxOffsetsPerTrigger",
+    "maxPartitions",
     "maxRecordsPerPartition",
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
@@ -81,6 +82,7 @@ class SourceOptions:
     fail_on_data_loss: bool
     min_partitions: int | None
     max_records_per_partition: int | None
+    max_partitions: int | None
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
@@ -119,6 +121,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
         min_partitions=given.number("minPartitions"),
         max_records_per_partition=given.number("maxRecordsPerPartition"),
+        max_partitions=_max_partitions(given),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=DEFAULT_MAX_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
@@ -198,6 +201,13 @@ def _refuse_impossible_ends(starting: Bound, ending: Bound) -> None:
         raise ConfigurationError("option startingOffsets: a batch read that begins at the latest offset reads nothing")
     if ending is Edge.EARLIEST or (isinstance(ending, AtOffsets) and EARLIEST in ending.offsets.values()):
         raise ConfigurationError("option endingOffsets: a batch read that ends at the earliest offset reads nothing")
+
+
+def _max_partitions(given: GivenOptions) -> int | None:
+    most, least = given.number("maxPartitions"), given.number("minPartitions")
+    if most is not None and least is not None and most < least:
+        raise ConfigurationError(f"option maxPartitions: {most} is less than minPartitions, {least}")
+    return most
 
 
 def _timestamp_ms(name: str, text: str) -> int:

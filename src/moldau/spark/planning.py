@@ -98,6 +98,22 @@ def split(whole: Sequence[OffsetRange], at_least: int | None, max_records: int |
     return [piece for one, count in zip(whole, parts, strict=True) for piece in _pieces(one, count)]
 
 
+def grouped(pieces: Sequence[OffsetRange], at_most: int | None) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads: one piece, or several where no more than `at_most` tasks are wanted.
+
+    A task costs Spark more than reading a small range does. The largest go first, each to the task that has least yet.
+    """
+    if at_most is None or len(pieces) <= at_most:
+        return [(piece,) for piece in pieces]
+    tasks: list[list[OffsetRange]] = [[] for _ in range(at_most)]
+    heap = [(0, index) for index in range(at_most)]
+    for piece in sorted(pieces, key=lambda piece: -piece.size):
+        held, index = heapq.heappop(heap)
+        tasks[index].append(piece)
+        heapq.heappush(heap, (held + piece.size, index))
+    return [tuple(task) for task in tasks]
+
+
 def _cut_largest(whole: Sequence[OffsetRange], parts: list[int], missing: int) -> None:
     heap = [(-one.size / parts[index], index) for index, one in enumerate(whole) if one.size > parts[index]]
     heapq.heapify(heap)

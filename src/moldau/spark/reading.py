@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,10 +29,18 @@ FETCH_DEFAULTS = {"max.partition.fetch.bytes": 4 * 1024 * 1024}
 """A task has one partition at a time, and more of it is there than one answer holds: larger answers are fewer."""
 
 
-def read_range(options: SourceOptions, one: OffsetRange, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """All records from `one.start` up to `one.until`; the next answer is on its way while one is handed over."""
+def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """All records of these ranges, one range after the other."""
+    if not ranges:
+        return
     client = client_for({**FETCH_DEFAULTS, **consumer_settings(options)})
     maker = RowMaker(schema)
+    for one in ranges:
+        yield from _read_range(client, options, one, maker)
+
+
+def _read_range(client: Client, options: SourceOptions, one: OffsetRange, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+    """From `one.start` up to `one.until`; the next answer is on its way while one is handed over."""
     timeout_s = options.poll_timeout_ms / 1000
     position = one.start
     pending = client.fetch(one, position, timeout_s)

@@ -155,7 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         left, lost = losses.overtaken(ranges, self._lookup.earliest(one.topic_partition for one in ranges))
         losses.report(lost, fail=fail)
         cut = planning.split(left, self._options.min_partitions, self._options.max_records_per_partition)
-        return [InputPartition(one) for one in cut]
+        return [InputPartition(task) for task in planning.grouped(cut, self._options.max_partitions)]
 
     def _ranges(self, since: StreamOffset, until: StreamOffset) -> list[planning.OffsetRange]:
         """From where the query stood, or from offset 0 in a partition or a topic that is new.
@@ -171,9 +171,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planning.ranges(from_zero, until.offsets, until.ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from moldau.spark.reading import read_range
+        from moldau.spark.reading import read_ranges
 
-        return read_range(self._options, partition.value, self._schema)
+        return read_ranges(self._options, partition.value, self._schema)
 
     # What Spark is done with ------------------------------------------------------------------------------------------
 

@@ -91,6 +91,7 @@ def test_durations_are_sparks(text: str, expected: int) -> None:
         ({"minPartitions": "0"}, "minPartitions"),
         ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}, "minOffsetsPerTrigger"),
+        ({"minPartitions": "9", "maxPartitions": "3"}, "maxPartitions"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay"),
         ({"startingOffsets": "first"}, "startingOffsets"),
         ({"startingOffsets": '{"orders": {"0": -3}}'}, "startingOffsets"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client.model import TopicPartition
-from moldau.spark.planning import OffsetRange, backlog, limited, ranges, split, worth_a_batch
+from moldau.spark.planning import OffsetRange, backlog, grouped, limited, ranges, split, worth_a_batch
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -80,3 +80,17 @@ def test_pieces_cover_their_range_without_gap_or_overlap(
         assert all(piece.size > 0 for piece in mine)
         assert max_records is None or all(piece.size <= max_records for piece in mine)
     assert len(pieces) >= min(at_least or 1, sum(lengths))
+
+
+def test_small_ranges_share_a_task_where_tasks_are_few() -> None:
+    assert grouped(whole(5, 1000), None) == [(one,) for one in whole(5, 1000)]
+    tasks = grouped(whole(5, 1000, 6, 7), 2)
+    assert [[one.size for one in task] for task in tasks] == [[1000], [7, 6, 5]]
+
+
+@given(sizes, st.integers(1, 40))
+def test_every_range_is_in_one_task(lengths: list[int], at_most: int) -> None:
+    originals = whole(*lengths)
+    tasks = grouped(originals, at_most)
+    assert len(tasks) == min(at_most, len(originals))
+    assert sorted(one.partition for task in tasks for one in task) == [one.partition for one in originals]
