@@ -1,0 +1,12 @@
+"""A server for the examples: the test broker, whose groups do not wait for members that might still come."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where the server under test listens."""
+    given: str | None = request.config.getoption("--bootstrap")
+    return given if given is not None else str(request.getfixturevalue("moldau_bootstrap"))
