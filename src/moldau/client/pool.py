@@ -161,7 +161,9 @@ class ConnectionPool:
                 raise
             raise self._not_in_time(node_id) from error
         except asyncio.CancelledError:
-            if opening.cancelled() and self._closed:
+            # The attempt was cancelled, or we were: `close` may have done both in one turn, and ours goes first.
+            task = asyncio.current_task()
+            if opening.cancelled() and self._closed and not (task is not None and task.cancelling()):
                 raise ClosedError("the client was closed") from None
             raise
 
