@@ -163,7 +163,8 @@ class ConnectionPool:
         except asyncio.CancelledError:
             # The attempt was cancelled, or we were: `close` may have done both in one turn, and ours goes first.
             task = asyncio.current_task()
-            if opening.cancelled() and self._closed and not (task is not None and task.cancelling()):
+            ours = task is not None and task.cancelling() > 0
+            if not ours and opening.cancelled() and self._closed:
                 raise ClosedError("the client was closed") from None
             raise
 
