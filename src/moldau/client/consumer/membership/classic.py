@@ -8,9 +8,8 @@ In GIVING_UP and TAKING the application has to hear something first, inside its 
 eager member gives up everything before it joins; a cooperative one gives up what was not assigned to it again, in
 TAKING, and then joins once more. A member that is thrown out has lost its partitions: it is told so and comes back.
 
-The answer to a static member's JoinGroup can be lost, and then the coordinator knows it by an id that it never heard.
-It joins again without an id, which replaces the id before; but a request that was given up may arrive late, and replace
-the one that came after it. So for a while after such a request, being fenced may be our own doing: see `_fenced`.
+A JoinGroup may rightly wait for the other members longer than request.timeout.ms. It is sent again then, on another
+connection, which takes the place of the first: so a connection that swallows everything is found out in time.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from typing import Any, Final
 
 from moldau.client.consumer.assignors import Assignor, RebalanceProtocol, protocol_of
 from moldau.client.consumer.assignors.wire import decode_assignment
-from moldau.client.consumer.membership.leader import all_assigned, assign_all, topics_of
+from moldau.client.consumer.membership.doubt import Doubt
+from moldau.client.consumer.membership.leader import Leadership
 from moldau.client.consumer.membership.machine import Machine
 from moldau.client.consumer.membership.model import (
     NO_GENERATION,
@@ -52,12 +52,8 @@ from moldau.wire.messages.heartbeat import HeartbeatResponse
 from moldau.wire.messages.join_group import JoinGroupResponse
 from moldau.wire.messages.sync_group import SyncGroupResponse
 
-JOIN_SLACK_S: Final = 5.0
-"""A JoinGroup waits for the others as long as the rebalance may take, and a little longer for its way."""
-
-
-MAX_UNCONFIRMED: Final = 5
-"""How often a static member that has not come further than JoinGroup may be fenced, before it is believed."""
+HEARTBEATS_A_SESSION: Final = 3
+"""A heartbeat that is not answered in this part of a session is sent again, elsewhere, while there is time."""
 
 
 class State(Enum):
@@ -100,15 +96,11 @@ class ClassicMachine(Machine):
         self._sync: int | None = None
         self._heartbeat: int | None = None
         self._audit: int | None = None
-        self._unaudited = False  # whether we lead a group that we have not assigned: see `_on_audit`
         self._heartbeat_at = 0.0
         self._joined: JoinGroupResponse | None = None
         self._assigned: tuple[TopicPartition, ...] = ()
-        self._watched: Mapping[str, int] | None = None  # the leader: the partitions that it has assigned, by topic
-        self._ghosts = 0  # requests to join without an id, as a static member, that may still arrive
-        self._doubt_until: float | None = None  # until when they may; None while the coordinator has not been heard
-        self._unconfirmed = 0  # how often we were fenced under an id that no SyncGroup has confirmed
-        self._confirmed = False
+        self._leads: Leadership | None = None
+        self._doubt = Doubt()
 
     def _handlers(self) -> Mapping[type[Any], Callable[[float, Any], None]]:
         return {
@@ -137,13 +129,13 @@ class ClassicMachine(Machine):
 
     def _on_metadata(self, _: float, event: MetadataChanged) -> None:
         self._known = event.topics
-        if self._watched is not None and self._counts(self._watched) != self._watched:
+        if self._leads is not None and self.state is not State.LOOKING_UP and self._leads.is_outdated(self._known):
             self._rejoin = True
 
-    def _on_topics(self, now: float, event: TopicsLookedUp) -> None:
+    def _on_topics(self, _: float, event: TopicsLookedUp) -> None:
+        self._known = event.topics
         if event.ticket == self._look_up:
-            self._known = event.topics
-            self._assign_and_sync(now)
+            self._assign()
 
     def _on_answer(self, now: float, event: Answered) -> None:
         # An answer that nobody waits for any more is to a question of the past.
@@ -213,7 +205,6 @@ class ClassicMachine(Machine):
         """The next thing is a JoinGroup; nothing that was sent before matters any more."""
         self.state = State.JOINING
         self._join = self._sync = self._heartbeat = self._look_up = self._audit = None
-        self._unaudited = False
 
     def _send_join(self) -> None:
         self._rejoin = False
@@ -221,18 +212,14 @@ class ClassicMachine(Machine):
         assignors = self.assignors.values()
         self._join = self._send(
             join_request(self.config, self.member_id, assignors, self.topics, owned, self.generation),
-            self._rebalance_time_s(),
+            self.config.request_timeout_s,
         )
-
-    def _rebalance_time_s(self) -> float:
-        return max(self.config.request_timeout_s, self.config.max_poll_interval_s + JOIN_SLACK_S)
 
     def _give_up_join(self) -> None:
         """The request may have been heard, or may be heard yet."""
         self._join = None
-        if self.config.instance_id is not None and self.member_id == NO_MEMBER:
-            self._ghosts += 1
-            self._doubt_until = None
+        if self.member_id == NO_MEMBER:
+            self._doubt.gave_up_joining()
 
     def _on_join(self, now: float, response: JoinGroupResponse) -> None:
         code = ErrorCode.of(response.error_code)
@@ -240,13 +227,10 @@ class ClassicMachine(Machine):
             self._react(now, code, "joining", response.member_id)
             return
         self._succeeded()
-        if self._ghosts and self._doubt_until is None:
-            self._doubt_until = now + self.config.session_timeout_s
-        self._confirmed = self._confirmed and self.member_id == response.member_id
+        self._doubt.joined(now, self.config.session_timeout_s, new_id=self.member_id != response.member_id)
         self.member_id = response.member_id
         self.generation = response.generation_id
         self._joined = response
-        self._watched = None
         if response.protocol_name not in self.assignors:
             self._fail(
                 error_for(
@@ -255,42 +239,32 @@ class ClassicMachine(Machine):
                     f"the group chose {response.protocol_name!r}, which this member did not offer",
                 )
             )
-        elif response.leader != response.member_id or not response.members:
-            self._send_sync({})
+        elif response.leader == response.member_id and response.members:
+            self._lead(response)
         else:
-            self._lead(now, response)
+            self._leads = None
+            self._send_sync({})
 
-    def _lead(self, now: float, response: JoinGroupResponse) -> None:
+    def _lead(self, response: JoinGroupResponse) -> None:
         """This member assigns: it has to know all topics that any member subscribes to."""
-        topics = topics_of(response.members)
-        if topics <= self._known.keys():
-            self._assign_and_sync(now)
+        self._leads = Leadership(response)
+        if self._leads.topics <= self._known.keys():
+            self._assign()
         else:
             self.state = State.LOOKING_UP
             self._look_up = self._ticket()
-            self._actions.append(LookUpTopics(self._look_up, tuple(sorted(topics))))
+            self._actions.append(LookUpTopics(self._look_up, tuple(sorted(self._leads.topics))))
 
-    def _assign_and_sync(self, _: float) -> None:
+    def _assign(self) -> None:
         self._look_up = None
-        response = self._joined
-        assert response is not None
-        topics = topics_of(response.members)
-        self._watched = self._counts(topics)
-        if response.skip_assignment:
-            self._unaudited = True
-            self._send_sync({})
-            return
-        assignor = self.assignors[response.protocol_name or ""]
-        counts = {topic: count for topic, count in self._watched.items() if count}
+        assert self._joined is not None and self._leads is not None
+        self._leads.note(self._known)
         try:
-            given = assign_all(assignor, counts, response.members, cooperative=self.cooperative)
+            given = self._leads.assign(self.assignors[self._joined.protocol_name or ""], cooperative=self.cooperative)
         except MoldauError as error:
             self._fail(error)
-            return
-        self._send_sync(given)
-
-    def _counts(self, topics: Any) -> dict[str, int]:
-        return {topic: self._known[topic].partitions if topic in self._known else 0 for topic in sorted(topics)}
+        else:
+            self._send_sync(given)
 
     # -- syncing ---------------------------------------------------------------------------------------------------
 
@@ -299,7 +273,7 @@ class ClassicMachine(Machine):
         self.state = State.SYNCING
         protocol = self._joined.protocol_name
         self._sync = self._send(
-            sync_request(self.config, self.member_id, self.generation, protocol, given), self._rebalance_time_s()
+            sync_request(self.config, self.member_id, self.generation, protocol, given), self.config.request_timeout_s
         )
 
     def _on_sync(self, now: float, response: SyncGroupResponse) -> None:
@@ -308,7 +282,7 @@ class ClassicMachine(Machine):
             self._react(now, code, "being assigned partitions in")
             return
         self._succeeded()
-        self._confirmed, self._unconfirmed = True, 0
+        self._doubt.synced()
         assert self._joined is not None
         try:
             assigned = tuple(decode_assignment(bytes(response.assignment)))
@@ -341,18 +315,14 @@ class ClassicMachine(Machine):
             self._react(now, code, "sending a heartbeat to")
             return
         self._succeeded()
-        if self._doubt_until is not None and now > self._doubt_until:
-            self._ghosts, self._doubt_until = 0, None
+        self._doubt.is_known(now)
 
     def _on_audit(self, now: float, response: DescribeGroupsResponse) -> None:
-        """A static leader that was restarted goes on with what the one before it assigned. If partitions were added
-        in between, nobody has noticed; so it looks once whether all are assigned, and assigns anew if not."""
-        covered = all_assigned(response, self._watched or {})
-        if covered is None:
+        assert self._leads is not None
+        complete = self._leads.audit(response)
+        if complete is None:
             self._back_off(now)  # the group is in motion, or its coordinator: look again
-            return
-        self._unaudited = False
-        if not covered:
+        elif not complete:
             self._rejoin = True
 
     def _react(self, now: float, code: ErrorCode, doing: str, member_id: str = NO_MEMBER) -> None:
@@ -381,41 +351,24 @@ class ClassicMachine(Machine):
                 self._fail(error_for(code, f"{doing} group {self.config.group_id!r}"))
 
     def _fenced(self, now: float) -> None:
-        """Another member has our instance id; or we have it ourselves, under an id that we have not heard of.
-
-        A request to join that we gave up may have replaced us when it arrived. There can be as many such surprises as
-        such requests, and only soon after: so each excuses one, until a heartbeat finds us still known a session's time
-        after we joined. And an id that no SyncGroup has confirmed may never have been stored: a coordinator that took
-        over since knows the one before it.
-
-        Coming back replaces whoever it was; if that was another process after all, it is fenced in turn, as if we had
-        been started after it.
-        """
-        if self._ghosts or (not self._confirmed and self._unconfirmed < MAX_UNCONFIRMED):
-            if self._ghosts:
-                self._ghosts -= 1
-            else:
-                self._unconfirmed += 1
+        """Another member has our instance id; or we have it ourselves, under an id that we have not heard of."""
+        if self._doubt.excuses():
             self.member_id = NO_MEMBER
             self._back_off(now)
             self._thrown_out()
             return
-        self._fail(
-            error_for(
-                ErrorCode.FENCED_INSTANCE_ID,
-                f"staying in group {self.config.group_id!r} as {self.config.instance_id!r}",
-            )
-        )
+        doing = f"staying in group {self.config.group_id!r} as {self.config.instance_id!r}"
+        self._fail(error_for(ErrorCode.FENCED_INSTANCE_ID, doing))
 
     def _thrown_out(self) -> None:
         self._begin_rejoin()
-        self._watched = None
+        self._leads = None
         if self._lose():
             self.state = State.LOSING
 
     def _fail(self, error: MoldauError) -> None:
         self._begin_rejoin()
-        self._watched = None
+        self._leads = None
         self._lose()
         self.state = State.FAILED
         self.failure = error
@@ -430,7 +383,7 @@ class ClassicMachine(Machine):
             self._give_up_join()
         self.member_id, self.generation = NO_MEMBER, NO_GENERATION
         self._sync = self._heartbeat = self._look_up = self._audit = None
-        self._watched = None
+        self._leads = None
 
     def _go_silent(self) -> None:
         """The application does not poll: nothing may be held for it. It joins again when it comes back."""
@@ -455,9 +408,13 @@ class ClassicMachine(Machine):
             self._send_join()
         elif self.state in HEARTBEATING and self._heartbeat is None and now >= self._heartbeat_at:
             self._send_heartbeat(now)
-        elif self.state is State.STABLE and self._unaudited and self._audit is None:
+        elif self._wants_audit:
             request = DescribeGroupsRequest(groups=[self.config.group_id])
             self._audit = self._send(request, self.config.request_timeout_s)
+
+    @property
+    def _wants_audit(self) -> bool:
+        return self.state is State.STABLE and self._audit is None and self._leads is not None and self._leads.unaudited
 
     def _prepare(self) -> None:
         """Before a rebalance: what has to be given up first."""
@@ -473,7 +430,7 @@ class ClassicMachine(Machine):
         self._heartbeat_at = now + self.config.heartbeat_interval_s
         self._heartbeat = self._send(
             heartbeat_request(self.config, self.member_id, self.generation),
-            min(self.config.request_timeout_s, self.config.session_timeout_s),
+            min(self.config.request_timeout_s, self.config.session_timeout_s / HEARTBEATS_A_SESSION),
         )
 
     @property
@@ -487,7 +444,7 @@ class ClassicMachine(Machine):
             times.append(self._retry_at)
         elif self.state in HEARTBEATING and self._heartbeat is None:
             times.append(max(self._retry_at, self._heartbeat_at))
-        if self.state is State.STABLE and self._unaudited and self._audit is None:
+        if self._wants_audit:
             times.append(self._retry_at)
         return min(times, default=None)
 

@@ -1,18 +1,23 @@
-"""What the leader of a classic group does: hear all members, let the assignor decide, check the result. Pure."""
+"""What the leader of a classic group does: hear all members, let the assignor decide, check it, watch topics. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from moldau.client.consumer.assignors import Assignor, MemberSubscription
 from moldau.client.consumer.assignors.cooperative import without_what_others_read
 from moldau.client.consumer.assignors.model import Assignment
 from moldau.client.consumer.assignors.wire import decode_assignment, decode_subscription, encode_assignment
+from moldau.client.consumer.membership.model import TopicInfo
 from moldau.client.errors import IllegalStateError
 from moldau.client.model import TopicPartition
 from moldau.wire.errors import WireError
 from moldau.wire.messages.describe_groups import DescribeGroupsResponse
-from moldau.wire.messages.join_group import JoinGroupResponseMember
+from moldau.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+
+STABLE: Final = "Stable"
+"""The state of a group whose members have what they were assigned, as brokers name it."""
 
 
 def subscriptions_of(members: Sequence[JoinGroupResponseMember]) -> dict[str, MemberSubscription]:
@@ -24,25 +29,6 @@ def subscriptions_of(members: Sequence[JoinGroupResponseMember]) -> dict[str, Me
         except WireError:
             found[one.member_id] = MemberSubscription(())
     return found
-
-
-def topics_of(members: Sequence[JoinGroupResponseMember]) -> frozenset[str]:
-    """Every topic that somebody in the group subscribes to."""
-    return frozenset(topic for one in subscriptions_of(members).values() for topic in one.topics)
-
-
-def all_assigned(response: DescribeGroupsResponse, partitions: Mapping[str, int]) -> bool | None:
-    """Whether the members of a group have all these partitions among them; None where that cannot be said now."""
-    group = response.groups[0] if response.groups else None
-    if group is None or group.error_code or group.group_state != "Stable":
-        return None
-    wanted = {TopicPartition(topic, index) for topic, count in partitions.items() for index in range(count)}
-    for member in group.members:
-        try:
-            wanted.difference_update(decode_assignment(bytes(member.member_assignment)))
-        except WireError:
-            return None
-    return not wanted
 
 
 def assign_all(
@@ -77,3 +63,51 @@ def _check(name: str, given: Assignment, members: Mapping[str, MemberSubscriptio
         for one in partitions:
             if owner.setdefault(one, member) != member:
                 raise IllegalStateError(f"assignor {name!r} assigned {one} both to {owner[one]!r} and to {member!r}")
+
+
+class Leadership:
+    """What a member that leads a group has to know and to watch."""
+
+    def __init__(self, response: JoinGroupResponse) -> None:
+        self._members = response.members
+        self.topics = frozenset(topic for one in subscriptions_of(response.members).values() for topic in one.topics)
+        """Every topic that somebody in the group subscribes to."""
+        self.inherited: bool = response.skip_assignment
+        """Whether the group goes on with what the leader before assigned: this one is static, and was restarted."""
+        self.unaudited = self.inherited
+        self._partitions: dict[str, int] = {}
+
+    def note(self, known: Mapping[str, TopicInfo]) -> None:
+        """Topics look like this at the moment of assigning."""
+        self._partitions = self._counted(known)
+
+    def is_outdated(self, known: Mapping[str, TopicInfo]) -> bool:
+        """Whether topics have come, gone or grown since."""
+        return self._counted(known) != self._partitions
+
+    def _counted(self, known: Mapping[str, TopicInfo]) -> dict[str, int]:
+        return {topic: known[topic].partitions for topic in sorted(self.topics) if topic in known}
+
+    def assign(self, assignor: Assignor, *, cooperative: bool) -> dict[str, bytes]:
+        """What each member gets, as it is sent; nothing where that is decided already."""
+        if self.inherited:
+            return {}
+        return assign_all(assignor, self._partitions, self._members, cooperative=cooperative)
+
+    def audit(self, response: DescribeGroupsResponse) -> bool | None:
+        """Whether the members have all partitions among them; None where that cannot be said now.
+
+        If partitions were added while the leader was away, nobody has noticed, and its successor would go on as if
+        they had always been there. So it looks once.
+        """
+        group = response.groups[0] if response.groups else None
+        if group is None or group.error_code or group.group_state != STABLE:
+            return None
+        wanted = {TopicPartition(topic, index) for topic, count in self._partitions.items() for index in range(count)}
+        for member in group.members:
+            try:
+                wanted.difference_update(decode_assignment(bytes(member.member_assignment)))
+            except WireError:
+                return None
+        self.unaudited = False
+        return not wanted
