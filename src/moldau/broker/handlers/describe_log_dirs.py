@@ -27,23 +27,33 @@ async def describe_log_dirs(request: Request, message: DescribeLogDirsRequest) -
     wanted = None
     if message.topics is not None:
         wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
+    # Everything that waits comes first: what is listed below is of one moment, so that a partition which moves to
+    # another directory is seen in one of them, and not in both or neither.
+    spaces = {
+        directory.path: await request.broker.threads.run("describe", directory.space)
+        for directory in request.broker.log_dirs.all
+        if directory.online
+    }
+    in_use = request.broker.log_dirs.logs
     results = []
     for directory in request.broker.log_dirs.all:
         result = DescribeLogDirsResponseLogDir(log_dir=directory.path)
         results.append(result)
-        if not directory.online:
+        if not directory.online or directory.path not in spaces:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             continue
-        result.total_bytes, result.usable_bytes = await request.broker.threads.run("describe", directory.space)
+        result.total_bytes, result.usable_bytes = spaces[directory.path]
         by_topic: dict[str, list[DescribeLogDirsResponsePartition]] = {}
-        for log in list(directory.logs.values()):
-            if wanted is None or (log.topic, log.partition) in wanted:
+        for log in directory.logs.values():
+            # The log that a move has left behind is still there until it is cleared up.
+            if in_use.get(log.name) is log and (wanted is None or (log.topic, log.partition) in wanted):
                 by_topic.setdefault(log.topic, []).append(
                     DescribeLogDirsResponsePartition(partition_index=log.partition, partition_size=log.size_bytes)
                 )
         for move in request.broker.moves.into(directory):
             topic, index = move.source.name
-            if wanted is None or (topic, index) in wanted:
+            is_copy = in_use.get(move.source.name) is move.source  # and has not taken the place of its source yet
+            if is_copy and (wanted is None or (topic, index) in wanted):
                 by_topic.setdefault(topic, []).append(
                     DescribeLogDirsResponsePartition(
                         partition_index=index,
