@@ -136,8 +136,7 @@ def existing(admin: Admin, options: argparse.Namespace) -> list[str]:
 
 
 def list_(admin: Admin, options: argparse.Namespace) -> None:
-    for name in matching(admin, options):
-        print(name)
+    print("\n".join(matching(admin, options)))
 
 
 def delete(admin: Admin, options: argparse.Namespace) -> None:

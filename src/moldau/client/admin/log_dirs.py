@@ -71,7 +71,8 @@ def read_described(response: DescribeLogDirsResponse, node: int) -> tuple[LogDir
                     replica.partition_size, replica.offset_lag, replica.is_future_key
                 )
                 for topic in one.topics
-                for replica in topic.partitions
+                # A copy that has just taken its place may be told twice: what holds is the last one here.
+                for replica in sorted(topic.partitions, key=lambda one: not one.is_future_key)
             },
             None if one.total_bytes == NOT_TOLD else one.total_bytes,
             None if one.usable_bytes == NOT_TOLD else one.usable_bytes,

@@ -1,0 +1,154 @@
+"""Our tools of Kafka's names print what Apache Kafka's own print, and end with the same exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import uuid
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.client.cli.conftest import Tool
+from tests.client.cli.real_tools import RealTools, Result
+from tests.client.cli.worlds import World
+
+pytestmark = [pytest.mark.needs_java, pytest.mark.usefixtures("moldau_only")]
+
+# Each line is run in both worlds, in this order: what one changes the next ones see.
+COMMANDS = """
+kafka-topics BS --create --topic @new --partitions 2 --replication-factor 1 --config retention.ms=1000000
+kafka-topics BS --create --topic @new
+kafka-topics BS --create --topic @new --if-not-exists
+kafka-topics BS --create --topic @with.dot
+kafka-topics BS --create --topic @bad/name
+kafka-topics BS --create --topic @large --replication-factor 3
+kafka-topics BS --create --topic @odd --config nosuch=1
+kafka-topics BS --create --topic @odd --config retention.ms
+kafka-topics BS --create --topic @none --partitions 0
+kafka-topics BS --create --topic @placed --replica-assignment 1,1
+kafka-topics BS --list --topic @.*
+kafka-topics BS --describe --topic @new
+kafka-topics BS --describe --topic @nosuch
+kafka-topics BS --describe --topic @nosuch --if-exists
+kafka-topics BS --describe --topic @.* --topics-with-overrides
+kafka-topics BS --describe --topic @orders --under-replicated-partitions
+kafka-topics BS --describe --topic @bills --at-min-isr-partitions
+kafka-topics BS --alter --topic @new --partitions 4
+kafka-topics BS --alter --topic @new --partitions 2
+kafka-topics BS --alter --topic @nosuch --partitions 2
+kafka-topics BS --describe --topic @new
+kafka-topics BS --delete --topic @new
+kafka-topics BS --delete --topic @new
+kafka-topics BS --delete --topic @new --if-exists
+kafka-topics BS
+kafka-configs BS --describe --entity-type topics --entity-name @orders
+kafka-configs BS --describe --topic @bills --all
+kafka-configs BS --describe --topic @nosuch
+kafka-configs BS --describe --entity-type brokers
+kafka-configs BS --alter --topic @bills --add-config max.message.bytes=5000,cleanup.policy=[compact,delete]
+kafka-configs BS --alter --topic @bills --delete-config cleanup.policy
+kafka-configs BS --describe --topic @bills
+kafka-configs BS --alter --topic @bills --add-config nosuch=1
+kafka-configs BS --alter --topic @bills
+kafka-configs BS --describe
+kafka-get-offsets BS --topic @.* --exclude-internal-topics
+kafka-get-offsets BS --topic @orders --time earliest --partitions 0,2
+kafka-get-offsets BS --topic-partitions @orders:1-,@bills:-1
+kafka-get-offsets BS --topic @nosuch
+kafka-get-offsets BS --time soon
+kafka-consumer-groups BS --describe --group @idle
+kafka-consumer-groups BS --describe --group @live
+kafka-consumer-groups BS --describe --group @live --verbose
+kafka-consumer-groups BS --describe --group @live --members --verbose
+kafka-consumer-groups BS --describe --group @live --state --verbose
+kafka-consumer-groups BS --describe --group @idle --group @live --members
+kafka-consumer-groups BS --describe --group @idle --state
+kafka-consumer-groups BS --describe --group @nosuch
+kafka-consumer-groups BS --reset-offsets --group @idle --topic @orders --to-earliest --dry-run
+kafka-consumer-groups BS --reset-offsets --group @idle --all-topics --shift-by 3 --execute
+kafka-consumer-groups BS --reset-offsets --group @idle --topic @orders:0 --to-datetime 2020-01-01T00:00:00.000 --dry-run
+kafka-consumer-groups BS --reset-offsets --group @idle --all-topics --to-latest --dry-run --export
+kafka-consumer-groups BS --reset-offsets --group @idle --from-file DIR/reset.csv --execute
+kafka-consumer-groups BS --reset-offsets --group @live --topic @bills --to-earliest --execute
+kafka-consumer-groups BS --reset-offsets --group @idle --topic @orders:9 --to-earliest --dry-run
+kafka-consumer-groups BS --describe --group @idle
+kafka-consumer-groups BS --delete-offsets --group @idle --topic @orders:0
+kafka-consumer-groups BS --delete-offsets --group @nosuch --topic @orders:0
+kafka-consumer-groups BS --delete --group @live
+kafka-consumer-groups BS --delete --group @idle
+kafka-delete-records BS --offset-json-file DIR/delete.json
+kafka-delete-records BS --offset-json-file DIR/nosuch.json
+kafka-log-dirs BS --describe --topic-list @bills
+kafka-cluster cluster-id BS
+kafka-cluster list-endpoints BS
+kafka-broker-api-versions BS
+kafka-transactions BS describe --transactional-id @nosuch
+kafka-transactions BS describe-producers --topic @orders --partition 0
+kafka-transactions BS find-hanging --topic @orders
+"""
+
+# Lines that only Java has: stack traces, logs, and the table of options behind a usage error.
+NOISE = re.compile(
+    r"\s+at |\s+\.\.\. |Caused by|\[\S+( \| \S+)?\] (ERROR|WARN)|java\.|org\.apache|joptsimple|usage:|\s*$"
+)
+OUR_WARNING = re.compile(r"New offset \(")
+
+
+class Said(NamedTuple):
+    """What of a result is to be the same."""
+
+    code: int
+    out: list[str]
+    complaint: list[str]
+
+
+def said(world: World, result: Result) -> Said:
+    """Lines in order, but for those that Kafka prints in the order of a hash table: these are sorted."""
+    lines = [normal(line) for line in world.plain(result.out).splitlines()]
+    complaint = [line for line in world.plain(result.err).splitlines() if not NOISE.match(line)]
+    complaint = [line for line in complaint if not OUR_WARNING.match(line)]
+    return Said(result.code, sorted(lines), complaint[:1])
+
+
+def normal(line: str) -> str:
+    if line.startswith('{"brokers"'):
+        content = json.loads(line)
+        for log_dir in content["brokers"][0]["logDirs"]:
+            log_dir["partitions"].sort(key=lambda one: one["partition"])
+        return json.dumps(content)
+    if "\tConfigs: " in line:
+        head, configs = line.split("\tConfigs: ")
+        return f"{head}\tConfigs: {','.join(sorted(configs.split(',')))}"
+    return line
+
+
+@pytest.fixture(scope="module")
+def worlds(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, World]]:
+    run = uuid.uuid4().hex[:6]
+    made = []
+    for letter in "km":
+        world = World(bootstrap, f"{letter}{run}-", tmp_path_factory.mktemp(f"world-{letter}"))
+        (world.directory / "reset.csv").write_text(world.filled("@orders,0,3\n@orders,1,400\n"))
+        (world.directory / "delete.json").write_text(
+            world.filled('{"partitions": [{"topic": "@bills", "partition": 1, "offset": 2}], "version": 1}')
+        )
+        made.append(world.made())
+    yield made[0], made[1]
+    for world in made:
+        world.close()
+
+
+def test_every_command_says_what_kafkas_own_says(
+    kafkas_tools: RealTools, our_tool: Tool, worlds: tuple[World, World]
+) -> None:
+    theirs, ours = worlds
+    differences = []
+    for command in COMMANDS.strip().splitlines():
+        expected = said(theirs, kafkas_tools.run(*shlex.split(theirs.filled(command))))
+        found = said(ours, our_tool(*shlex.split(ours.filled(command))))
+        if found != expected:
+            differences.append(f"{command}\n  Kafka:  {expected}\n  Moldau: {found}")
+    assert not differences, "\n".join(differences)

@@ -1,0 +1,114 @@
+"""Two worlds on one server that differ in names only: Apache Kafka's tools work on one, ours on the other."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+
+from moldau import Admin, NewTopic, TopicPartition
+from moldau.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from tests.compat import wire
+from tests.support.raw import RawConnection
+
+RECORDS = 6
+JOINS = 0
+
+# What may differ between two runs of the same tool, or between two things that were made alike.
+VARYING = (
+    (re.compile(r"TopicId: \S+"), "TopicId: ID"),
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "MEMBER"),
+)
+
+
+class World:
+    """Topics and groups of one prefix. Prefixes are equally long, so that columns are equally wide."""
+
+    def __init__(self, bootstrap: str, prefix: str, directory: Path) -> None:
+        self.bootstrap = bootstrap
+        self.prefix = prefix
+        self.directory = directory
+        self._member: RawConnection | None = None
+
+    def name(self, short: str) -> str:
+        return f"{self.prefix}{short}"
+
+    def filled(self, text: str) -> str:
+        """`@orders` is this world's topic (or group), BS the server, DIR the directory of its files."""
+        return (
+            text.replace("@", self.prefix)
+            .replace("BS", f"--bootstrap-server {self.bootstrap}")
+            .replace("DIR", str(self.directory))
+        )
+
+    def plain(self, text: str) -> str:
+        """The other way round, and without what varies."""
+        text = text.replace(self.prefix, "@").replace(str(self.directory), "DIR")
+        for pattern, instead in VARYING:
+            text = pattern.sub(instead, text)
+        return text
+
+    def made(self) -> World:
+        with Admin(bootstrap_servers=self.bootstrap) as admin, RawConnection(self.bootstrap) as connection:
+            admin.create_topics(
+                [
+                    NewTopic(self.name("orders"), 3, 1, {"retention.ms": "100000000", "cleanup.policy": "compact"}),
+                    NewTopic(self.name("bills"), 2, 1),
+                ]
+            )
+            for topic, partitions in (("orders", 3), ("bills", 2)):
+                for index in range(partitions):
+                    values = [b"v%d" % number for number in range(RECORDS)]
+                    wire.produced(connection, self.name(topic), *values, partition=index)
+            admin.alter_group_offsets(
+                self.name("idle"),
+                {
+                    TopicPartition(self.name("orders"), 0): 2,
+                    TopicPartition(self.name("orders"), 1): 6,
+                    TopicPartition(self.name("bills"), 1): 0,
+                },
+            )
+        self._member = self.joined(self.bootstrap, self.name("live"), self.name("bills"))
+        return self
+
+    @staticmethod
+    def joined(bootstrap: str, group: str, topic: str) -> RawConnection:
+        """A member of a consumer group that reads a topic, and has said so: from then on nothing changes."""
+        connection = RawConnection(bootstrap, "member-of-live")
+        member = str(uuid.uuid4())
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member,
+            member_epoch=JOINS,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[topic],
+            server_assignor="uniform",
+            topic_partitions=[],
+        )
+
+        def joined() -> bool:
+            answer = wire.ask(connection, request)
+            assert answer.error_code == 0, answer
+            request.member_epoch, request.subscribed_topic_names, request.server_assignor = (
+                answer.member_epoch,
+                None,
+                None,
+            )
+            request.rebalance_timeout_ms = -1
+            if answer.assignment is None:
+                return bool(request.topic_partitions)
+            request.topic_partitions = [
+                ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
+                for one in answer.assignment.topic_partitions
+            ]
+            return False
+
+        wire.eventually(joined)
+        return connection
+
+    def close(self) -> None:
+        if self._member is not None:
+            self._member.close()
