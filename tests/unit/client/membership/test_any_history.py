@@ -6,6 +6,7 @@ behaves for a while, every member is settled and every partition is read. Nobody
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -157,7 +158,7 @@ class NewGroup(GroupMachine):
 HISTORIES = settings(
     settings.default,
     derandomize=not SOAK,
-    max_examples=2_000 if SOAK else 12,
+    max_examples=2_000 if SOAK else 20,
     stateful_step_count=50 if SOAK else 25,
 )
 TestEagerGroup = EagerGroup.TestCase
@@ -177,3 +178,70 @@ def test_of_two_processes_with_one_instance_id_the_later_stays_and_the_earlier_i
     assert isinstance(first.machine.failure, FencedInstanceId)
     assert not first.reads
     assert len(second.reads) == 10
+
+
+def test_a_late_request_of_its_own_does_not_end_a_static_member() -> None:
+    sim = Simulation()
+    sim.fates.append(Fate(there_ms=9_000, cut_ms=1))  # its first JoinGroup is given up, and arrives after the second
+    member = sim.start("one")
+    sim.run(8_000)
+    assert len(member.reads) == 10
+    sim.run(30_000)
+    assert member.machine.failure is None
+    assert len(member.reads) == 10
+
+
+def test_long_after_a_late_request_a_static_member_that_is_replaced_is_told_so() -> None:
+    sim = Simulation()
+    sim.fates.append(Fate(there_ms=None, cut_ms=1))
+    first = sim.start("one")
+    sim.run(60_000)
+    second = sim.start("one")
+    sim.run(15_000)
+    assert isinstance(first.machine.failure, FencedInstanceId)
+    assert second.machine.settled
+
+
+def test_an_id_that_was_never_stored_does_not_end_a_static_member() -> None:
+    sim = Simulation()
+    first = sim.start("one")
+    sim.run(15_000)
+    sim.world.broken = True
+    second = sim.restart(first)
+    sim.run(300)
+    sim.coordinator_dies()
+    sim.world.broken = False
+    sim.run(15_000)
+    assert second.machine.failure is None
+    assert len(second.reads) == 10
+
+
+def test_a_static_leader_that_was_away_while_partitions_were_added_finds_them() -> None:
+    sim = Simulation()
+    leader, other = sim.start("one"), sim.start("two")
+    sim.run(15_000)
+    assert len(leader.reads) == len(other.reads) == 5
+    leader.die()
+    sim.topics_are(t=12, u=3)
+    sim.start("one")
+    sim.run(15_000)
+    assert sorted(len(one.reads) for one in sim.living) == [6, 6]
+
+
+@pytest.mark.parametrize("new_protocol", [False, True])
+def test_a_connection_that_swallows_everything_is_found_out(new_protocol: bool) -> None:
+    sim = Simulation(new_protocol=new_protocol)
+    sim.fates += [Fate(there_ms=None)] * 3
+    member = sim.start()
+    sim.run(25_000)
+    assert len(member.reads) == 10
+
+
+def test_a_late_heartbeat_of_its_own_costs_a_member_no_partition_for_long() -> None:
+    sim = Simulation(new_protocol=True)
+    first = sim.start()
+    sim.run(5_000)
+    sim.fates.append(Fate(there_ms=2_500, back_ms=None, cut_ms=1))  # given up; arrives when its successor was answered
+    second = sim.start()
+    sim.run(30_000)
+    assert len(first.reads) == len(second.reads) == 5

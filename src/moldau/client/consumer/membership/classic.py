@@ -340,10 +340,11 @@ class ClassicMachine(Machine):
                     self._begin_rejoin()
             case Reaction.USE_ID:
                 self.member_id = member_id
-            case Reaction.GENERATION_OVER:
-                self._thrown_out()
-            case Reaction.UNKNOWN:
-                self.member_id = NO_MEMBER
+            case Reaction.GENERATION_OVER | Reaction.UNKNOWN as reaction:
+                if reaction is Reaction.UNKNOWN:
+                    self.member_id = NO_MEMBER
+                if self.state not in HEARTBEATING:
+                    self._back_off(now)  # to be refused while joining must not become a loop
                 self._thrown_out()
             case Reaction.FENCED:
                 self._fenced(now)

@@ -4,6 +4,9 @@ The coordinator assigns. Every heartbeat says what has changed here since the la
 where an answer is missing; every answer may bring a new assignment. The member goes towards it in its own time: it
 gives up what is not in it, tells so, and takes what is new. Each step waits until the application has heard of it,
 inside its poll; heartbeats go on meanwhile, so a slow application keeps its partitions, and holds up nobody else's.
+
+A heartbeat that was given up may arrive late, after its successor, and be answered with partitions that the member
+never hears of. So once in a while it says everything, and is told everything: two sides that disagree do not stay so.
 """
 
 from __future__ import annotations
@@ -108,6 +111,7 @@ class ConsumerMachine(Machine):
         self._said: Subscribed | None = None  # what the coordinator surely knows
         self._told_owned: frozenset[Slot] | None = None  # the same for what we read
         self._unsure = False  # whether an answer is missing: the next heartbeat says everything
+        self._everything_at = 0.0  # when it does so in any case
         self._known: Mapping[str, TopicInfo] = {}
         self._names: dict[bytes, str] = {}
         self._target: frozenset[Slot] | None = None  # as the last answer said; None before the first
@@ -116,7 +120,7 @@ class ConsumerMachine(Machine):
         self._told_anything = False
         self._wanted = False
         self._request: int | None = None
-        self._sent: tuple[Subscribed, frozenset[Slot]] | None = None
+        self._sent: tuple[Subscribed, frozenset[Slot], bool] | None = None  # the last: topics, partitions, all else
         self._interval_s = config.heartbeat_interval_s
         self._heartbeat_at = 0.0
         self._unreleased_since: float | None = None
@@ -182,7 +186,9 @@ class ConsumerMachine(Machine):
         self._unreleased_since = None
         self._unsure = False
         assert self._sent is not None
-        self._said, self._told_owned = self._sent
+        self._said, self._told_owned, everything = self._sent
+        if everything:
+            self._everything_at = now + self.config.session_timeout_s
         self.state = State.IN
         self.generation = response.member_epoch
         if response.heartbeat_interval_ms > 0:
@@ -329,9 +335,9 @@ class ConsumerMachine(Machine):
 
     def _send_heartbeat(self, now: float) -> None:
         joining = self.state is State.JOINING
-        everything = joining or self._unsure
+        everything = joining or self._unsure or now >= self._everything_at
         owned = frozenset(() if joining else self._slots)
-        self._sent = self.subscribed, owned
+        self._sent = self.subscribed, owned, everything
         changed = everything or self._said != self.subscribed
         topics, pattern = self.subscribed
         request = ConsumerGroupHeartbeatRequest(
