@@ -218,6 +218,12 @@ class ConnectionPool:
             attempts.error = error
             raise
         self._attempts.pop(node_id, None)
+        adopted = self._ready.get(node_id)
+        if adopted is not None and not adopted.closed:
+            # While this one was being opened, that of a bootstrap server turned out to lead to the same broker. It may
+            # be in use; one that nobody has seen yet can go.
+            connection.close()
+            return adopted
         self._ready[node_id] = connection
         self._watch_idle()
         return connection
