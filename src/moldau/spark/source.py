@@ -43,7 +43,7 @@ class MoldauSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from moldau.spark.sink import batch_writer
 
-        return batch_writer(self._options, schema)
+        return batch_writer(self._options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         from moldau.spark.sink import stream_writer

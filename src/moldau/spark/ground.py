@@ -1,0 +1,211 @@
+"""What the sink's two-phase commit stands on: a broker, through our own clients. Blocking, as Spark calls it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.calls import bounded
+from moldau.client.admin.configs import ConfigResource
+from moldau.client.admin.offsets import OffsetSpec
+from moldau.client.admin.topics import NewTopic
+from moldau.client.blocking.consumer import Consumer
+from moldau.client.blocking.producer import Producer
+from moldau.client.errors import (
+    ConfigurationError,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    MoldauError,
+    ProducerFenced,
+    TopicAlreadyExists,
+    TransactionalIdNotFound,
+    UnknownTopicOrPartition,
+)
+from moldau.client.loop_thread import LoopThread
+from moldau.client.model import TopicPartition
+from moldau.spark.decisions import Decision, driver_id, encode, latest
+from moldau.spark.sink_options import SinkOptions
+from moldau.spark.two_phase import Transaction
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+LONGEST_TRANSACTION_MS: Final = 900_000
+"""What brokers allow unless told otherwise (transaction.max.timeout.ms)."""
+POLL_S: Final = 1.0
+OVER: Final = ("CompleteCommit", "PrepareCommit")
+ABORTED: Final = ("CompleteAbort", "PrepareAbort")
+
+
+class DecisionUnclear(MoldauError):
+    """Nobody can tell any more whether a transaction of a decision was committed."""
+
+
+class BrokerGround:
+    """The admin client and, for the driver of a query, the producer that writes its decisions."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._thread = LoopThread.acquire()
+        self._admin = Admin({"bootstrap.servers": options.settings["bootstrap.servers"]})
+        self._decisions: Producer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._decisions is not None:
+            self._decisions.close()
+            self._decisions = None
+        self._run(self._admin.close())
+        self._thread.release()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._thread.run(work)
+
+    # -- before the first task -------------------------------------------------------------------------------------
+
+    def checked(self, options: SinkOptions) -> SinkOptions:
+        """The options, completed by what the broker says; an error where the topic is not there."""
+        if options.topic is not None:
+            self._check_topic(options.topic)
+        if not options.exactly_once:
+            return options
+        two_phase, longest_ms = self._run(self._transaction_limits())
+        wanted_ms = options.transaction_timeout_ms or longest_ms
+        if wanted_ms > longest_ms:
+            raise ConfigurationError(
+                f"option transactionTimeoutMs: {wanted_ms} is more than the broker allows, {longest_ms} "
+                "(transaction.max.timeout.ms)"
+            )
+        return replace(options, two_phase=two_phase, transaction_timeout_ms=wanted_ms)
+
+    def _check_topic(self, topic: str) -> None:
+        try:
+            self._run(self._admin.describe_topics([topic]))
+        except UnknownTopicOrPartition as error:
+            raise ConfigurationError(
+                f"option topic: there is no topic {topic!r} on {self._options.settings['bootstrap.servers']}; create "
+                f"it first, for example with: moldau topics create {topic} --partitions 3"
+            ) from error
+
+    async def _transaction_limits(self) -> tuple[bool, int]:
+        """Whether prepared transactions are kept without a time-out, and the longest time-out otherwise."""
+        node = (await self._admin.describe_cluster()).brokers[0].id
+        resource = ConfigResource.broker(node)
+        configs = (await self._admin.describe_configs([resource]))[resource]
+        values = {name: entry.value for name, entry in configs.items()}
+        two_phase = values.get("transaction.two.phase.commit.enable") == "true"
+        return two_phase, int(values.get("transaction.max.timeout.ms") or LONGEST_TRANSACTION_MS)
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def take_over(self, query: str) -> Decision | None:
+        self._run(self._ensure_decisions_topic())
+        if self._decisions is not None:
+            self._decisions.close()
+        self._decisions = Producer(
+            {
+                **self._options.settings,
+                "transactional.id": driver_id(query),
+                "compression.type": "zstd",
+                "linger.ms": 0,
+            }
+        )
+        self._decisions.init_transactions()
+        return latest(query, self._stored_decisions())
+
+    def decide(self, decision: Decision) -> None:
+        producer = self._decisions
+        assert producer is not None, "whoever decides has taken over"
+        key, value = encode(decision)
+        with producer.transaction():
+            producer.send(self._options.decisions_topic, value, key=key)
+
+    async def _ensure_decisions_topic(self) -> None:
+        topic = self._options.decisions_topic
+        try:
+            await self._admin.create_topics(
+                [NewTopic(topic, partitions=1, configs={"cleanup.policy": "compact", "segment.ms": "86400000"})]
+            )
+        except TopicAlreadyExists:
+            pass
+
+    def _stored_decisions(self) -> list[tuple[bytes | None, bytes | None]]:
+        """Every decision in the topic, of all queries, in order: it is compacted, so there is about one for each.
+
+        Up to the end of the log as it is now, not only as far as committed records can be read: while another query's
+        decision is under way, ours may stand behind it.
+        """
+        partition = TopicPartition(self._options.decisions_topic, 0)
+        found: list[tuple[bytes | None, bytes | None]] = []
+        end = self._run(self._admin.list_offsets({partition: OffsetSpec.LATEST}))[partition].offset
+        settings = {"bootstrap.servers": self._options.settings["bootstrap.servers"]}
+        with Consumer(settings | {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}) as consumer:
+            consumer.assign([partition])
+            consumer.seek_to_beginning(partition)
+            while consumer.position(partition) < end:
+                found += [(record.key, record.value) for record in consumer.poll(timeout=POLL_S)]
+        return found
+
+    # -- transactions ----------------------------------------------------------------------------------------------
+
+    def commit(self, transactions: Sequence[Transaction]) -> list[Transaction]:
+        lost = self._run(bounded([self._committed_or_lost(one) for one in transactions]))
+        return [one for one, gone in zip(transactions, lost, strict=True) if gone]
+
+    def abort(self, transactions: Sequence[Transaction]) -> None:
+        self._run(bounded([self._aborted(one) for one in transactions]))
+
+    def open_transactions(self, prefix: str) -> list[str]:
+        listed = self._run(self._admin.list_transactions(states=["Ongoing"]))
+        return [one.id for one in listed if one.id.startswith(prefix)]
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        self._run(bounded([self._admin.terminate_transaction(name) for name in transactional_ids]))
+
+    async def _committed_or_lost(self, one: Transaction) -> bool:
+        """True where it was aborted."""
+        try:
+            await self._admin.complete_transaction(*one, commit=True)
+            return False
+        except (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping) as refused:
+            return not await self._was_committed(one, refused)
+
+    async def _was_committed(self, one: Transaction, refused: MoldauError) -> bool:
+        """What became of a transaction that cannot be committed any more: it was, or it was aborted."""
+        try:
+            found = (await self._admin.describe_transactions([one.transactional_id]))[one.transactional_id]
+        except TransactionalIdNotFound as forgotten:
+            raise DecisionUnclear(
+                f"transaction {one.transactional_id} was decided, and the broker has forgotten it since "
+                "(transactional.id.expiration.ms): whether its rows were committed cannot be told. Look into the "
+                "topic, and start the query with a new checkpoint"
+            ) from forgotten
+        ours = found.producer_id == one.producer_id and found.producer_epoch in (one.epoch, one.epoch + 1)
+        if ours and found.state in OVER:
+            return True
+        if ours and found.state in ABORTED:
+            return False
+        raise DecisionUnclear(
+            f"transaction {one.transactional_id} was decided, and somebody has used its id since (producer "
+            f"{found.producer_id}, epoch {found.producer_epoch}, {found.state}): whether its rows were committed "
+            "cannot be told. Do two clusters' queries share a checkpoint?"
+        ) from refused
+
+    async def _aborted(self, one: Transaction) -> None:
+        try:
+            await self._admin.complete_transaction(*one, commit=False)
+        except (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping) as over:
+            log.info("transaction %s is over already: %s", one.transactional_id, over)

@@ -1,0 +1,154 @@
+"""What a task of the sink does: Arrow rows into a topic, in a transaction that is left prepared for the driver.
+
+The driver's part is `two_phase.py`. A task that has no rows opens no transaction. A task that fails aborts what it
+wrote; one that is killed cannot, and leaves that to the driver's sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from moldau.client.blocking.producer import Producer
+from moldau.client.errors import MoldauError, SerializationError
+from moldau.spark.columns import VALUE, Columns
+from moldau.spark.decisions import PreparedWrite, transactional_id
+from moldau.spark.sink_options import SinkOptions
+
+if TYPE_CHECKING:
+    from moldau.client.producer.arrow import BatchFuture
+
+QUERY_PROPERTY = "sql.streaming.queryId"
+BATCH_PROPERTY = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class TaskWrote(WriterCommitMessage):
+    """What a task attempt tells the driver."""
+
+    query: str
+    batch: int
+    rows: int
+    write: PreparedWrite | None
+    """None where there is nothing to commit: no rows, or a delivery that needs no commit."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where rows go and how: it travels to the executors."""
+
+    options: SinkOptions
+    columns: Columns
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Whose attempt at what this is."""
+
+    query: str
+    run: str
+    batch: int
+    partition: int
+    number: int
+
+    @classmethod
+    def current(cls, run: str) -> Attempt:
+        """Of the task that this process is running. A batch write has no query: its run stands for one."""
+        context = TaskContext.get()
+        assert context is not None, "a task runs with a task context"
+        query = context.getLocalProperty(QUERY_PROPERTY)
+        batch = context.getLocalProperty(BATCH_PROPERTY)
+        return cls(query or run, run, int(batch or 0), context.partitionId(), context.attemptNumber())
+
+    @property
+    def transactional_id(self) -> str:
+        return transactional_id(self.query, self.run, self.batch, self.partition, self.number)
+
+
+def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatch]) -> TaskWrote:
+    """Writes every row, and returns when all are on the broker: visible, or prepared to be."""
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return TaskWrote(attempt.query, attempt.batch, 0, None)
+    exactly_once = target.options.exactly_once
+    with _producer(target.options, attempt) as producer:
+        if exactly_once:
+            producer.init_transactions()
+            producer.begin_transaction()
+        rows, write = 0, None
+        try:
+            written = []
+            for batch in _chain(first, filled):
+                written += _send(producer, target, batch)
+                rows += batch.num_rows
+            producer.flush()
+            for future in written:
+                future.result()  # raises what went wrong with any of its rows
+            if exactly_once:
+                prepared = producer.prepare_transaction()
+                write = PreparedWrite(attempt.partition, attempt.number, prepared.producer_id, prepared.epoch)
+        except BaseException:
+            if exactly_once:
+                _abort_quietly(producer)
+            raise
+    return TaskWrote(attempt.query, attempt.batch, rows, write)
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _abort_quietly(producer: Producer) -> None:
+    """The task fails with what went wrong first; a transaction that cannot be aborted now is left to the sweep."""
+    try:
+        producer.abort_transaction()
+    except MoldauError:
+        pass
+
+
+def _producer(options: SinkOptions, attempt: Attempt) -> Producer:
+    settings: dict[str, Any] = dict(options.settings)
+    if options.exactly_once:
+        settings["transactional.id"] = attempt.transactional_id
+        if options.two_phase:
+            settings["transaction.two.phase.commit.enable"] = True
+        else:
+            settings["transaction.timeout.ms"] = options.transaction_timeout_ms
+    return Producer(settings)
+
+
+def _send(producer: Producer, target: Target, batch: pa.RecordBatch) -> list[BatchFuture]:
+    columns = target.columns
+    named: dict[str, Any] = {
+        "value": VALUE if VALUE in batch.schema.names else _named(batch, VALUE),
+        "key": columns.key,
+        "partition": columns.partition,
+        "headers": columns.headers,
+        "timestamp": columns.timestamp,
+    }
+    if columns.topic is None:
+        assert target.options.topic is not None
+        return [producer.send_batch(target.options.topic, batch, **named)]
+    topics = batch.column(columns.topic)
+    if topics.null_count:
+        raise SerializationError(
+            f"{topics.null_count} of {batch.num_rows} rows have no topic: column {columns.topic!r} is null there"
+        )
+    return [
+        producer.send_batch(topic, batch.filter(pc.equal(topics, topic)), **named)
+        for topic in pc.unique(topics).to_pylist()
+    ]
+
+
+def _named(batch: pa.RecordBatch, name: str) -> str:
+    """The column of that name in whatever case."""
+    found: str = next(column for column in batch.schema.names if column.lower() == name)
+    return found

@@ -1,0 +1,160 @@
+"""What the sink's two-phase commit does to a real broker, step by step, without Spark."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from moldau import Consumer, TopicPartition
+from moldau.client.errors import MoldauError
+from moldau.spark.columns import Columns
+from moldau.spark.decisions import Decision, PreparedWrite
+from moldau.spark.ground import BrokerGround
+from moldau.spark.sink_options import SinkOptions, parse
+from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit
+from moldau.spark.writer import Attempt, Target, write_task
+from moldau.testing import Broker
+
+TOPIC = "out"
+COLUMNS = Columns(key=None, topic=None, partition=None, headers=None, timestamp=None)
+
+
+@pytest.fixture(scope="module", params=["two-phase", "time-outs only"])
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    settings = {"transaction.two.phase.commit.enable": str(request.param == "two-phase").lower()}
+    with Broker(settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    name = f"out-{uuid.uuid4().hex[:8]}"
+    broker.create_topic(name, partitions=2)
+    return name
+
+
+@pytest.fixture
+def options(broker: Broker, topic: str) -> SinkOptions:
+    given = parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic})
+    with BrokerGround(given) as ground:
+        return ground.checked(given)
+
+
+@pytest.fixture
+def query() -> str:
+    return str(uuid.uuid4())
+
+
+def committed(broker: Broker, topic: str) -> list[bytes]:
+    partitions = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    found: list[bytes] = []
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_committed"}
+    with Consumer(settings) as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(*partitions)
+        while any(consumer.position(one) < ends[one] for one in partitions):
+            found += [record.value for record in consumer.poll(timeout=1)]
+    return sorted(found)
+
+
+def write(options: SinkOptions, query: str, run: str, batch: int, task: int, attempt: int = 0) -> PreparedWrite:
+    rows = pa.record_batch({"value": [f"{batch}/{task}/{row}".encode() for row in range(100)]})
+    wrote = write_task(Target(options, COLUMNS), Attempt(query, run, batch, task, attempt), iter([rows]))
+    assert wrote.rows == 100 and wrote.write is not None
+    return wrote.write
+
+
+def rows(*batches: int, tasks: int = 2) -> list[bytes]:
+    return sorted(f"{batch}/{task}/{row}".encode() for batch in batches for task in range(tasks) for row in range(100))
+
+
+def test_nothing_is_visible_before_the_commit_and_all_of_it_after(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    writes = [write(options, query, "r1", 0, task) for task in range(2)]
+    assert committed(broker, topic) == []
+    with BrokerGround(options) as ground:
+        assert TwoPhaseCommit(ground, "r1").commit(query, 0, writes)
+        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+    assert committed(broker, topic) == rows(0)
+
+
+def test_the_next_run_finishes_what_was_decided_and_drops_the_copy(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    writes = [write(options, query, "r1", 0, task) for task in range(2)]
+    with BrokerGround(options) as first:
+        first.take_over(query)
+        first.decide(Decision(query, "r1", 0, tuple(writes)))
+        first.commit([])  # and here it dies
+    copies = [write(options, query, "r2", 0, task) for task in range(2)]
+    with BrokerGround(options) as ground:
+        commits = TwoPhaseCommit(ground, "r2")
+        assert not commits.commit(query, 0, copies)
+        assert commits.commit(query, 1, [write(options, query, "r2", 1, task) for task in range(2)])
+        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+    assert committed(broker, topic) == rows(0, 1)
+
+
+def test_committing_what_is_committed_changes_nothing(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    writes = [write(options, query, "r1", 0, task) for task in range(2)]
+    with BrokerGround(options) as first:
+        assert TwoPhaseCommit(first, "r1").commit(query, 0, writes)
+    with BrokerGround(options) as second:
+        copies = [write(options, query, "r2", 0, task) for task in range(2)]
+        assert not TwoPhaseCommit(second, "r2").commit(query, 0, copies)
+    assert committed(broker, topic) == rows(0)
+
+
+def test_what_killed_attempts_left_open_is_swept(broker: Broker, options: SinkOptions, topic: str, query: str) -> None:
+    write(options, query, "r1", 0, 1, attempt=0)
+    writes = [write(options, query, "r1", 0, 0), write(options, query, "r1", 0, 1, attempt=1)]
+    with BrokerGround(options) as ground:
+        TwoPhaseCommit(ground, "r1").commit(query, 0, writes)
+        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+    assert committed(broker, topic) == rows(0)
+
+
+def test_a_driver_that_was_replaced_can_decide_nothing(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    with BrokerGround(options) as old, BrokerGround(options) as new:
+        first = TwoPhaseCommit(old, "r1")
+        assert first.commit(query, 0, [write(options, query, "r1", 0, task) for task in range(2)])
+        second = TwoPhaseCommit(new, "r2")
+        assert second.commit(query, 1, [write(options, query, "r2", 1, task) for task in range(2)])
+        with pytest.raises(MoldauError):
+            first.commit(query, 2, [write(options, query, "r1", 2, task) for task in range(2)])
+        assert second.commit(query, 2, [write(options, query, "r2", 2, task) for task in range(2)])
+    assert committed(broker, topic) == rows(0, 1, 2)
+
+
+def test_a_decision_that_was_aborted_in_part_is_a_loss_and_said_so(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    writes = [write(options, query, "r1", 0, task) for task in range(2)]
+    with BrokerGround(options) as first:
+        first.take_over(query)
+        decision = Decision(query, "r1", 0, tuple(writes))
+        first.decide(decision)
+        first.abort([Transaction(decision.transactional_id(writes[1]), writes[1].producer_id, writes[1].epoch)])
+    with BrokerGround(options) as ground, pytest.raises(DecidedButLost, match="1 of its 2 transactions"):
+        TwoPhaseCommit(ground, "r2").commit(query, 0, [write(options, query, "r2", 0, task) for task in range(2)])
+    with BrokerGround(options) as ground:
+        commits = TwoPhaseCommit(ground, "r3", fail_on_data_loss=False)
+        commits.commit(query, 0, [write(options, query, "r3", 0, task) for task in range(2)])
+    assert committed(broker, topic) == [row for row in rows(0) if row.startswith(b"0/0/")]
+
+
+def test_a_task_without_rows_opens_nothing(options: SinkOptions, query: str) -> None:
+    empty = pa.record_batch({"value": pa.array([], pa.binary())})
+    wrote = write_task(Target(options, COLUMNS), Attempt(query, "r1", 0, 0, 0), iter([empty]))
+    assert (wrote.rows, wrote.write) == (0, None)
+    with BrokerGround(options) as ground:
+        assert ground.open_transactions(f"moldau-spark-{query}-") == []
