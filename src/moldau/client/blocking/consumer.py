@@ -15,12 +15,13 @@ import re
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from moldau.client.consumer.commits import Offsets, OnCommit
-from moldau.client.consumer.consumer import CLOSE_TIMEOUT_S, FOREVER_S
+from moldau.client.consumer.consumer import ARROW_ROWS, CLOSE_TIMEOUT_S, FOREVER_S
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.handout import Handout
@@ -45,6 +46,9 @@ from moldau.client.errors import ClosedError, MoldauError
 from moldau.client.loop_thread import LoopThread
 from moldau.client.metadata import PartitionMetadata
 from moldau.client.model import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 Partition = TopicPartition | tuple[str, int]
@@ -204,6 +208,23 @@ class Consumer:
                 finally:
                     self._call(self._core.take_back)
 
+    def poll_arrow(
+        self, max_rows: int = ARROW_ROWS, timeout: float | None = 1.0, *, headers: bool = False
+    ) -> pa.RecordBatch:
+        """As `poll`, as a table with Kafka's columns and no object a record; without rows when the time is over.
+
+        Keys and values are bytes: deserialisers and interceptors have no part in it. max.poll.records does not count.
+        """
+        from moldau.records.arrow import ArrowRows
+
+        with self._use:
+            until = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
+            while True:
+                outcome = self._run(self._core.step_rows(until, max_rows, headers))
+                if not isinstance(outcome, CallbackDue):
+                    return outcome if outcome is not None else ArrowRows(headers=headers).finish()
+                self._listened(outcome)
+
     def __iter__(self) -> Iterator[Record]:
         """One record after another, for ever. Each counts as read when it is yielded; ends when this is closed.
 
@@ -224,18 +245,18 @@ class Consumer:
             outcome = self._run(self._core.step(deadline, max_records, iterating=iterating))
             if not isinstance(outcome, CallbackDue):
                 return outcome
-            error: BaseException | None = None
-            try:
-                self._call_listener(outcome)
-            except BaseException as problem:
-                error = problem
-                raise
-            finally:
-                self._report(outcome, error)
+            self._listened(outcome)
 
-    def _report(self, due: CallbackDue, error: BaseException | None) -> None:
-        if not self._closed:  # by the listener itself
-            self._call(lambda: self._core.callback_done(due, error))
+    def _listened(self, due: CallbackDue) -> None:
+        error: BaseException | None = None
+        try:
+            self._call_listener(due)
+        except BaseException as problem:
+            error = problem
+            raise
+        finally:
+            if not self._closed:  # by the listener itself
+                self._call(partial(self._core.callback_done, due, error))
 
     def _call_listener(self, due: CallbackDue) -> None:
         method = method_of(self._listener, due)

@@ -8,6 +8,7 @@ and the fetcher asks again from the position. So a mistake elsewhere can cost a 
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.handout import Handout, Span
@@ -15,6 +16,9 @@ from moldau.client.consumer.run import Failure, Source
 from moldau.client.consumer.subscription import PartitionState, Subscription
 from moldau.client.errors import MoldauError
 from moldau.client.model import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.records.arrow import ArrowRows
 
 
 class FetchBuffer:
@@ -136,6 +140,49 @@ class FetchBuffer:
                     )
                 )
             self._settle(partition, sources, used_up)
+
+    def take_rows(self, rows: ArrowRows, limit: int) -> None:
+        """At most `limit` rows into a table; else as `take`, and all of them are the application's at once."""
+        for _ in range(len(self._turns)):  # each partition once
+            partition = self._turns[0]
+            state = self._drop_stale(partition)
+            if state is None:
+                continue
+            if not state.fetchable:
+                self._turns.rotate(-1)
+                continue
+            try:
+                self._take_rows_from(state, rows, limit)
+            except MoldauError:
+                if not rows.rows:
+                    raise
+                return
+            if rows.rows >= limit or rows.full:
+                return
+
+    def _take_rows_from(self, state: PartitionState, rows: ArrowRows, limit: int) -> None:
+        sources = self._sources[state.partition]
+        used_up = False
+        try:
+            while sources and rows.rows < limit and not rows.full:
+                source = sources[0]
+                try:
+                    if not source.take_rows(rows, limit - rows.rows):
+                        state.fetch_again()  # decoded already, and taken back from an iterator: a rare way to go
+                        self.drained = True
+                        return
+                except MoldauError:
+                    if isinstance(source, Failure) and not rows.rows:
+                        sources.popleft()
+                    raise
+                finally:
+                    state.handed_out(source.position, source.epoch)
+                if not source.done:
+                    break
+                sources.popleft()
+                used_up = self.drained = True
+        finally:
+            self._settle(state.partition, sources, used_up)
 
     def _settle(self, partition: TopicPartition, sources: deque[Source], used_up: bool) -> None:
         if not sources:

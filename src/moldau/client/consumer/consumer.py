@@ -15,7 +15,7 @@ import inspect
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from moldau.client.consumer.commits import OnCommit
 from moldau.client.consumer.core import ConsumerCore
@@ -41,7 +41,13 @@ from moldau.client.consumer.sole_use import SoleUse
 from moldau.client.metadata import PartitionMetadata
 from moldau.client.model import OffsetAndMetadata, TopicPartition
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 FOREVER_S = float("inf")
+ARROW_ROWS = 1 << 16
+"""How many rows `poll_arrow` returns at most, where it is not told otherwise."""
+
 CLOSE_TIMEOUT_S = 30.0
 """How long `close` waits for its last commit and for the group to hear of it, where it is not told otherwise."""
 
@@ -186,6 +192,24 @@ class Consumer:
                 finally:
                     core.take_back()
 
+    async def poll_arrow(
+        self, max_rows: int = ARROW_ROWS, timeout: float | None = 1.0, *, headers: bool = False
+    ) -> pa.RecordBatch:
+        """As `poll`, as a table with Kafka's columns and no object a record; without rows when the time is over.
+
+        Keys and values are bytes: deserialisers and interceptors have no part in it. max.poll.records does not count.
+        """
+        from moldau.records.arrow import ArrowRows
+
+        with self._use:
+            core = await self._core()
+            deadline = core.deadline(FOREVER_S if timeout is None else timeout)
+            while True:
+                outcome = await core.step_rows(deadline, max_rows, headers)
+                if not isinstance(outcome, CallbackDue):
+                    return outcome if outcome is not None else ArrowRows(headers=headers).finish()
+                await self._listened(core, outcome)
+
     def __aiter__(self) -> AsyncIterator[Record]:
         return self._records()
 
@@ -207,14 +231,17 @@ class Consumer:
             outcome = await core.step(deadline, max_records, iterating=iterating)
             if not isinstance(outcome, CallbackDue):
                 return outcome
-            error: BaseException | None = None
-            try:
-                await self._call_listener(outcome)
-            except BaseException as problem:
-                error = problem
-                raise
-            finally:
-                core.callback_done(outcome, error)
+            await self._listened(core, outcome)
+
+    async def _listened(self, core: ConsumerCore, due: CallbackDue) -> None:
+        error: BaseException | None = None
+        try:
+            await self._call_listener(due)
+        except BaseException as problem:
+            error = problem
+            raise
+        finally:
+            core.callback_done(due, error)
 
     async def _call_listener(self, due: CallbackDue) -> None:
         method = method_of(self._listener, due)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from moldau.client.consumer.buffer import FetchBuffer
 from moldau.client.consumer.commits import Offsets, OnCommit
@@ -31,6 +31,13 @@ from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 from moldau.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from moldau.records.arrow import ArrowRows
+
+T = TypeVar("T")
 
 ITERATION_RECORDS: Final = 4_096
 """How many records an iterator takes at once: enough that a hop to another thread does not count."""
@@ -203,15 +210,26 @@ class ConsumerCore:
 
         Whoever is `iterating` gets more at once, since what was not yielded can be had back.
         """
+        if iterating:
+            limit, piece = max(ITERATION_RECORDS, self._max_records), self._max_records
+        else:
+            limit, piece = self._max_records if max_records is None else max_records, 0
+        return await self._step(deadline, lambda: self._take(limit, piece))
+
+    async def step_rows(self, deadline: float, max_rows: int, headers: bool) -> pa.RecordBatch | CallbackDue | None:
+        """As `step`, with rows of a table: they are the application's at once."""
+        from moldau.records.arrow import ArrowRows
+
+        rows = ArrowRows(headers=headers)
+        outcome = await self._step(deadline, lambda: self._take_rows(rows, max_rows))
+        return outcome.finish() if isinstance(outcome, ArrowRows) else outcome
+
+    async def _step(self, deadline: float, take: Callable[[], T | None]) -> T | CallbackDue | None:
         self.check_open()
         self.take_back()
         if self.subscription.mode is Mode.NONE:
             raise IllegalStateError("this consumer reads nothing yet; call subscribe() or assign() first")
         loop = asyncio.get_running_loop()
-        if iterating:
-            limit, piece = max(ITERATION_RECORDS, self._max_records), self._max_records
-        else:
-            limit, piece = self._max_records if max_records is None else max_records, 0
         waited = False
         while True:
             self._answer_wakeup()
@@ -221,9 +239,11 @@ class ConsumerCore:
                 return due
             self._assignment_changed()
             self._raise_errors()
-            handout = self._take(limit, piece)
-            if handout.records:
-                return handout
+            taken = take()
+            if self.buffer.drained:
+                self.fetcher.pump()
+            if taken is not None:
+                return taken
             if now >= deadline:
                 if not waited:
                     await asyncio.sleep(0)  # whoever polls without waiting must not keep the loop from working
@@ -231,16 +251,20 @@ class ConsumerCore:
             await self._changed.wait(min(deadline, now + self._slice_s))
             waited = True
 
-    def _take(self, limit: int, piece: int) -> Handout:
+    def _take(self, limit: int, piece: int) -> Handout | None:
         handout = self.buffer.take(limit, piece)
-        if self.buffer.drained:
-            self.fetcher.pump()
-        if handout.records:
-            self.subscription.in_hand = handout
-            self.records_handed_out += len(handout.records)
-            if 0 < piece < len(handout.records):
-                self._recall = asyncio.get_running_loop().call_later(RECALL_S, handout.recall)
+        if not handout.records:
+            return None
+        self.subscription.in_hand = handout
+        self.records_handed_out += len(handout.records)
+        if 0 < piece < len(handout.records):
+            self._recall = asyncio.get_running_loop().call_later(RECALL_S, handout.recall)
         return handout
+
+    def _take_rows(self, rows: ArrowRows, max_rows: int) -> ArrowRows | None:
+        self.buffer.take_rows(rows, max_rows)
+        self.records_handed_out += rows.rows
+        return rows if rows.rows else None
 
     def take_back(self) -> None:
         """What an iterator holds and has not yielded goes back: whatever comes now begins where the application is."""

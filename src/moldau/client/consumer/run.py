@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.client.consumer.decode import BatchRecords, Record
 from moldau.client.errors import BrokerError, CorruptRecord, MoldauError, RecordTooLarge
 from moldau.client.model import TopicPartition
 from moldau.records import codecs
-from moldau.records.batch import check_header, open_batch, peek_header, refuse_magic
+from moldau.records.batch import check_header, open_batch, peek_header
 from moldau.records.control import ControlType, parse_marker
 from moldau.records.errors import BatchError
-from moldau.records.model import HEADER_SIZE, LENGTH_END, MAGIC_AT, BatchHeader, Codec
+from moldau.records.model import HEADER_SIZE, LENGTH_END, BatchHeader, Codec
 from moldau.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.records.arrow import ArrowRows, BatchCursor
 
 MAX_DECOMPRESSED_BYTES: Final = 1 << 30
 """One batch, once decompressed. Brokers take what they are configured to take, so this is far beyond honest data."""
@@ -51,6 +54,9 @@ class Source(Protocol):
     def take(self, out: list[Record], limit: int) -> None:
         """Append at most `limit` records, and move on past what holds none. Errors keep what was appended."""
 
+    def take_rows(self, rows: ArrowRows, limit: int) -> bool:
+        """The same as rows of a table. False where that cannot be done, and the records have to be fetched again."""
+
 
 class Run:
     """Batches as an answer brought them, whole ones only. See `Source`."""
@@ -61,6 +67,7 @@ class Run:
         "_at",
         "_check_crcs",
         "_committed_only",
+        "_cursor",
         "_data",
         "_header",
         "_records",
@@ -96,6 +103,7 @@ class Run:
         self._aborting: set[int] = set()  # producers whose transactions, at this point of the log, will be aborted
         self._records: BatchRecords | None = None  # of the batch that is being read
         self._header: BatchHeader | None = None
+        self._cursor: BatchCursor | None = None  # while rows of a table are taken
         self._at = 0  # of the next batch
         self._stop, self.end, self.end_epoch = _whole_batches(self._data, position)
         if self.end_epoch < 0:
@@ -114,17 +122,13 @@ class Run:
     def done(self) -> bool:
         return self._at >= self._stop and self._records is None
 
-    @property
-    def batches(self) -> memoryview:
-        """The batches that have not been begun, as they are; for those who decode them in another way."""
-        return self._data[self._at : self._stop]
-
     def take(self, out: list[Record], limit: int) -> None:
         """Append at most `limit` records, and move past what holds none.
 
         A batch that cannot be read raises an error when it is the next thing to be read, and again at every further
         call: nothing is skipped unless the application says so, by a seek.
         """
+        self._cursor = None  # it stands at the batch that `_at` and `position` say
         wanted = len(out) + limit
         while len(out) < wanted:
             if self._records is None and not self._open():
@@ -142,13 +146,48 @@ class Run:
             if self._records.left == 0:
                 self._finish()
 
+    def take_rows(self, rows: ArrowRows, limit: int) -> bool:
+        """As `take`, without an object a record."""
+        cursor = self._cursor
+        if cursor is None:
+            cursor = self._cursor = self._cursor_here()
+        try:
+            rows.take(cursor, self.partition.topic, self.partition.partition, limit)
+        except BatchError as error:
+            self._follow(cursor)
+            raise self._unreadable(error) from error
+        self._follow(cursor)
+        return True
+
+    def _cursor_here(self) -> BatchCursor:
+        """At the next record, which may be in the middle of a batch that was opened for `take`."""
+        from moldau.records.arrow import BatchCursor
+
+        if self._header is not None:
+            self._at -= self._header.size
+            self._header = self._records = None
+        return BatchCursor(
+            self._data,
+            self._at,
+            self._stop,
+            from_offset=self.position,
+            check_crcs=self._check_crcs,
+            wanted=lambda header, at: not self._is_aborted(header, at),
+        )
+
+    def _follow(self, cursor: BatchCursor) -> None:
+        self._at = cursor.position
+        if cursor.next_offset > self.position:
+            self.position = cursor.next_offset
+            self.epoch = cursor.leader_epoch if cursor.leader_epoch >= 0 else self.epoch
+
     # -- batches ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> bool:
         """Open the next batch that has records for the application, going past those that have none."""
         while self._at < self._stop:
             try:
-                header = open_batch(self._data, self._at) if self._check_crcs else self._unchecked()
+                header = open_batch(self._data, self._at, check_crc=self._check_crcs)
                 codec = check_header(
                     header.base_offset, header.attributes, header.last_offset_delta, header.count,
                     allow_control=True, allow_gaps=True,
@@ -165,10 +204,6 @@ class Run:
             self._finish()
         return False
 
-    def _unchecked(self) -> BatchHeader:
-        refuse_magic(self._data[self._at + MAGIC_AT])
-        return peek_header(self._data, self._at)
-
     def _records_in(self, header: BatchHeader, codec: Codec) -> BatchRecords:
         data = self._data[self._at + HEADER_SIZE : self._at + header.size]
         if codec is not Codec.NONE:
@@ -177,19 +212,24 @@ class Run:
 
     def _is_wanted(self, header: BatchHeader) -> bool:
         """Whether the batch has records for the application: not markers, not what was aborted, not what was read."""
-        if self._committed_only and header.is_transactional:
-            while self._aborted and self._aborted[-1][1] <= header.last_offset:
-                self._aborting.add(self._aborted.pop()[0])
-            if header.is_control:
-                if header.producer_id in self._aborting and self._ends_in_abort(header):
-                    self._aborting.discard(header.producer_id)
-            elif header.producer_id in self._aborting:
-                return False
+        if self._is_aborted(header, self._at):
+            return False
         return not header.is_control and header.last_offset >= self.position and header.count > 0
 
-    def _ends_in_abort(self, header: BatchHeader) -> bool:
+    def _is_aborted(self, header: BatchHeader, at: int) -> bool:
+        """Shown every batch in order; one that is shown again, since it is read on in another way, changes nothing."""
+        if not self._committed_only or not header.is_transactional:
+            return False
+        while self._aborted and self._aborted[-1][1] <= header.last_offset:
+            self._aborting.add(self._aborted.pop()[0])
+        if header.producer_id not in self._aborting:
+            return False
+        if not header.is_control:
+            return True
         # Compaction may leave a marker's header alone, whose type nobody can know: then nothing of it is left, either.
-        return header.count > 0 and parse_marker(self._data, self._at).type is ControlType.ABORT
+        if header.count > 0 and parse_marker(self._data, at).type is ControlType.ABORT:
+            self._aborting.discard(header.producer_id)
+        return False
 
     def _finish(self) -> None:
         """The batch is done, all its offsets with it: also those that compaction has left without a record."""
@@ -251,6 +291,9 @@ class HandedBack:
         elif taken:
             self.position, self.epoch = taken[-1].offset + 1, taken[-1].leader_epoch
 
+    def take_rows(self, rows: ArrowRows, limit: int) -> bool:
+        return False
+
 
 class Failure:
     """An error that the application has to hear of when it has read all that came before it. See `Source`."""
@@ -273,6 +316,9 @@ class Failure:
         return False
 
     def take(self, out: list[Record], limit: int) -> None:
+        raise self.error
+
+    def take_rows(self, rows: ArrowRows, limit: int) -> bool:
         raise self.error
 
 

@@ -14,6 +14,7 @@ from moldau.client.consumer.run import Failure, Run
 from moldau.client.consumer.subscription import Subscription
 from moldau.client.errors import BrokerError
 from moldau.client.model import TopicPartition
+from moldau.records.arrow import ArrowRows
 from tests.unit.client.fetch.batches import batch, marker
 
 A, B, C = (TopicPartition("orders", index) for index in range(3))
@@ -135,6 +136,19 @@ class Reading(RuleBasedStateMachine):
             self.open.recall()
             for record in records:
                 self.see(TopicPartition(record.topic, record.partition), record.offset)
+
+    @rule(limit=st.integers(1, 20))
+    def poll_rows(self, limit: int) -> None:
+        self.interrupt()
+        rows = ArrowRows()
+        try:
+            self.buffer.take_rows(rows, limit)
+        except BrokerError:
+            return
+        table = rows.finish()
+        assert table.num_rows <= limit
+        for partition, offset in zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True):
+            self.see(TopicPartition("orders", partition), offset)
 
     @rule(partition=st.sampled_from(PARTITIONS), offset=st.integers(0, END))
     def seek(self, partition: TopicPartition, offset: int) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from moldau.client.consumer.decode import Record
 from moldau.client.errors import CorruptRecord
+from moldau.records.arrow import ArrowRows
 from moldau.records.model import HEADER_SIZE, Codec
 from tests.unit.client.fetch.batches import batch, marker, offsets_in, run_of
 
@@ -118,6 +119,23 @@ class TestDamage:
         old[16] = 1
         with pytest.raises(CorruptRecord, match="message format 1 is not supported"):
             run_of(bytes(old)).take([], 1)
+
+
+def test_rows_and_records_may_be_taken_in_turn() -> None:
+    log = TestTransactions.log + batch(range(8, 20), codec=Codec.LZ4) + batch([22], base=20, last=29)
+    expected = [1, 2, 4, 5, *range(8, 20), 22]
+    for size in (1, 2, 3, 5):
+        run = run_of(log, aborted=[(1, 0)])
+        found: list[int] = []
+        while not run.done:
+            out: list[Record] = []
+            run.take(out, size)
+            found += [record.offset for record in out]
+            rows = ArrowRows()
+            assert run.take_rows(rows, size)
+            found += rows.finish()["offset"].to_pylist()
+        assert found == expected
+        assert (run.position, run.epoch) == (30, 5)
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=12), st.data())
