@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from moldau.cli import cluster, configs, groups, log_commands, topics, transactions
+from moldau.cli import cluster, configs, consume, groups, log_commands, produce, topics, transactions
 
 app = typer.Typer(
     name="moldau",
@@ -23,6 +23,8 @@ app.add_typer(configs.app, name="configs")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_commands.app, name="log")
+app.command()(produce.produce)
+app.command()(consume.consume)
 
 DEFAULT_DATA = Path("moldau-data")
 
@@ -119,15 +121,33 @@ def _serve(
 
 @app.command()
 def demo(
-    records: Annotated[int, typer.Option(help="How many records to send and read back.")] = 1_000_000,
+    quick: Annotated[bool, typer.Option("--quick", help="Records there and back, without Spark.")] = False,
+    records: Annotated[int, typer.Option(help="With --quick: how many records.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Another seed is another day at the bank.")] = 1,
 ) -> None:
-    """Start a broker, send records through it with a real Kafka client, read them back, compare, stop.
+    """A bank's transactions through a broker and a Spark pipeline that is killed in the middle; every alert exactly once.
 
-    Example: moldau demo --records 1000000
+    Takes about a minute and leaves nothing behind. Example: moldau demo; or, without Spark: moldau demo --quick
     """
-    from moldau.cli.demo import run_demo
+    from moldau.cli.demonstration import start
 
-    raise typer.Exit(run_demo(records))
+    raise typer.Exit(start(quick=quick, records=records, seed=seed))
+
+
+@app.command("kafka-tools")
+def kafka_tools(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the scripts; made if missing.")],
+) -> None:
+    """Write scripts with the names, flags and output of Kafka's own tools (kafka-topics, kafka-consumer-groups …).
+
+    Example: moldau kafka-tools ~/bin && ~/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list
+    """
+    from moldau.cli.kafka_tools.scripts import TOOLS, write_scripts
+    from moldau.cli.output import one_line_errors
+
+    with one_line_errors():
+        write_scripts(directory)
+    print(f"{', '.join(TOOLS)}, each with and without .sh, are in {directory}")
 
 
 def main() -> None:

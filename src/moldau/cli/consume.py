@@ -1,0 +1,295 @@
+"""`moldau consume`: the console consumer. Records become lines of standard output, as fast as they can be read there.
+
+With a group, what is committed is what was written: a reader that goes away in the middle costs no record.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, OutputOption, client_settings
+from moldau.cli.lines_in import Format
+from moldau.cli.lines_out import Render, json_renderer, text_form, text_renderer
+from moldau.cli.output import EXIT_INTERRUPTED, Output, one_line_errors, usage_error
+from moldau.cli.progress import ProgressBar
+from moldau.cli.times import parse_datetime_ms
+from moldau.cli.topics import assignments
+
+if TYPE_CHECKING:
+    from moldau.client.blocking.consumer import Consumer
+    from moldau.client.consumer.decode import Record
+    from moldau.client.model import TopicPartition
+
+POLL_S = 0.5
+"""How long one look for records takes at most: the time-out of the command is that exact."""
+
+RECORDS_A_POLL = 10_000
+"""Records that are written together. More would not be faster."""
+
+COMMIT_EVERY_S = 5.0
+"""As `auto.commit.interval.ms`, but only of what was written."""
+
+
+class Start(NamedTuple):
+    """Where reading begins: an offset, a time in milliseconds, or what `auto.offset.reset` says."""
+
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    at: str | None = None
+    """`earliest` or `latest`."""
+
+
+class Ending(NamedTuple):
+    """When reading ends, if not with Ctrl-C."""
+
+    max_messages: int | None = None
+    until_end: bool = False
+    timeout_s: float | None = None
+    """Without a record."""
+
+
+def start_of(from_beginning: bool, offset: str | None, timestamp: str | None) -> Start:
+    """What the options say together; ValueError where they contradict each other."""
+    if sum([from_beginning, offset is not None, timestamp is not None]) > 1:
+        raise ValueError("--from-beginning, --offset and --timestamp exclude each other")
+    if timestamp is not None:
+        return Start(timestamp_ms=int(timestamp) if timestamp.isdigit() else parse_datetime_ms(timestamp))
+    if offset in ("earliest", "latest"):
+        return Start(at=offset)
+    if offset is not None:
+        if not offset.isdigit():
+            raise ValueError(f"--offset is a number, earliest or latest, not {offset!r}")
+        return Start(offset=int(offset))
+    return Start(at="earliest" if from_beginning else None)
+
+
+class Reading:
+    """One run of the command: polls, writes, commits, until it is to end."""
+
+    def __init__(self, consumer: Consumer, render: Render, write: Callable[[bytes], None], *, commits: bool) -> None:
+        self._consumer = consumer
+        self._render = render
+        self._write = write
+        self._commits = commits
+        self._committed_at = time.monotonic()
+        self._writing = False
+        self.count = 0
+
+    def run(self, ending: Ending, ends: dict[TopicPartition, int], bar: ProgressBar) -> None:
+        """Until it is to end. `ends` are the offsets that are the end, where there is one."""
+        left = {partition: end for partition, end in ends.items() if self._consumer.position(partition) < end}
+        silent_since = time.monotonic()
+        while ending.max_messages is None or self.count < ending.max_messages:
+            if ending.until_end and not left:
+                return
+            records = self._consumer.poll(POLL_S, self._wanted(ending))
+            now = time.monotonic()
+            if records:
+                silent_since = now
+                self._take(records, ends if ending.until_end else {})
+                bar.add(len(records))
+            elif ending.timeout_s is not None and now - silent_since >= ending.timeout_s:
+                return
+            if ending.until_end:
+                # Not by the records alone: behind the last one may be markers of transactions, or gaps.
+                left = {one: end for one, end in left.items() if self._consumer.position(one) < end}
+            if self._commits and now - self._committed_at >= COMMIT_EVERY_S:
+                self._committed_at = now
+                self._consumer.commit_async()
+
+    def _wanted(self, ending: Ending) -> int:
+        if ending.max_messages is None:
+            return RECORDS_A_POLL
+        return min(RECORDS_A_POLL, ending.max_messages - self.count)
+
+    def _take(self, records: Sequence[Record], ends: dict[TopicPartition, int]) -> None:
+        wanted = records if not ends else [one for one in records if one.offset < ends[one.topic, one.partition]]  # type: ignore[index]
+        self._writing = True
+        self._write(self._render(wanted))
+        self._writing = False
+        self.count += len(wanted)
+
+    def finish(self) -> None:
+        """Commits what was written. Where writing was interrupted nobody knows how much that is: what was committed
+        before holds, and the rest will come again."""
+        if self._commits and self.count and not self._writing:
+            self._consumer.commit()
+
+
+def consume(
+    topic_argument: Annotated[str | None, typer.Argument(metavar="TOPIC", help="The topic to read.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="The same, as Kafka's tool wants it written.")] = None,
+    include: Annotated[
+        str | None, typer.Option("--include", "--whitelist", metavar="PATTERN", help="All topics that match it whole.")
+    ] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="From the first record on; a group goes on where it was.")
+    ] = False,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Read this one alone.")] = None,
+    offset: Annotated[str | None, typer.Option("--offset", help="Begin here: a number, earliest or latest.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", help="Begin with this time: ISO 8601, or milliseconds since 1970.")
+    ] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", min=1, help="End after so many records.")
+    ] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", "-e", help="End with the last record that is there when this begins.")
+    ] = False,
+    timeout_ms: Annotated[
+        int | None, typer.Option("--timeout-ms", min=1, help="End when no record has come for so long.")
+    ] = None,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Read as a member of this group.")] = None,
+    isolation_level: Annotated[
+        str | None, typer.Option("--isolation-level", help="read_uncommitted (the default) or read_committed.")
+    ] = None,
+    read_committed: Annotated[
+        bool, typer.Option("--read-committed", help="No records of open or aborted transactions.")
+    ] = False,
+    format_: Annotated[
+        Format, typer.Option("--format", "-f", help="How keys and values are shown: as they are, as JSON, or in hex.")
+    ] = Format.STRING,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "--formatter-property",
+            metavar="NAME=VALUE",
+            help="What lines show: print.key, print.value, print.timestamp, print.partition, print.offset, "
+            "print.epoch, print.headers (true or false), key.separator, line.separator, headers.separator, "
+            "null.literal.",
+        ),
+    ] = None,
+    consumer_property: Annotated[
+        list[str] | None,
+        typer.Option("--consumer-property", "--command-property", "-X", metavar="NAME=VALUE", help="A setting."),
+    ] = None,
+    consumer_config: Annotated[
+        Path | None,
+        typer.Option("--consumer.config", "--consumer-config", "--command-config", help="A file of settings."),
+    ] = None,
+    output: OutputOption = Output.TEXT,
+    progress: Annotated[bool, typer.Option(help="A bar where the end is known and lines go elsewhere.")] = True,
+) -> None:
+    """Print the records of a topic, one a line.
+
+    Example: moldau consume orders --from-beginning --property print.key=true
+
+    Example: moldau consume orders --timestamp 2026-01-31T09:30:00Z --until-end --output json | jq .value
+    """
+    name = topic_argument or topic
+    if (name is None) == (include is None):
+        usage_error("name the topic, or a pattern with --include")
+    if partition is not None and (name is None or group is not None):
+        usage_error("--partition goes with one topic and without a group")
+    try:
+        start = start_of(from_beginning, offset, timestamp)
+        if output is Output.JSON and property_:
+            raise ValueError("--property says what lines show; with --output json all of a record is shown")
+        render = (
+            json_renderer(format_)
+            if output is Output.JSON
+            else text_renderer(text_form(assignments(property_), format_))
+        )
+    except ValueError as error:
+        usage_error(str(error))
+    if group is not None and (start.offset is not None or start.timestamp_ms is not None or until_end):
+        usage_error("a group begins where it was: --offset, --timestamp and --until-end go without one")
+    with one_line_errors():
+        settings = client_settings(bootstrap, consumer_config, "consumer")
+        settings |= assignments(consumer_property)
+        if isolation_level is not None or read_committed:
+            settings["isolation.level"] = isolation_level or "read_committed"
+        if group is not None:
+            settings["group.id"] = group
+        ending = Ending(max_messages, until_end, None if timeout_ms is None else timeout_ms / 1000)
+        what = What(name, include, partition)
+        raise typer.Exit(run(settings, what, start, ending, render, progress=progress))
+
+
+class What(NamedTuple):
+    """What is read: one topic, or one partition of it, or all topics that match."""
+
+    topic: str | None
+    pattern: str | None = None
+    partition: int | None = None
+
+
+def run(settings: dict[str, Any], what: What, start: Start, ending: Ending, render: Render, *, progress: bool) -> int:
+    """Reads and writes until it is to end; the exit code."""
+    from moldau.client.blocking.consumer import Consumer
+
+    in_group = "group.id" in settings
+    commits = in_group and str(settings.get("enable.auto.commit", "true")).lower() == "true"
+    settings |= {"enable.auto.commit": False, "auto.offset.reset": _reset(settings, start)}
+    settings.setdefault("max.poll.records", RECORDS_A_POLL)
+    code = 0
+    with Consumer(settings) as consumer:
+        reading = Reading(consumer, render, write_out, commits=commits)
+        try:
+            ends = _begin(consumer, what, start, ending, in_group)
+            total = ending.max_messages
+            if ends and total is None:
+                total = sum(max(0, end - consumer.position(one)) for one, end in ends.items())
+            with ProgressBar(
+                what.topic or "records", total, "records", wanted=progress and not sys.stdout.isatty()
+            ) as bar:
+                reading.run(ending, ends, bar)
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+        except BrokenPipeError:
+            return 0  # who reads our lines has had enough
+        reading.finish()
+    print(f"Processed a total of {reading.count} messages", file=sys.stderr)
+    return code
+
+
+def _reset(settings: dict[str, Any], start: Start) -> str:
+    return start.at or str(settings.get("auto.offset.reset", "latest"))
+
+
+def _begin(consumer: Consumer, what: What, start: Start, ending: Ending, in_group: bool) -> dict[TopicPartition, int]:
+    """Says what to read and from where; where the end is asked for, the offset that is the end of each partition."""
+    from moldau.client.errors import UnknownTopicOrPartition
+    from moldau.client.model import TopicPartition
+
+    if what.topic is None:
+        consumer.subscribe(pattern=what.pattern)
+        return {}
+    if in_group:
+        consumer.subscribe(what.topic)
+        return {}
+    known = [one.index for one in consumer.partitions_for(what.topic)]
+    wanted = known if what.partition is None else [what.partition]
+    if not known or not set(wanted) <= set(known):
+        missing = what.topic if not known else f"{what.topic} partition {what.partition}"
+        raise UnknownTopicOrPartition(f"reading {missing}: there is no such topic or partition")
+    partitions = [TopicPartition(what.topic, index) for index in wanted]
+    consumer.assign(partitions)
+    ends = consumer.end_offsets(*partitions) if ending.until_end else {}
+    if start.timestamp_ms is not None:
+        found = consumer.offsets_for_times(dict.fromkeys(partitions, start.timestamp_ms))
+        for one, place in found.items():
+            if place is None:
+                consumer.seek_to_end(one)
+            else:
+                consumer.seek(one, place.offset)
+    elif start.offset is not None:
+        for one in partitions:
+            consumer.seek(one, start.offset)
+    return ends
+
+
+def write_out(data: bytes) -> None:
+    """All of it, past Python's buffers: a reader that went away is seen at once."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(1, rest) :]

@@ -1,0 +1,57 @@
+"""A progress bar on standard error, where a person looks at it and the end is known; else nothing at all."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+
+class ProgressBar:
+    """From `with` to its end. `unit` is "bytes" for sizes; anything else is counted."""
+
+    def __init__(self, what: str, total: int | None, unit: str, *, wanted: bool = True) -> None:
+        self._what = what
+        self._total = total
+        self._unit = unit
+        self._shown = wanted and bool(total) and sys.stderr.isatty()
+        self._bar: RichProgress | None = None
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._bar = self._make()
+            self._bar.start()
+            self._task = self._bar.add_task(self._what, total=self._total)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def add(self, amount: int) -> None:
+        """So much more is done."""
+        if self._bar is not None:
+            self._bar.advance(self._task, amount)
+
+    def _make(self) -> RichProgress:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        name, bar, left = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+        console = Console(stderr=True)
+        if self._unit == "bytes":
+            return Progress(name, bar, DownloadColumn(), TransferSpeedColumn(), left, console=console)
+        return Progress(name, bar, MofNCompleteColumn(), left, console=console)

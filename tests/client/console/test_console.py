@@ -1,0 +1,263 @@
+"""The console producer and consumer: pipes, groups, ends, Ctrl-C, and exit codes that scripts can trust."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from moldau import Consumer, Producer
+from moldau.cli.consume import Ending, Reading, Start, What, _begin, start_of
+from moldau.cli.lines_in import Format, LineError, line_form
+from moldau.cli.lines_out import text_form, text_renderer
+from moldau.cli.produce import Common, Pump
+from moldau.cli.progress import ProgressBar
+from moldau.client.errors import MoldauError, UnknownTopicOrPartition
+from tests.client.console.commands import TIMEOUT_S, done, run, start
+
+PLAIN = line_form({}, Format.STRING)
+
+
+@pytest.fixture
+def producer(bootstrap: str) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=bootstrap) as client:
+        yield client
+
+
+@pytest.fixture
+def consumer(bootstrap: str) -> Iterator[Consumer]:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as client:
+        yield client
+
+
+def pumped(producer: Producer, topic: str, lines: list[bytes], **common: object) -> None:
+    pump = Pump(producer, Common(topic, **common), PLAIN)  # type: ignore[arg-type]
+    pump.send(lines)
+    pump.check()
+    assert (pump.counts.lines, pump.counts.failed) == (len(lines), 0)
+
+
+def read(consumer: Consumer, what: What, begin: Start, ending: Ending, **shown: str) -> bytes:
+    """What the command would print."""
+    written: list[bytes] = []
+    properties = {name.replace("_", "."): value for name, value in shown.items()}
+    reading = Reading(consumer, text_renderer(text_form(properties, Format.STRING)), written.append, commits=False)
+    ends = _begin(consumer, what, begin, ending, in_group=False)
+    reading.run(ending, ends, ProgressBar("", None, "records"))
+    return b"".join(written)
+
+
+UNTIL_END = Ending(until_end=True)
+FROM_BEGINNING = Start(at="earliest")
+
+
+# Where reading begins and ends ----------------------------------------------------------------------------------------
+
+
+def test_all_that_is_there_is_read(producer: Producer, consumer: Consumer, topic: str) -> None:
+    pumped(producer, topic, [b"1", b"2", b"3"])
+    assert read(consumer, What(topic), FROM_BEGINNING, UNTIL_END) == b"1\n2\n3\n"
+
+
+def test_an_empty_topic_has_an_end(consumer: Consumer, topic: str) -> None:
+    assert read(consumer, What(topic), FROM_BEGINNING, UNTIL_END) == b""
+
+
+def test_reading_ends_behind_markers_and_aborted_records(
+    bootstrap: str, producer: Producer, topic: str, unused_name: Callable[[], str]
+) -> None:
+    with Producer(bootstrap_servers=bootstrap, transactional_id=unused_name()) as transactional:
+        transactional.init_transactions()
+        transactional.begin_transaction()
+        transactional.send(topic, b"kept")
+        transactional.commit_transaction()
+        transactional.begin_transaction()
+        transactional.send(topic, b"aborted")
+        transactional.abort_transaction()
+    with Consumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as committed:
+        assert read(committed, What(topic), FROM_BEGINNING, UNTIL_END) == b"kept\n"
+
+
+def test_an_offset_is_begun_with(producer: Producer, consumer: Consumer, topic: str) -> None:
+    pumped(producer, topic, [b"0", b"1", b"2"])
+    assert read(consumer, What(topic, partition=0), Start(offset=1), UNTIL_END) == b"1\n2\n"
+
+
+def test_a_time_is_begun_with(producer: Producer, consumer: Consumer, topic: str) -> None:
+    for at in (1_000, 2_000, 3_000):
+        producer.send(topic, b"%d" % at, timestamp=at).result()
+    assert read(consumer, What(topic), Start(timestamp_ms=1_500), UNTIL_END) == b"2000\n3000\n"
+    with_nothing_behind = Start(timestamp_ms=10_000)
+    assert read(consumer, What(topic), with_nothing_behind, UNTIL_END) == b""
+
+
+def test_one_partition_is_read_alone(producer: Producer, consumer: Consumer, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(partitions=3)
+    for partition in range(3):
+        pumped(producer, topic, [b"in %d" % partition], partition=partition)
+    assert read(consumer, What(topic, partition=1), FROM_BEGINNING, UNTIL_END) == b"in 1\n"
+
+
+def test_reading_ends_after_so_many(producer: Producer, consumer: Consumer, topic: str) -> None:
+    pumped(producer, topic, [b"%d" % number for number in range(100)])
+    found = read(consumer, What(topic), FROM_BEGINNING, Ending(max_messages=42))
+    assert found.split() == [b"%d" % number for number in range(42)]
+
+
+def test_reading_ends_when_nothing_comes(consumer: Consumer, topic: str) -> None:
+    assert read(consumer, What(topic), FROM_BEGINNING, Ending(timeout_s=0.01)) == b""
+
+
+def test_a_topic_that_is_not_there_is_said(consumer: Consumer, unused_name: Callable[[], str]) -> None:
+    with pytest.raises(UnknownTopicOrPartition, match="no such topic"):
+        read(consumer, What(unused_name()), FROM_BEGINNING, UNTIL_END)
+
+
+def test_a_partition_that_is_not_there_is_said(consumer: Consumer, topic: str) -> None:
+    with pytest.raises(UnknownTopicOrPartition, match="partition 7"):
+        read(consumer, What(topic, partition=7), FROM_BEGINNING, UNTIL_END)
+
+
+@pytest.mark.parametrize(
+    ("options", "begin"),
+    [
+        ((False, None, None), Start()),
+        ((True, None, None), Start(at="earliest")),
+        ((False, "earliest", None), Start(at="earliest")),
+        ((False, "17", None), Start(offset=17)),
+        ((False, None, "1970-01-01T00:00:01Z"), Start(timestamp_ms=1000)),
+        ((False, None, "12345"), Start(timestamp_ms=12345)),
+    ],
+)
+def test_options_say_where_reading_begins(options: tuple[bool, str | None, str | None], begin: Start) -> None:
+    assert start_of(*options) == begin
+
+
+@pytest.mark.parametrize("options", [(True, "1", None), (False, "x", None), (False, None, "yesterday")])
+def test_options_that_make_no_sense_are_said(options: tuple[bool, str | None, str | None]) -> None:
+    with pytest.raises(ValueError, match=r"exclude|number|date"):
+        start_of(*options)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def test_records_have_what_all_of_a_run_have(producer: Producer, consumer: Consumer, topic: str) -> None:
+    pumped(producer, topic, [b"1"], key=b"k", headers=(("h", b"x"),))
+    found = read(consumer, What(topic), FROM_BEGINNING, UNTIL_END, print_key="true", print_headers="true")
+    assert found == b"h:x\tk\t1\n"
+
+
+def test_a_bad_line_is_named_and_what_came_before_is_written(producer: Producer, topic: str) -> None:
+    pump = Pump(producer, Common(topic), line_form({}, Format.STRING, ":"))
+    with pytest.raises(LineError, match="line 2: no key"):
+        pump.send([b"k:1", b"oops"])
+    pump.check()
+    assert (pump.counts.lines, pump.counts.failed) == (2, 0)
+
+
+def test_a_record_that_is_too_large_is_counted_and_the_others_are_written(
+    bootstrap: str, consumer: Consumer, topic: str
+) -> None:
+    with Producer(bootstrap_servers=bootstrap, max_request_size=10_000) as producer:
+        pump = Pump(producer, Common(topic), PLAIN)
+        pump.send([b"1", b"x" * 20_000, b"2"])
+        pump.check()
+    assert (pump.counts.lines, pump.counts.failed) == (3, 1)
+    assert pump.counts.first_failure.startswith("line 2: ")
+    assert read(consumer, What(topic), FROM_BEGINNING, UNTIL_END) == b"1\n2\n"
+
+
+def test_a_failure_that_all_would_share_is_raised(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, max_block_ms=200) as producer, pytest.raises(MoldauError):
+        Pump(producer, Common(topic, partition=99), PLAIN).send([b"1"])
+
+
+# The commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_lines_go_through_a_topic_as_they_are(bootstrap: str, topic: str) -> None:
+    lines = b"".join(b"line %d \xff\xfe\n" % number for number in range(20_000))
+    assert done(bootstrap, "produce", topic, given=lines) == b""
+    assert done(bootstrap, "consume", topic, "--from-beginning", "--until-end") == lines
+
+
+def test_json_goes_from_topic_to_topic_as_it_is(bootstrap: str, topic: str, new_topic: Callable[..., str]) -> None:
+    copy = new_topic()
+    headers = ["-H", "a=1", "--property", "parse.key=true", "--property", "key.separator=:"]
+    done(bootstrap, "produce", "--topic", topic, *headers, given=b"k:v\n\xff:\xfe\n")
+    arguments = ["--from-beginning", "--max-messages", "2", "--output", "json"]
+    original = done(bootstrap, "consume", "--topic", topic, *arguments)
+    done(bootstrap, "produce", copy, "--format", "json", given=original)
+    copied = done(bootstrap, "consume", copy, *arguments)
+    assert [json.loads(line) | {"topic": copy} for line in original.splitlines()] == [
+        json.loads(line) for line in copied.splitlines()
+    ]
+
+
+def test_a_group_goes_on_where_it_was(bootstrap: str, topic: str, unused_name: Callable[[], str]) -> None:
+    done(bootstrap, "produce", topic, given=b"1\n2\n3\n")
+    member = ["consume", topic, "--group", unused_name(), "--from-beginning", "--max-messages"]
+    assert done(bootstrap, *member, "2") == b"1\n2\n"
+    assert done(bootstrap, *member, "1") == b"3\n"
+
+
+def test_ctrl_c_ends_a_consumer_and_commits_what_was_written(
+    bootstrap: str, topic: str, unused_name: Callable[[], str]
+) -> None:
+    group = unused_name()
+    done(bootstrap, "produce", topic, given=b"1\n2\n")
+    reader = start(bootstrap, ["consume", topic, "--group", group, "--from-beginning"])
+    assert reader.stdout is not None
+    assert [reader.stdout.readline() for _ in range(2)] == [b"1\n", b"2\n"]
+    reader.send_signal(signal.SIGINT)
+    _, said = reader.communicate(timeout=TIMEOUT_S)
+    assert (reader.returncode, said) == (130, b"Processed a total of 2 messages\n")
+    with Consumer(bootstrap_servers=bootstrap, group_id=group) as consumer:
+        (committed,) = consumer.committed((topic, 0)).values()
+    assert committed is not None
+    assert committed.offset == 2
+
+
+def test_a_reader_that_has_enough_ends_the_consumer_without_a_word(bootstrap: str, topic: str) -> None:
+    done(bootstrap, "produce", topic, given=b"some line\n" * 50_000)
+    with start(bootstrap, ["consume", topic, "--from-beginning"]) as reader:
+        assert reader.stdout is not None
+        assert reader.stderr is not None
+        assert reader.stdout.readline() == b"some line\n"
+        reader.stdout.close()
+        assert (reader.wait(TIMEOUT_S), reader.stderr.read()) == (0, b"")
+
+
+def test_ctrl_c_ends_a_producer_that_has_written_what_it_read(bootstrap: str, topic: str) -> None:
+    writer = start(bootstrap, ["produce", topic])
+    assert writer.stdin is not None
+    writer.stdin.write(b"read\n")
+    writer.stdin.flush()
+    assert done(bootstrap, "consume", topic, "--from-beginning", "--max-messages", "1") == b"read\n"
+    writer.send_signal(signal.SIGINT)
+    _, said = writer.communicate(timeout=TIMEOUT_S)
+    assert (writer.returncode, said) == (130, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "code", "said"),
+    [
+        (["produce"], b"", 2, "name the topic"),
+        (["consume"], b"", 2, "name the topic"),
+        (["produce", "t", "--property", "pasre.key=true"], b"", 2, "unknown property 'pasre.key'"),
+        (["consume", "t", "-X", "fetch.min.byte=1"], b"", 1, "fetch.min.bytes"),
+        (["produce", "TOPIC", "-K", ":"], b"no separator\n", 1, "line 1: no key"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_a_code(
+    arguments: list[str], given: bytes, code: int, said: str, bootstrap: str, topic: str
+) -> None:
+    finished = run(bootstrap, *[topic if one == "TOPIC" else one for one in arguments], given=given)
+    assert finished.returncode == code
+    assert said in finished.stderr.decode()
+    assert finished.stderr.count(b"\n") == 1
