@@ -329,3 +329,29 @@ def test_a_topic_that_was_made_anew_is_another_one() -> None:
     )
     assert driver.hear() == "revoked"
     assert driver.machine.due == ("assigned", (BOTH[0],))
+
+
+def test_partitions_that_the_application_is_hearing_of_are_not_given_away_meanwhile() -> None:
+    driver = Driver(consumer.ConsumerMachine(CONFIG, "me"))
+    driver.feed(Polled())
+    given = ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1])
+    driver.answer(
+        ConsumerGroupHeartbeatResponse(
+            member_epoch=1,
+            heartbeat_interval_ms=3_000,
+            assignment=ConsumerGroupHeartbeatResponseAssignment(topic_partitions=[given]),
+        )
+    )
+    driver.feed(TellingBegun())
+    assert driver.last.topic_partitions[0].partitions == [0, 1]
+    driver.answer(
+        ConsumerGroupHeartbeatResponse(
+            member_epoch=1, heartbeat_interval_ms=3_000, assignment=ConsumerGroupHeartbeatResponseAssignment()
+        )
+    )
+    driver.wait()
+    assert driver.last.topic_partitions is None  # it has still what it said
+    driver.answer(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=3_000))
+    driver.feed(Told())
+    assert driver.hear() == "revoked"
+    assert driver.last.topic_partitions == []

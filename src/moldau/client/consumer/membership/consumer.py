@@ -330,13 +330,18 @@ class ConsumerMachine(Machine):
             now >= self._heartbeat_at
             or self._unsure
             or self._said != self.subscribed
-            or self._told_owned != self._slots.keys()
+            or self._told_owned != self._reads()
         )
+
+    def _reads(self) -> frozenset[Slot]:
+        """What the application reads, or is about to: what it has begun to hear of cannot be taken back."""
+        coming = self._moving if self._telling and self.due is not None and self.due.kind == "assigned" else ()
+        return frozenset((*self._slots, *coming))
 
     def _send_heartbeat(self, now: float) -> None:
         joining = self.state is State.JOINING
         everything = joining or self._unsure or now >= self._everything_at
-        owned = frozenset(() if joining else self._slots)
+        owned = frozenset() if joining else self._reads()
         self._sent = self.subscribed, owned, everything
         changed = everything or self._said != self.subscribed
         topics, pattern = self.subscribed
