@@ -26,6 +26,9 @@ COORDINATOR_BASE: Final = 1 << 32
 
 MIN_IDLE_LOOK_S: Final = 0.1
 
+TLS_ANSWER_S: Final = 2.0
+"""How long a peer has to answer when it is asked whether it speaks TLS: an error message waits for it."""
+
 
 def coordinator_node(node_id: int) -> int:
     """The id under which a broker is reached on the connection for its coordinator's work."""
@@ -79,6 +82,7 @@ class ConnectionPool:
         self._idle_s = settings.seconds("connections.max.idle.ms")
         self._idle_timer: asyncio.TimerHandle | None = None
         self._retired: list[Connection] = []
+        self._never_connected = True
         self._closed = False
 
     # -- who is there ----------------------------------------------------------------------------------------------
@@ -218,6 +222,7 @@ class ConnectionPool:
             attempts.error = error
             raise
         self._attempts.pop(node_id, None)
+        self._never_connected = False
         adopted = self._ready.get(node_id)
         if adopted is not None and not adopted.closed:
             # While this one was being opened, that of a bootstrap server turned out to lead to the same broker. It may
@@ -246,10 +251,15 @@ class ConnectionPool:
             attempts.silent = True
             deadline = asyncio.get_running_loop().time() + self._settings.seconds("request.timeout.ms")
             await introduce(connection, deadline)
+            if connection.failure is not None:
+                # Lost after its answer came and before we were told of it: nobody else will hear of the loss.
+                raise another(connection.failure)
         except BrokerUnavailable as error:
             connection.close()
-            # Hung up on without a word: a TLS server does that to plain text. It is asked once, not at every attempt.
-            if not attempts.failures and await speaks_tls(node.host, node.port, timeout_s):
+            # Hung up on without a word: a TLS server does that to plain text. It is asked only by a client that has
+            # never met a broker, and once for each address.
+            ask = self._never_connected and not attempts.failures
+            if ask and await speaks_tls(node.host, node.port, min(timeout_s, TLS_ANSWER_S)):
                 raise NotKafka(tls_port(name)) from error
             raise
         except MoldauError:

@@ -61,3 +61,9 @@ async def at_every_suspension(scenario: Callable[[int], Awaitable[bool]]) -> int
         if not await scenario(k):
             return k - 1
     raise AssertionError(f"the call waits more than {MOST_SUSPENSIONS} times")
+
+
+async def in_time(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Its result; a call that hangs fails here, and not at the end of the test's own time."""
+    async with asyncio.timeout(PATIENCE_S):
+        return await coroutine

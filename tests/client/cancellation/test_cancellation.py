@@ -15,16 +15,11 @@ from moldau.client.errors import ClosedError
 from moldau.client.model import TopicPartition
 from moldau.client.network import ANY_NODE, CoordinatorKind, Network
 from moldau.wire.messages.describe_cluster import DescribeClusterRequest
-from tests.client.cancellation.interrupt import PATIENCE_S, at_every_suspension, cancel_at
+from tests.client.cancellation.interrupt import PATIENCE_S, at_every_suspension, cancel_at, in_time
 from tests.client.core.support import network, run, soon
 from tests.support.process import BrokerProcess
 
 RECORDS = 30
-
-
-async def in_time(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    async with asyncio.timeout(PATIENCE_S):
-        return await coroutine
 
 
 # The network under all clients ----------------------------------------------------------------------------------------

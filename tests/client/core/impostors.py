@@ -106,8 +106,15 @@ def server_that_hangs_up(impostor: Impostor, connection: socket.socket) -> None:
     connection.recv(1024)
 
 
-def broker(versions: dict[ApiKey, tuple[int, int]], answers: dict[ApiKey, Callable[[int], Response]]) -> Behaviour:
-    """A broker that knows these APIs in these versions, and gives these answers (of a version) to them."""
+def broker(
+    versions: dict[ApiKey, tuple[int, int]],
+    answers: dict[ApiKey, Callable[[int], Response]],
+    hang_up: Callable[[], bool] = lambda: False,
+) -> Behaviour:
+    """A broker that knows these APIs in these versions, and gives these answers (of a version) to them.
+
+    It is asked after each answer whether it hangs up now.
+    """
 
     def behave(impostor: Impostor, connection: socket.socket) -> None:
         while True:
@@ -125,6 +132,8 @@ def broker(versions: dict[ApiKey, tuple[int, int]], answers: dict[ApiKey, Callab
                 encoded = answers[api](version).encode(version)
             frame = encode_response_header(api, version, header.correlation_id) + encoded
             connection.sendall(struct.pack(">i", len(frame)) + frame)
+            if hang_up():
+                return
 
     return behave
 

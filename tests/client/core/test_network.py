@@ -324,6 +324,24 @@ def test_a_silent_broker_loses_its_connection_and_all_calls_on_it() -> None:
         assert asked(one, ApiKey.API_VERSIONS) >= 2, "on a connection of its own"
 
 
+def test_a_connection_that_ends_with_its_first_answer_is_never_used() -> None:
+    """Otherwise it would be taken for a good one for ever: nobody hears of an end that came before its beginning."""
+    hang_ups = iter([True] * 20)
+    answers: dict[ApiKey, Callable[[int], Any]] = {ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterResponse()}
+    behaviour = impostors.broker(impostors.everything(), answers, hang_up=lambda: next(hang_ups, False))
+    with Impostor(behaviour) as one:
+        answers[ApiKey.METADATA] = lambda _: cluster(one.bootstrap)
+
+        async def scenario() -> None:
+            async with network(one.bootstrap, retry_backoff_max_ms=20, reconnect_backoff_max_ms=20) as client:
+                await client.retrying(lambda: ask(client), deadline=soon(), what="asking")
+                (node,) = client.metadata.nodes
+                await client.retrying(lambda: client.connection(node, soon()), deadline=soon(), what="connecting")
+                assert await client.call(node, DescribeClusterRequest(), deadline=soon()) is not None
+
+        run(scenario())
+
+
 def test_whoever_stops_waiting_does_not_take_the_connection_with_it(bootstrap: str) -> None:
     async def scenario(proxy: AdversityProxy) -> None:
         async with network(proxy.bootstrap) as client:
