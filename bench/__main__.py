@@ -15,6 +15,8 @@ from rich.console import Console
 from bench import (
     big_partition,
     cleaner,
+    client_latency,
+    client_produce,
     commits,
     fetch,
     heartbeats,
@@ -45,6 +47,8 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "commits": commits.run,
     "heartbeats": heartbeats.run,
     "offsets_replay": offsets_replay.run,
+    "client_produce": client_produce.run,
+    "client_latency": client_latency.run,
 }
 
 
