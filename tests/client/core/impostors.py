@@ -109,11 +109,11 @@ def server_that_hangs_up(impostor: Impostor, connection: socket.socket) -> None:
 def broker(
     versions: dict[ApiKey, tuple[int, int]],
     answers: dict[ApiKey, Callable[[int], Response]],
-    hang_up: Callable[[], bool] = lambda: False,
+    more: Callable[[], bytes] = bytes,
 ) -> Behaviour:
     """A broker that knows these APIs in these versions, and gives these answers (of a version) to them.
 
-    It is asked after each answer whether it hangs up now.
+    What `more` returns is sent in one go with each answer.
     """
 
     def behave(impostor: Impostor, connection: socket.socket) -> None:
@@ -131,9 +131,7 @@ def broker(
             else:
                 encoded = answers[api](version).encode(version)
             frame = encode_response_header(api, version, header.correlation_id) + encoded
-            connection.sendall(struct.pack(">i", len(frame)) + frame)
-            if hang_up():
-                return
+            connection.sendall(struct.pack(">i", len(frame)) + frame + more())
 
     return behave
 
