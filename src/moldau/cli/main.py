@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from moldau.cli import cluster, configs, consume, groups, log_commands, produce, topics, transactions
+from moldau.cli import cluster, configs, consume, groups, log_commands, perf, produce, topics, transactions
 
 app = typer.Typer(
     name="moldau",
@@ -23,6 +23,7 @@ app.add_typer(configs.app, name="configs")
 app.add_typer(transactions.app, name="transactions")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_commands.app, name="log")
+app.add_typer(perf.app, name="perf")
 app.command()(produce.produce)
 app.command()(consume.consume)
 
@@ -125,7 +126,7 @@ def demo(
     records: Annotated[int, typer.Option(help="With --quick: how many records.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Another seed is another day at the bank.")] = 1,
 ) -> None:
-    """A bank's transactions through a broker and a Spark pipeline that is killed in the middle; every alert exactly once.
+    """A bank's transactions through a broker and a Spark pipeline that is killed midway: every alert exactly once.
 
     Takes about a minute and leaves nothing behind. Example: moldau demo; or, without Spark: moldau demo --quick
     """
