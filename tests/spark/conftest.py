@@ -47,13 +47,27 @@ CONFIGURATION = {
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def _connector_jars() -> tuple[str, str]:
+    """A list for `spark.jars`, or the reason why there is none."""
+    try:
+        return ",".join(str(jar) for jar in fetch_jars(CONNECTOR).directory.iterdir()), ""
+    except JarsUnavailableError as reason:
+        return "", str(reason)
+
+
+@pytest.fixture(scope="session")
+def connector(_connector_jars: tuple[str, str]) -> None:
+    """For tests of Spark's own connector, `format("kafka")`."""
+    jars, reason = _connector_jars
+    if not jars:
+        pytest.skip(f"Spark's own Kafka connector cannot be had: {reason}")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, _connector_jars: tuple[str, str]) -> Iterator[SparkSession]:
     if shutil.which("java") is None:
         pytest.skip("java is not installed")
-    try:
-        connector = ",".join(str(jar) for jar in fetch_jars(CONNECTOR).directory.iterdir())
-    except JarsUnavailableError:
-        connector = ""
+    jars, _ = _connector_jars
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark's own
         from pyspark.sql import SparkSession
@@ -64,7 +78,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         directory = tmp_path_factory.mktemp("spark")
         builder = SparkSession.builder.config(map=CONFIGURATION)
         builder = builder.config("spark.local.dir", str(directory / "local"))
-        builder = builder.config("spark.jars", connector)
+        builder = builder.config("spark.jars", jars)
         session = builder.config("spark.sql.warehouse.dir", str(directory / "tables")).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-DEADLINE_S = 90.0
+DEADLINE_S = 200.0
 NewTopic = Callable[..., str]
+
+# The first use of a JVM, on a machine that has other things to do, takes its time.
+pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(300)]
 
 
 def numbers(first: int, last: int) -> list[bytes]:

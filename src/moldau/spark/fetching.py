@@ -7,12 +7,11 @@ deleted and created again under the same name meanwhile is an error, whatever it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, cast
 
-from moldau.client.consumer.run import Aborted, Run, nothing_whole
+from moldau.client.consumer.run import Run, nothing_whole
 from moldau.client.errors import ErrorCode, MoldauError, TimedOut, error_for
 from moldau.client.loop_thread import LoopThread
 from moldau.client.metadata import NO_TOPIC_ID, PartitionMetadata
@@ -53,14 +52,11 @@ class Gone(MoldauError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one fetch brought: batches from `position` on, or the news that these offsets are lost."""
+    """What one fetch brought: batches, or the news that offsets are lost."""
 
-    position: int
-    """Where the batches begin: later than what was asked for if that was lost."""
     end: int
-    """The offset after them."""
-    batches: memoryview
-    aborted: Sequence[Aborted] = ()
+    """The offset after what it speaks of."""
+    run: Run | None = None
     lost: Loss | None = None
 
 
@@ -71,8 +67,6 @@ class Client:
         self._settings = ClientSettings.of(CONSUMER, settings, {})
         self._thread = LoopThread.acquire()
         self.network = self._thread.run(self._started())
-        self.check_crcs: bool = self._settings["check.crcs"]
-        self.read_committed: bool = self._settings["isolation.level"] == "read_committed"
 
     async def _started(self) -> Network:
         network = Network(self._settings)
@@ -221,11 +215,18 @@ class _Attempts:
     def _answer(self, found: FetchResponsePartition) -> Answer:
         partition = self._range.topic_partition
         records = found.records or b""
-        run = Run(partition, 0, self._position, cast(bytes, records), check_crcs=False)
-        if len(records) and not run.batches:
-            raise nothing_whole(partition, self._position, len(records))
         aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
-        return Answer(self._position, run.end, run.batches, aborted)
+        run = Run(
+            partition,
+            0,
+            self._position,
+            cast(bytes, records),
+            aborted=aborted if self._settings["isolation.level"] == "read_committed" else None,
+            check_crcs=self._settings["check.crcs"],
+        )
+        if len(records) and run.done:
+            raise nothing_whole(partition, self._position, len(records))
+        return Answer(run.end, run)
 
     async def _lost(self, leader: PartitionMetadata) -> Answer:
         """The offset is not there: what is, if anything, begins at the partition's earliest offset."""
@@ -234,9 +235,9 @@ class _Attempts:
         if earliest > self._position:
             end = min(earliest, one.until)
             loss = gone_before(one.between(self._position, one.until), earliest)
-            return Answer(self._position, end, memoryview(b""), lost=loss)
+            return Answer(end, lost=loss)
         loss = self._gone("the partition ends before that now")
-        return Answer(self._position, one.until, memoryview(b""), lost=loss)
+        return Answer(one.until, lost=loss)
 
     async def _earliest(self, leader: PartitionMetadata) -> int:
         name, index = self._range.topic_partition

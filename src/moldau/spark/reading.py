@@ -9,14 +9,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from moldau.client.consumer.run import Aborted
-from moldau.client.errors import CorruptRecord, ErrorCode
-from moldau.records.arrow import ArrowRows, BatchCursor
-from moldau.records.control import ControlType, parse_marker
-from moldau.records.errors import BatchError
-from moldau.records.model import BatchHeader
+from moldau.client.consumer.run import Run
+from moldau.records.arrow import ArrowRows
 from moldau.spark import losses
-from moldau.spark.fetching import Answer, Client, Gone, client_for
+from moldau.spark.fetching import Client, Gone, client_for
 from moldau.spark.lookup import consumer_settings
 from moldau.spark.options import SourceOptions
 from moldau.spark.planning import OffsetRange
@@ -56,26 +52,16 @@ def _read_range(client: Client, options: SourceOptions, one: OffsetRange, maker:
             position = answer.end
             if position < one.until:
                 pending = client.fetch(one, position, timeout_s)
-            yield from _rows(client, one, answer, maker)
+            if answer.run is not None:
+                yield from _rows(answer.run, one, maker)
     finally:
         pending.cancel()
 
 
-def _rows(client: Client, one: OffsetRange, answer: Answer, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+def _rows(run: Run, one: OffsetRange, maker: RowMaker) -> Iterator[pa.RecordBatch]:
     rows = ArrowRows(headers=maker.headers)
-    cursor = BatchCursor(
-        answer.batches,
-        from_offset=answer.position,
-        check_crcs=client.check_crcs,
-        wanted=CommittedOnly(answer) if client.read_committed else None,
-    )
-    while not cursor.done and cursor.next_offset < one.until:
-        try:
-            rows.take(cursor, one.topic, one.partition, MAX_ROWS)
-        except BatchError as error:
-            raise CorruptRecord(
-                f"reading {one.topic_partition} at offset {cursor.next_offset}: {error}", ErrorCode.CORRUPT_MESSAGE
-            ) from error
+    while not run.done and run.position < one.until:
+        run.take_rows(rows, MAX_ROWS)
         batch = _before(rows.finish(), one.until)
         if batch.num_rows:
             yield maker.make(batch, one.topic, one.partition)
@@ -87,21 +73,3 @@ def _before(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
     if not batch.num_rows or offsets[-1].as_py() < until:
         return batch
     return batch.slice(0, bisect_left(offsets, until, key=lambda offset: offset.as_py()))
-
-
-class CommittedOnly:
-    """Leaves the batches of aborted transactions out, by the list that came with the answer."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._batches = answer.batches
-        self._coming: list[Aborted] = sorted(answer.aborted, key=lambda one: one[1], reverse=True)  # the next one last
-        self._aborting: set[int] = set()
-
-    def __call__(self, header: BatchHeader, position: int) -> bool:
-        while self._coming and self._coming[-1][1] <= header.last_offset:
-            self._aborting.add(self._coming.pop()[0])
-        if header.producer_id not in self._aborting:
-            return True
-        if header.is_control and header.count and parse_marker(self._batches, position).type is ControlType.ABORT:
-            self._aborting.discard(header.producer_id)
-        return False

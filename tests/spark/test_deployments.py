@@ -1,0 +1,142 @@
+"""The source where people run Spark: on a standalone cluster, through Spark Connect, in a declarative pipeline.
+
+Each starts JVMs of its own, which takes longer than what it then does: with full counts only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark import topics
+
+JOB = Path(__file__).with_name("drain_job.py")
+JOB_TIMEOUT_S = 600
+START_TIMEOUT_S = 120
+RECORDS = 1000
+
+pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(autouse=True)
+def _full_counts_only(soak: bool) -> None:
+    if not soak:
+        pytest.skip("starts JVMs of its own: with full counts only")
+
+
+@pytest.fixture
+def filled(bootstrap: str, new_topic: Callable[..., str]) -> str:
+    topic = new_topic(4)
+    topics.send(bootstrap, topic, [b"%d" % number for number in range(RECORDS)])
+    return topic
+
+
+def environment() -> dict[str, str]:
+    python = str(Path(sys.executable))
+    return {
+        **os.environ,
+        "PATH": f"{Path(python).parent}:{os.environ['PATH']}",
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+    }
+
+
+def run_job(*arguments: str) -> str:
+    command = [sys.executable, str(JOB), *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=JOB_TIMEOUT_S, check=False, env=environment()
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def spark_class(*arguments: str) -> list[str]:
+    import pyspark
+
+    return [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), *arguments]
+
+
+@contextlib.contextmanager
+def daemon(log: Path, *arguments: str, ready: str) -> Iterator[str]:
+    """A process of a cluster; gives what its log matched when it was ready."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(spark_class(*arguments), stdout=output, stderr=output, env=environment())
+    try:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while (found := re.search(ready, log.read_text(errors="replace"))) is None:
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text(errors="replace")
+            time.sleep(0.1)  # there is no event to wait for: only a log that grows
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait(START_TIMEOUT_S)
+
+
+def test_a_standalone_cluster_of_two_workers_reads_topics(bootstrap: str, filled: str, tmp_path: Path) -> None:
+    master_class, worker_class = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+    place = ("--host", "127.0.0.1", "--webui-port", "0")
+    with contextlib.ExitStack() as stack:
+        started = daemon(tmp_path / "master.log", master_class, *place, "--port", "0", ready=r"spark://127[\d.]+:\d+")
+        address = stack.enter_context(started)
+        for number in range(2):
+            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"worker-{number}"))
+            log = tmp_path / f"worker-{number}.log"
+            stack.enter_context(daemon(log, worker_class, *place, *size, address, ready="Successfully registered"))
+        output = run_job("master", address, bootstrap, filled, str(tmp_path))
+    assert f"streamed {RECORDS} {RECORDS}" in output
+    assert f"read {RECORDS}" in output
+
+
+def test_spark_connect_reads_topics(bootstrap: str, filled: str, tmp_path: Path) -> None:
+    output = run_job("remote", "local[2]", bootstrap, filled, str(tmp_path))
+    assert f"streamed {RECORDS} {RECORDS}" in output
+    assert f"read {RECORDS}" in output
+
+
+def test_a_declarative_pipeline_reads_topics(bootstrap: str, filled: str, tmp_path: Path) -> None:
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "spark-pipeline.yml").write_text(
+        f"name: orders\nstorage: file://{tmp_path}/storage\nlibraries:\n  - glob:\n      include: transformations/**\n"
+    )
+    (tmp_path / "transformations" / "orders.py").write_text(
+        f"""
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+spark = SparkSession.active()
+
+@dp.table
+def orders() -> DataFrame:
+    reader = spark.readStream.format("moldau").option("kafka.bootstrap.servers", "{bootstrap}")
+    return reader.option("subscribe", "{filled}").option("startingOffsets", "earliest").load()
+
+@dp.materialized_view
+def totals() -> DataFrame:
+    return spark.read.table("orders").groupBy("topic").count()
+"""
+    )
+    settings = ["--conf", f"spark.sql.warehouse.dir={tmp_path}/tables", "--conf", "spark.ui.enabled=false"]
+    done = subprocess.run(
+        ["spark-pipelines", "run", *settings],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=JOB_TIMEOUT_S,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    import pyarrow.parquet as pq
+
+    totals = pq.read_table(str(tmp_path / "tables" / "totals")).to_pylist()
+    assert totals == [{"topic": filled, "count": RECORDS}], done.stdout + done.stderr
