@@ -234,6 +234,7 @@ class Network:
                     raise
                 failures += 1
                 self._note(error)
+                logger.debug("%s: attempt %d failed: %s", what, failures, error)
                 pause = self._backoff.pause(failures, self._randomness.random())
                 if loop.time() + pause >= deadline:
                     raise TimedOut(f"{what}: not done in time, after {failures} attempts; the last: {error}") from error
@@ -361,6 +362,7 @@ class Network:
     def _lost(self, connection: Connection) -> None:
         """A broker that went away takes its offices with it: leaders and coordinators are looked up again."""
         node = real_node(connection.node_id)
+        logger.debug("client %s lost a connection: %s", self.client_id, connection.failure)
         self._coordinators = {key: found for key, found in self._coordinators.items() if real_node(found) != node}
         if not self._closed:
             self.refresh_soon()
