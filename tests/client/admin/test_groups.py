@@ -27,7 +27,7 @@ from moldau.client.errors import (
     IllegalStateError,
     UnknownTopicOrPartition,
 )
-from tests.client.cli.worlds import World
+from tests.client.cli.worlds import Member
 from tests.compat.wire import produced
 from tests.support.raw import RawConnection
 
@@ -47,7 +47,7 @@ def written(raw: RawConnection, new_topic: Callable[..., str]) -> str:
 
 @contextmanager
 def member_of(bootstrap: str, group: str, topic: str) -> Iterator[None]:
-    connection = World.joined(bootstrap, group, topic)
+    connection = Member(bootstrap, group, topic)
     yield
     connection.close()
 

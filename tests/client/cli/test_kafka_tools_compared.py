@@ -147,6 +147,8 @@ def test_every_command_says_what_kafkas_own_says(
     theirs, ours = worlds
     differences = []
     for command in COMMANDS.strip().splitlines():
+        theirs.beat()
+        ours.beat()
         expected = said(theirs, kafkas_tools.run(*shlex.split(theirs.filled(command))))
         found = said(ours, our_tool(*shlex.split(ours.filled(command))))
         if found != expected:

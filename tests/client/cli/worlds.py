@@ -31,7 +31,7 @@ class World:
         self.bootstrap = bootstrap
         self.prefix = prefix
         self.directory = directory
-        self._member: RawConnection | None = None
+        self._member: Member | None = None
 
     def name(self, short: str) -> str:
         return f"{self.prefix}{short}"
@@ -71,44 +71,49 @@ class World:
                     TopicPartition(self.name("bills"), 1): 0,
                 },
             )
-        self._member = self.joined(self.bootstrap, self.name("live"), self.name("bills"))
+        self._member = Member(self.bootstrap, self.name("live"), self.name("bills"))
         return self
 
-    @staticmethod
-    def joined(bootstrap: str, group: str, topic: str) -> RawConnection:
-        """A member of a consumer group that reads a topic, and has said so: from then on nothing changes."""
-        connection = RawConnection(bootstrap, "member-of-live")
-        member = str(uuid.uuid4())
-        request = ConsumerGroupHeartbeatRequest(
+    def beat(self) -> None:
+        """The member says that it lives: however slow the machine is, it is not given up."""
+        assert self._member is not None
+        self._member.beat()
+
+    def close(self) -> None:
+        if self._member is not None:
+            self._member.close()
+
+
+class Member:
+    """A member of a consumer group that reads a topic, and has said so: from then on nothing changes."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self._connection = RawConnection(bootstrap, "member-of-live")
+        self._request = ConsumerGroupHeartbeatRequest(
             group_id=group,
-            member_id=member,
+            member_id=str(uuid.uuid4()),
             member_epoch=JOINS,
             rebalance_timeout_ms=60_000,
             subscribed_topic_names=[topic],
             server_assignor="uniform",
             topic_partitions=[],
         )
+        wire.eventually(self.beat)
 
-        def joined() -> bool:
-            answer = wire.ask(connection, request)
-            assert answer.error_code == 0, answer
-            request.member_epoch, request.subscribed_topic_names, request.server_assignor = (
-                answer.member_epoch,
-                None,
-                None,
-            )
-            request.rebalance_timeout_ms = -1
-            if answer.assignment is None:
-                return bool(request.topic_partitions)
-            request.topic_partitions = [
-                ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
-                for one in answer.assignment.topic_partitions
-            ]
-            return False
-
-        wire.eventually(joined)
-        return connection
+    def beat(self) -> bool:
+        """One heartbeat; whether the group has nothing new to say to a member that has something to read."""
+        request = self._request
+        answer = wire.ask(self._connection, request)
+        assert answer.error_code == 0, answer
+        request.member_epoch = answer.member_epoch
+        request.subscribed_topic_names, request.server_assignor, request.rebalance_timeout_ms = None, None, -1
+        if answer.assignment is None:
+            return bool(request.topic_partitions)
+        request.topic_partitions = [
+            ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
+            for one in answer.assignment.topic_partitions
+        ]
+        return False
 
     def close(self) -> None:
-        if self._member is not None:
-            self._member.close()
+        self._connection.close()

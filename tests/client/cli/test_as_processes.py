@@ -1,0 +1,103 @@
+"""Commands as people run them: exit codes, pipes, scripts of Kafka's names, help and completion."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from moldau.cli.kafka_tools.scripts import TOOLS, write_scripts
+from moldau.cli.main import app
+from tests.client.cli.conftest import Command
+
+TIMEOUT_S = 60
+
+
+def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=os.environ | environment
+    )
+
+
+def moldau(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, "-m", "moldau", *arguments, **environment)
+
+
+def test_a_process_ends_with_the_code_of_its_command(bootstrap: str, topic: str) -> None:
+    listed = moldau("topics", "list", MOLDAU_BOOTSTRAP_SERVERS=bootstrap)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert topic in listed.stdout.splitlines()
+    again = moldau("topics", "create", topic, "--bootstrap-server", bootstrap)
+    assert (again.returncode, again.stdout, again.stderr.count("\n")) == (1, "", 1)
+    assert moldau("topics", "describe", "--nonsense").returncode == 2
+
+
+def test_a_reader_that_has_had_enough_is_no_error(bootstrap: str) -> None:
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "moldau", "cluster", "apis", "-b", bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert listing.stdout is not None
+    listing.stdout.close()
+    _, complaint = listing.communicate(timeout=TIMEOUT_S)
+    assert b"Traceback" not in complaint
+
+
+def test_scripts_have_kafkas_names_and_run(bootstrap: str, topic: str, moldau: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "bin with a blank"
+    assert moldau("kafka-tools", str(folder)).exit_code == 0
+    assert {file.name for file in folder.iterdir()} == {name for tool in TOOLS for name in (tool, f"{tool}.sh")}
+    assert all(file.stat().st_mode & stat.S_IXUSR for file in folder.iterdir())
+    described = run(str(folder / "kafka-topics.sh"), "--bootstrap-server", bootstrap, "--describe", "--topic", topic)
+    assert (described.returncode, described.stderr) == (0, "")
+    assert described.stdout.startswith(f"Topic: {topic}\tTopicId: ")
+    wrong = run(str(folder / "kafka-topics"), "--nonsense")
+    assert (wrong.returncode, wrong.stderr) == (1, "nonsense is not a recognized option\n")
+
+
+def test_scripts_that_are_there_are_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "kafka-topics").write_text("old")
+    write_scripts(tmp_path)
+    assert "moldau" in (tmp_path / "kafka-topics").read_text()
+
+
+def test_completion_is_for_moldau_also_when_python_runs_the_module() -> None:
+    shown = moldau("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert shown.returncode == 0
+    assert "_MOLDAU_COMPLETE" in shown.stdout
+
+
+def all_commands() -> list[str]:
+    found = []
+
+    def walk(command: object, path: str) -> None:
+        children = getattr(command, "commands", None)
+        if children is None:
+            found.append(path)
+            return
+        for name, child in children.items():
+            walk(child, f"{path} {name}".strip())
+
+    walk(get_command(app), "")
+    return found
+
+
+@pytest.mark.parametrize("command", all_commands())
+def test_every_command_shows_an_example_in_its_help(moldau: Command, command: str) -> None:
+    shown = moldau(*command.split(), "--help")
+    assert shown.exit_code == 0
+    assert "Example: " in shown.stdout
+    assert f"moldau {command}" in " ".join(shown.stdout.split())
+
+
+def test_starting_a_broker_does_not_pay_for_the_clients() -> None:
+    code = (
+        "import sys, moldau.cli.main; sys.exit('moldau.client.network' in sys.modules or 'rich.table' in sys.modules)"
+    )
+    assert run(sys.executable, "-c", code).returncode == 0

@@ -1,0 +1,212 @@
+"""A call about many things: each gets an answer that stands, from the right broker, in few requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from moldau.client.admin.calls import MAX_THINGS_IN_A_REQUEST, Brokers, Target, _Asking
+from moldau.client.admin.outcome import Answers, SomeFailed, listed, settled
+from moldau.client.errors import (
+    BrokerUnavailable,
+    ErrorCode,
+    MoldauError,
+    NotCoordinator,
+    TimedOut,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+    UnsupportedByBroker,
+    error_for,
+)
+from moldau.client.network import Network
+
+MAX_ATTEMPTS = 5
+
+
+class Scripted:
+    """A network that answers as it is told: for each node and thing one answer an attempt, the last one for ever.
+
+    A `Lost` among the answers loses the whole request.
+    """
+
+    def __init__(self, script: dict[tuple[int, str], list[object]]) -> None:
+        self.script = script
+        self.requests: list[tuple[int, list[str]]] = []
+
+    async def call(self, node: int, request: Any, **_options: object) -> dict[str, object]:
+        await asyncio.sleep(0)
+        things: list[str] = request
+        self.requests.append((node, things))
+        answers = {}
+        for thing in things:
+            waiting = self.script.get((node, thing), [f"{thing} by {node}"])
+            answers[thing] = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        for answer in answers.values():
+            if isinstance(answer, Lost):
+                raise answer.error
+        return answers
+
+    async def retrying(self, attempt: Callable[[], Awaitable[Any]], *, deadline: float, what: str) -> Any:
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return await attempt()
+            except MoldauError as error:
+                if not error.retriable:
+                    raise
+                last = error
+        raise TimedOut(f"{what}: too late") from last
+
+
+class Lost:
+    """The fate of a request whose answer never came."""
+
+    def __init__(self, error: MoldauError) -> None:
+        self.error = error
+
+
+class Route(Brokers[str]):
+    """Things whose names begin with the number of their broker."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda thing: int(thing[0]))
+        self.failures: list[tuple[str, str]] = []
+
+    async def targets(self, things: Sequence[str], deadline: float) -> Answers[str, Target]:
+        unknown: Answers[str, Target] = {
+            thing: error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, thing) for thing in things if thing[0] == "?"
+        }
+        return unknown | await super().targets([thing for thing in things if thing not in unknown], deadline)
+
+    def failed(self, thing: str, error: MoldauError) -> None:
+        self.failures.append((thing, type(error).__name__))
+
+
+def ask(network: Scripted, things: list[str], route: Route | None = None) -> Answers[str, Any]:
+    async def run() -> Answers[str, Any]:
+        asking: _Asking[str, Any] = _Asking(
+            cast(Network, network),
+            things,
+            route or Route(),
+            cast(Any, lambda some: some),
+            lambda response, _some: response,
+            asyncio.get_running_loop().time() + 60,
+            "asking about",
+            0,
+            None,
+        )
+        return await asking.answers()
+
+    return asyncio.run(run())
+
+
+def refusal(code: ErrorCode) -> MoldauError:
+    return error_for(code, "asking")
+
+
+def test_things_of_one_broker_share_a_request_and_answers_come_in_the_order_of_the_question() -> None:
+    network = Scripted({})
+    answers = ask(network, ["1b", "2a", "1a"])
+    assert list(answers.items()) == [("1b", "1b by 1"), ("2a", "2a by 2"), ("1a", "1a by 1")]
+    assert sorted(network.requests) == [(1, ["1b", "1a"]), (2, ["2a"])]
+
+
+def test_a_request_is_not_larger_than_its_bound() -> None:
+    network = Scripted({})
+    ask(network, [f"1-{number}" for number in range(2 * MAX_THINGS_IN_A_REQUEST + 1)])
+    assert [len(things) for _, things in network.requests] == [MAX_THINGS_IN_A_REQUEST, MAX_THINGS_IN_A_REQUEST, 1]
+
+
+def test_what_may_pass_by_itself_is_asked_again_and_nothing_else_is() -> None:
+    network = Scripted({(1, "1a"): [refusal(ErrorCode.NOT_COORDINATOR), "at last"]})
+    route = Route()
+    assert ask(network, ["1a", "1b"], route) == {"1a": "at last", "1b": "1b by 1"}
+    assert network.requests == [(1, ["1a", "1b"]), (1, ["1a"])]
+    assert route.failures == [("1a", "NotCoordinator")]
+
+
+def test_an_unknown_topic_is_an_answer_that_stands() -> None:
+    network = Scripted({(1, "1a"): [refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]})
+    answers = ask(network, ["1a", "?"])
+    assert isinstance(answers["1a"], UnknownTopicOrPartition)
+    assert isinstance(answers["?"], UnknownTopicOrPartition)
+    assert len(network.requests) == 1
+
+
+def test_a_lost_connection_is_tried_again_and_a_refusal_after_it_is_put_in_doubt() -> None:
+    lost = Lost(BrokerUnavailable("the connection was lost"))
+    network = Scripted({(1, "1a"): [lost, refusal(ErrorCode.TOPIC_ALREADY_EXISTS)]})
+    answers = ask(network, ["1a", "1b"])
+    assert isinstance(answers["1a"], TopicAlreadyExists)
+    assert any("may have done it" in note for note in answers["1a"].__notes__)
+    assert answers["1b"] == "1b by 1"
+
+
+def test_a_broker_that_cannot_do_it_at_all_is_asked_once() -> None:
+    network = Scripted({(1, "1a"): [Lost(UnsupportedByBroker("too old"))]})
+    answers = ask(network, ["1a", "2a"])
+    assert isinstance(answers["1a"], UnsupportedByBroker)
+    assert answers["2a"] == "2a by 2"
+    assert len(network.requests) == 2
+
+
+def test_what_has_no_answer_in_time_is_told_beside_what_has() -> None:
+    network = Scripted({(1, "1a"): [refusal(ErrorCode.NOT_COORDINATOR)]})
+    answers = ask(network, ["1a", "2a"])
+    assert isinstance(answers["1a"], TimedOut)
+    assert isinstance(answers["1a"].__cause__, NotCoordinator)
+    assert answers["2a"] == "2a by 2"
+
+
+def test_where_nothing_was_answered_at_all_one_error_says_so() -> None:
+    network = Scripted(
+        {(1, "1a"): [refusal(ErrorCode.NOT_COORDINATOR)], (1, "1b"): [refusal(ErrorCode.NOT_COORDINATOR)]}
+    )
+    with pytest.raises(TimedOut):
+        ask(network, ["1a", "1b"])
+
+
+def test_a_thing_that_the_answer_leaves_out_is_an_error() -> None:
+    class Forgetful(Scripted):
+        async def call(self, node: int, request: Any, **options: object) -> dict[str, object]:
+            answers = await super().call(node, request, **options)
+            answers.pop("1b", None)
+            return answers
+
+    answers = ask(Forgetful({}), ["1a", "1b"])
+    assert answers["1a"] == "1a by 1"
+    assert "does not mention it" in str(answers["1b"])
+
+
+def test_asked_about_nothing_nobody_is_asked() -> None:
+    network = Scripted({})
+    assert ask(network, []) == {}
+    assert network.requests == []
+
+
+# How a call tells -----------------------------------------------------------------------------------------------------
+
+
+def test_everything_done_is_returned_as_it_is() -> None:
+    assert settled({"a": 1, "b": None}) == {"a": 1, "b": None}
+
+
+def test_the_error_of_the_only_thing_is_raised_as_it_is() -> None:
+    with pytest.raises(TopicAlreadyExists):
+        settled({"a": refusal(ErrorCode.TOPIC_ALREADY_EXISTS)})
+
+
+def test_of_several_things_those_that_failed_and_those_that_did_not_are_told() -> None:
+    error = refusal(ErrorCode.TOPIC_ALREADY_EXISTS)
+    with pytest.raises(SomeFailed, match=r"4 of 5 failed: .* and 1 more") as raised:
+        settled({"a": error, "b": 5, "c": error, "d": error, "e": error})
+    assert raised.value.errors == dict.fromkeys("acde", error)
+    assert raised.value.results == {"b": 5}
+
+
+def test_a_text_is_one_thing_and_what_is_named_twice_is_meant_once() -> None:
+    assert listed("orders") == ["orders"]
+    assert listed(["b", "a", "b"]) == ["b", "a"]
+    assert listed(3, int) == [3]

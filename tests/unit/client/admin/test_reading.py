@@ -1,0 +1,170 @@
+"""What the admin client makes of answers, and what it sends, without a network."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.client.admin import Append, GroupDescription, NewTopic, ProducerState, Subtract, TransactionDescription
+from moldau.client.admin.configs import ConfigOp, ConfigSource, change_of
+from moldau.client.admin.group_offsets import fetch_request, read_committed, read_fetched
+from moldau.client.admin.groups import decode_assignment, read_classic_groups
+from moldau.client.admin.offsets import by_topic
+from moldau.client.admin.topics import DescribedPages, create_request, topic_id_text
+from moldau.client.admin.transactions import OpenTransaction, hanging, open_longer_than
+from moldau.client.errors import GroupIdNotFound, GroupNotEmpty, MoldauError
+from moldau.client.model import OffsetAndMetadata, TopicPartition
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.describe_groups import DescribeGroupsResponse, DescribeGroupsResponseGroup
+from moldau.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from moldau.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from moldau.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+ONE, TWO = TopicPartition("orders", 1), TopicPartition("orders", 2)
+
+
+def page(topic: str, indexes: range, following: tuple[str, int] | None) -> DescribeTopicPartitionsResponse:
+    partitions = [DescribeTopicPartitionsResponsePartition(partition_index=index, leader_id=1) for index in indexes]
+    cursor = following and DescribeTopicPartitionsResponseCursor(topic_name=following[0], partition_index=following[1])
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(name=topic, partitions=partitions)], next_cursor=cursor
+    )
+
+
+def test_a_topic_that_comes_in_pages_is_put_together() -> None:
+    pages = DescribedPages(["small", "large"])
+    assert [topic.name for topic in pages.request().topics] == ["large", "small"]
+    pages.add(page("large", range(2), ("large", 2)))
+    request = pages.request()
+    assert request.cursor is not None
+    assert (request.cursor.topic_name, request.cursor.partition_index) == ("large", 2)
+    pages.add(page("large", range(2, 5), ("small", 0)))
+    assert [topic.name for topic in pages.request().topics] == ["small"]
+    assert not pages.complete
+    pages.add(page("small", range(1), None))
+    assert pages.complete
+    found = {
+        name: len(topic.partitions) for name, topic in pages.answers().items() if not isinstance(topic, MoldauError)
+    }
+    assert found == {"large": 5, "small": 1}
+
+
+def test_pages_that_do_not_go_on_are_not_followed_for_ever() -> None:
+    pages = DescribedPages(["large"])
+    pages.add(page("large", range(2), ("large", 2)))
+    with pytest.raises(MoldauError, match="do not come to an end"):
+        pages.add(page("large", range(2), ("large", 2)))
+
+
+def test_an_assignment_implies_the_numbers() -> None:
+    (topic,) = create_request([NewTopic("a", 5, 3, assignments=[[1], [2]])], 1_000, False).topics
+    assert (topic.num_partitions, topic.replication_factor) == (-1, -1)
+    assert [(one.partition_index, one.broker_ids) for one in topic.assignments] == [(0, [1]), (1, [2])]
+
+
+@pytest.mark.parametrize(
+    ("change", "operation", "value"),
+    [
+        ("x", ConfigOp.SET, "x"),
+        (5, ConfigOp.SET, "5"),
+        (False, ConfigOp.SET, "false"),
+        (None, ConfigOp.DELETE, None),
+        (Append("a"), ConfigOp.APPEND, "a"),
+        (Subtract("a"), ConfigOp.SUBTRACT, "a"),
+    ],
+)
+def test_a_change_of_a_setting_travels_as_its_operation(change: object, operation: ConfigOp, value: str | None) -> None:
+    config = change_of("name", change)  # type: ignore[arg-type]
+    assert (config.config_operation, config.value) == (operation, value)
+
+
+def test_a_source_of_a_newer_broker_is_unknown_and_no_error() -> None:
+    assert ConfigSource(99) is ConfigSource.UNKNOWN
+
+
+def test_a_dead_group_of_an_old_broker_is_not_found() -> None:
+    response = DescribeGroupsResponse(groups=[DescribeGroupsResponseGroup(group_id="g", group_state="Dead")])
+    assert isinstance(read_classic_groups(response)["g"], GroupIdNotFound)
+
+
+def test_groups_of_other_protocols_are_described_without_their_assignments() -> None:
+    group = DescribeGroupsResponseGroup(group_id="g", group_state="Stable", protocol_type="connect")
+    found = read_classic_groups(DescribeGroupsResponse(groups=[group]))["g"]
+    assert isinstance(found, GroupDescription)
+    assert found.protocol_type == "connect"
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_assignment_assign_nothing_or_something_but_never_fail(content: bytes) -> None:
+    assert isinstance(decode_assignment(content), tuple)
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+def test_offsets_are_asked_for_in_every_version_of_the_request(version: int) -> None:
+    for partitions in (None, [ONE, TWO]):
+        sent = fetch_request("g", partitions, False)
+        read = OffsetFetchRequest.decode(sent.encode(version), version)
+        of_group = read.groups[0] if version >= 8 else read
+        assert of_group.group_id == "g"
+        assert (of_group.topics is None) == (partitions is None)
+        assert [topic.partition_indexes for topic in of_group.topics or ()] == ([[1, 2]] if partitions else [])
+
+
+def test_a_partition_without_a_commit_is_left_out() -> None:
+    partitions = [
+        OffsetFetchResponsePartition(partition_index=1, committed_offset=-1),
+        OffsetFetchResponsePartition(partition_index=2, committed_offset=7, metadata=None),
+    ]
+    response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="orders", partitions=partitions)])
+    assert read_fetched(response, "g") == {TWO: OffsetAndMetadata(7)}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS])
+def test_a_commit_that_a_living_group_refuses_says_what_to_do(code: ErrorCode) -> None:
+    partition = OffsetCommitResponsePartition(partition_index=1, error_code=code)
+    response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="orders", partitions=[partition])])
+    error = read_committed(response, "g")[ONE]
+    assert isinstance(error, GroupNotEmpty)
+    assert not error.retriable
+
+
+@given(st.lists(st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 5)), unique=True))
+def test_partitions_are_grouped_by_topic_and_none_is_lost(partitions: list[TopicPartition]) -> None:
+    grouped = by_topic(partitions, lambda topic, some: (topic, some))
+    assert len({topic for topic, _ in grouped}) == len(grouped)
+    assert sorted(one for _, some in grouped for one in some) == sorted(partitions)
+    assert all(one.topic == topic for topic, some in grouped for one in some)
+
+
+def test_only_what_no_coordinator_will_end_hangs() -> None:
+    def producer(number: int, last: int = 0, start: int | None = 5) -> ProducerState:
+        return ProducerState(number, 0, 0, last, 0, start)
+
+    def transaction(number: int, *partitions: TopicPartition) -> TransactionDescription:
+        return TransactionDescription(f"t{number}", 1, "Ongoing", number, 0, 60_000, 0, partitions)
+
+    producers = {ONE: [producer(1), producer(2), producer(3, last=900), producer(4, start=None), producer(5)]}
+    candidates = open_longer_than(producers, now_ms=1_000, max_ms=500)
+    assert [one.producer.producer_id for one in candidates] == [1, 2, 5]
+    known = {1: transaction(1, ONE), 2: transaction(2, TWO)}
+    assert hanging(candidates, known) == [OpenTransaction(ONE, producer(2)), OpenTransaction(ONE, producer(5))]
+
+
+def test_ids_look_as_kafka_shows_them() -> None:
+    assert topic_id_text(bytes(range(16))) == "AAECAwQFBgcICQoLDA0ODw"
+    assert topic_id_text(bytes(16)) == "-"
