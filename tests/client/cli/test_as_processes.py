@@ -16,6 +16,7 @@ from moldau.cli.main import app
 from tests.client.cli.conftest import Command
 
 TIMEOUT_S = 60
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "commands.md"
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -61,6 +62,26 @@ def test_scripts_have_kafkas_names_and_run(bootstrap: str, topic: str, moldau: C
     assert (wrong.returncode, wrong.stderr) == (1, "nonsense is not a recognized option\n")
 
 
+def test_the_console_scripts_write_and_read_records_as_kafkas_do(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    write_scripts(tmp_path)
+    server = ("--bootstrap-server", bootstrap, "--topic", topic)
+    form = ("--property", "parse.key=true", "--property", "key.separator=:")
+    written = subprocess.run(
+        [tmp_path / "kafka-console-producer.sh", *server, *form],
+        input="k1:v1\nk2:v2\n",
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (written.returncode, written.stdout, written.stderr) == (0, "", "")
+    shown = [f"--formatter-property=print.{one}=true" for one in ("key", "partition", "offset", "headers")]
+    read = run(str(tmp_path / "kafka-console-consumer.sh"), *server, "--from-beginning", "--max-messages", "2", *shown)
+    assert read.returncode == 0
+    assert read.stdout == "Partition:0\tOffset:0\tNO_HEADERS\tk1\tv1\nPartition:0\tOffset:1\tNO_HEADERS\tk2\tv2\n"
+    assert read.stderr == "Processed a total of 2 messages\n"
+
+
 def test_scripts_that_are_there_are_written_anew(tmp_path: Path) -> None:
     (tmp_path / "kafka-topics").write_text("old")
     write_scripts(tmp_path)
@@ -94,6 +115,12 @@ def test_every_command_shows_an_example_in_its_help(moldau: Command, command: st
     assert shown.exit_code == 0
     assert "Example: " in shown.stdout
     assert f"moldau {command}" in " ".join(shown.stdout.split())
+
+
+def test_every_command_and_tool_is_in_the_documentation() -> None:
+    text = DOCUMENTATION.read_text(encoding="utf-8")
+    missing = [name for name in [*(f"moldau {one}" for one in all_commands()), *TOOLS] if name not in text]
+    assert not missing
 
 
 def test_starting_a_broker_does_not_pay_for_the_clients() -> None:
