@@ -48,7 +48,7 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
             raise
         sender, loop = core.sender, self._thread.loop
         assert sender is not None
-        core.wake = lambda: loop.call_soon_threadsafe(sender.run)
+        core.accumulator.wake = partial(loop.call_soon_threadsafe, sender.run)
         if core.plain:
             # Nothing to be done with records before they are written: `send` is the accumulator's, without a detour.
             self.send = core.accumulator.send  # type: ignore[method-assign, assignment]

@@ -20,6 +20,7 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 from collections import deque
 import os
 
+from moldau.client.model import RecordMetadata as _RecordMetadata
 from moldau.client.producer import futures as _futures
 from moldau.client.producer.accumulator import Refusal as _Refusal
 from moldau.records._walk cimport write_varint
@@ -172,7 +173,17 @@ cdef class RecordFuture:
 
     def result(self, timeout=None):
         """Where the record is; waits for it, and raises what went wrong. TimedOut after `timeout` seconds."""
-        return _futures.result(self, timeout)
+        cdef Batch batch = self.batch
+        if not batch.done:
+            _futures.wait(self, timeout)
+        if batch.parts or batch.error is not None:
+            return _futures.outcome(self)
+        return _RecordMetadata(
+            batch.queue.topic,
+            batch.queue.index,
+            -1 if batch.base_offset < 0 else batch.base_offset + self.index,
+            self.timestamp if batch.log_append_time < 0 else batch.log_append_time,
+        )
 
     def exception(self, timeout=None):
         """What went wrong, or None; waits like `result`."""
@@ -465,7 +476,7 @@ cdef class Accumulator:
     cdef public bint closed
     cdef readonly dict incomplete
     cdef readonly dict topics
-    cdef object _wake
+    cdef public object wake
     cdef object _slow_path
     cdef object _clock
     cdef list _ready
@@ -492,7 +503,7 @@ cdef class Accumulator:
         self.ignore_keys = ignore_keys
         self.incomplete = {}
         self.topics = {}
-        self._wake = wake
+        self.wake = wake
         self._slow_path = slow_path
         self._clock = clock
         self._ready = []
@@ -607,7 +618,7 @@ cdef class Accumulator:
                 if wake:
                     self._woken = True
             if wake:
-                self._wake()
+                self.wake()
             if batch is not None:
                 return future
             # The partition needs a new batch. It is made without the lock, and then everything is looked at again:
@@ -775,5 +786,5 @@ cdef class Accumulator:
             wake = not self._woken
             self._woken = True
         if wake:
-            self._wake()
+            self.wake()
         return True

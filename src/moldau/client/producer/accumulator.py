@@ -285,7 +285,8 @@ class Accumulator:
         self.incomplete: dict[Batch, None] = {}
         """Batches whose fate is not known, in the order of their making."""
         self.topics: dict[str, TopicQueues] = {}
-        self._wake = wake
+        self.wake = wake
+        """Called when the loop has something to look at: without the lock, by whoever sent."""
         self._slow_path = slow_path
         self._clock = clock
         self._ready: list[PartitionQueue] = []
@@ -370,7 +371,7 @@ class Accumulator:
             if wake:
                 self._woken = True
         if wake:
-            self._wake()
+            self.wake()
         return future
 
     def _choose(self, queues: TopicQueues, key: Bytes | None, size: int) -> int:
@@ -509,7 +510,7 @@ class Accumulator:
             wake = not self._woken
             self._woken = True
         if wake:
-            self._wake()
+            self.wake()
         return True
 
 

@@ -94,14 +94,13 @@ class ProducerCore:
             config.linger_s,
             config.buffer_memory,
             config.max_request_size,
-            self._wake,
+            self._wake_own_loop,
             self._refused,
             config.ignore_keys,
         )
         self.memory = MemoryRow(self.accumulator)
         self.transactions: Transactions = transactions_of(settings, self.network)
         self.sender: Sender | None = None
-        self.wake: Callable[[], object] = self._wake_own_loop
         self.slow_path: Callable[[Refusal, Prepared], RecordFuture] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._why_closed = "the producer is closed"
@@ -121,11 +120,10 @@ class ProducerCore:
     # -- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        loop = self._loop = asyncio.get_running_loop()
-        self.sender = sender = Sender(self.network, self.config, self.accumulator, self.transactions, self.memory.freed)
-        self.wake = self.wake if self.wake.__name__ != "<lambda>" else lambda: loop.call_soon(sender.run)
+        self._loop = asyncio.get_running_loop()
+        self.sender = Sender(self.network, self.config, self.accumulator, self.transactions, self.memory.freed)
         if isinstance(self.transactions, TransactionManager):
-            self.transactions.attach(SenderSide(self._flush_all, sender.resume, sender.fail_waiting))
+            self.transactions.attach(SenderSide(self._flush_all, self.sender.resume, self.sender.fail_waiting))
         self.network.on_metadata(self._metadata_changed)
         await self.network.start()
 
@@ -158,6 +156,10 @@ class ProducerCore:
                 self.sender.fail_all(ClosedError("the producer was closed before the record was delivered"))
             await self.network.close()
             self.interceptors.close()
+
+    def wake(self) -> None:
+        """Have the sender look: something has changed that nobody tells it of. From any thread that may send."""
+        self.accumulator.wake()
 
     def refuse_new(self, why: str) -> None:
         """Take no more records."""
@@ -289,9 +291,6 @@ class ProducerCore:
             raise
         except SERIALIZATION_FAILURES as error:
             raise SerializationError(f"the {part} of a record for topic {topic!r}: {error}") from error
-
-    def _wake(self) -> None:
-        self.wake()
 
     def _wake_own_loop(self) -> None:
         """For a producer whose records come from its own loop; one that has a thread for it replaces this."""

@@ -43,23 +43,28 @@ class Delivery:
         self._refresh_soon = refresh_soon
         self._chance = chance
 
+    def acknowledged(self, lane: Lane, batch: Batch, base_offset: int, log_append_time: int, now: float) -> None:
+        """The broker has it: what nearly every answer says."""
+        lane.on_wire -= 1
+        lane.failures = 0
+        lane.sequences.acked(batch)
+        if not batch.done:  # else it was out of time, and only its numbers are news
+            self._counters.sent(batch, now)
+            batch.complete(base_offset, log_append_time)
+
     def answered(self, lane: Lane, batch: Batch, answer: Answer, now: float) -> None:
         """The broker has spoken about it."""
-        lane.on_wire -= 1
         code = ErrorCode.of(answer.code)
         verdict = judge(code, batch, lane.sequences, self._transactions.transactional_id is not None)
-        if batch.done:  # it was out of time; its numbers, if the broker has it, are news all the same
-            if verdict is Verdict.DONE:
-                lane.sequences.acked(batch)
+        if verdict is Verdict.DONE:
+            known = code is ErrorCode.NONE  # of a batch that it had already, a broker may not say where it is
+            self.acknowledged(lane, batch, answer.base_offset if known else -1, answer.log_append_time, now)
+            return
+        lane.on_wire -= 1
+        if batch.done:
             return
         if code in STALE_METADATA:
             self._refresh_soon()
-        if verdict is Verdict.DONE:
-            lane.failures = 0
-            lane.sequences.acked(batch)
-            self._counters.sent(batch, now)
-            batch.complete(answer.base_offset if code is ErrorCode.NONE else -1, answer.log_append_time)
-            return
         what = f"sending {batch.count} records to {lane.partition}"
         if verdict is Verdict.SPLIT:
             self._split(lane, batch)

@@ -14,17 +14,9 @@ class Lane:
     """The sender's notes about one partition."""
 
     __slots__ = (
-        "failures",
-        "last_error",
-        "leader",
-        "on_wire",
-        "partition",
-        "queue",
-        "queued",
-        "resume_at",
-        "sequences",
-        "waiting",
-    )
+        "failures", "last_error", "leader", "on_wire", "partition", "prefix", "prefix_of", "queue", "queued",
+        "resume_at", "sequences", "waiting",
+    )  # fmt: skip
 
     def __init__(self, queue: PartitionQueue, idempotent: bool) -> None:
         self.queue = queue
@@ -38,6 +30,8 @@ class Lane:
         self.failures = 0  # in a row
         self.resume_at = 0.0
         self.last_error: MoldauError | None = None  # for messages
+        self.prefix = b""  # how a request for this partition alone begins,
+        self.prefix_of: tuple[int, bytes] | None = None  # in this version, with this topic id
 
     @property
     def has_work(self) -> bool:
@@ -60,4 +54,5 @@ class Lane:
                 return
 
     def was_sent(self, batch: Batch) -> bool:
-        return any(one is batch for one in self.sequences.in_flight)
+        """Whether it is in flight; a part of one that was sent counts as sent."""
+        return batch.attempts > 0

@@ -41,6 +41,14 @@ _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _NULL_STRING: Final = b"\xff\xff"
 _NO_TAGS: Final = b"\0"
+_THREE_TIMES_NO_TAGS: Final = b"\0\0\0"  # of the partition, the topic, the request
+
+# From the count of partitions on: index, error, base offset, append time, log start, record errors, message, tags.
+_GOOD: Final = Struct(">BihqqqBBB")
+_ONE: Final = 2  # counts and lengths are written as one more than they are
+_EMPTY: Final = 1
+_SHORT_NAME: Final = 0x7F
+_SHORTEST_GOOD: Final = 1 + _GOOD.size
 
 
 class Part(NamedTuple):
@@ -122,6 +130,48 @@ def encode(
     if between:
         buffers.append(bytes(between))
     return buffers
+
+
+def beginning(
+    version: int, acks: int, timeout_ms: int, transactional_id: str | None, topic: str, topic_id: bytes, partition: int
+) -> bytes:
+    """How a request for one partition begins, up to the length of its batch: the same every time."""
+    flexible = version >= FLEXIBLE_FROM
+    one = _count(1, flexible)
+    return b"".join(
+        (
+            _string(transactional_id, flexible),
+            _ACKS_AND_TIMEOUT.pack(acks, timeout_ms),
+            one,
+            topic_id if version >= TOPIC_IDS_FROM else _string(topic, flexible),
+            one,
+            _INT32.pack(partition),
+        )
+    )
+
+
+def encode_one(version: int, beginning_: bytes, header: bytes, body: Bytes) -> tuple[Bytes, ...]:
+    """The same as `encode` for a single part: most requests of a producer that waits for each record."""
+    flexible = version >= FLEXIBLE_FROM
+    start = beginning_ + _length(HEADER_SIZE + len(body), flexible) + header
+    return (start, body, _THREE_TIMES_NO_TAGS) if flexible else (start, body)
+
+
+def acknowledged(view: memoryview, version: int) -> tuple[int, int] | None:
+    """Base offset and append time, from an answer that says of one partition alone that all is well; else None.
+
+    Which partition that is need not be read: answers come in the order of the requests.
+    """
+    if version < FLEXIBLE_FROM or len(view) < _SHORTEST_GOOD or view[0] != _ONE:
+        return None
+    at = 1 + (16 if version >= TOPIC_IDS_FROM else view[1])
+    # The name's length takes one byte if it is short; what is longer is for `decode`, and so is all that follows.
+    if (version < TOPIC_IDS_FROM and view[1] > _SHORT_NAME) or len(view) < at + _GOOD.size or view[at] != _ONE:
+        return None
+    _, _, code, base_offset, append_time, _, errors, message, tags = _GOOD.unpack_from(view, at)
+    if code or errors != _EMPTY or message or tags:
+        return None
+    return base_offset, append_time
 
 
 def decode(view: memoryview, version: int) -> tuple[list[Answer], int]:

@@ -14,8 +14,9 @@ import asyncio
 import math
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -35,12 +36,16 @@ from moldau.client.producer.requests import (
     TOPIC_IDS_FROM,
     Answer,
     Part,
+    acknowledged,
     batch_header,
+    beginning,
     decode,
     encode,
+    encode_one,
     prepare_body,
 )
 from moldau.client.producer.transactionality import NoTransactions, Transactions
+from moldau.records.model import Bytes
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import WireError
 
@@ -72,7 +77,7 @@ class Leader:
 
 
 class Sender:
-    """The way of all batches of one producer. Everything but `wake_threadsafe` belongs to the loop."""
+    """The way of all batches of one producer. All of it belongs to the loop."""
 
     def __init__(
         self,
@@ -290,44 +295,60 @@ class Sender:
 
     def _transmit(self, leader: Leader, connection: Connection, chosen: list[tuple[Lane, Batch]], now: float) -> None:
         config = self._config
-        transactional_id = self._transactions.transactional_id
-        chosen.sort(key=lambda one: one[0].partition.topic)
-        topics = self._network.metadata.topics
-        parts = []
+        try:
+            version = self._version(connection, chosen)
+        except MoldauError as error:
+            for lane, batch in chosen:
+                self._delivery.give_up(lane, batch, error)
+            return
+        transactional = self._transactions.transactional_id is not None
+        headers = []
         for lane, batch in chosen:
             if not lane.was_sent(batch):
                 lane.sequences.sent(batch, self._identity.current)
             lane.on_wire += 1
             batch.attempts += 1
             batch.written_at = now
-            topic = topics.get(lane.partition.topic)
-            body = batch.body
-            assert body is not None
-            header = batch_header(batch, config.codec, transactional_id is not None)
-            topic_id = NO_TOPIC_ID if topic is None else topic.id
-            parts.append(Part(lane.partition.topic, topic_id, lane.partition.partition, header, body))
-        try:
-            version = self._version(connection, parts)
-        except MoldauError as error:
-            for lane, batch in chosen:
-                lane.on_wire -= 1
-                self._delivery.give_up(lane, batch, error)
-            return
+            headers.append(batch_header(batch, config.codec, transactional))
         leader.in_flight += 1
         self.counters.requests += 1
         connection.send(
             ApiKey.PRODUCE,
             version,
-            encode(version, config.acks, config.request_timeout_ms, transactional_id, parts),
+            self._request(version, chosen, headers),
             partial(self._replied, leader, chosen, version),
             now + config.request_timeout_s,
             no_reply=config.acks == 0,
         )
 
-    def _version(self, connection: Connection, parts: list[Part]) -> int:
+    def _request(self, version: int, chosen: list[tuple[Lane, Batch]], headers: list[bytes]) -> Sequence[Bytes]:
+        config, transactional_id = self._config, self._transactions.transactional_id
+        if len(chosen) == 1:
+            lane, batch = chosen[0]
+            assert batch.body is not None
+            topic_id = self._topic_id(lane)
+            if lane.prefix_of != (version, topic_id):
+                lane.prefix_of = (version, topic_id)
+                lane.prefix = beginning(
+                    version, config.acks, config.request_timeout_ms, transactional_id,
+                    lane.partition.topic, topic_id, lane.partition.partition,
+                )  # fmt: skip
+            return encode_one(version, lane.prefix, headers[0], batch.body)
+        parts = [
+            Part(lane.partition.topic, self._topic_id(lane), lane.partition.partition, header, batch.body or b"")
+            for (lane, batch), header in zip(chosen, headers, strict=True)
+        ]
+        parts.sort(key=attrgetter("topic"))
+        return encode(version, config.acks, config.request_timeout_ms, transactional_id, parts)
+
+    def _topic_id(self, lane: Lane) -> bytes:
+        topic = self._network.metadata.topics.get(lane.partition.topic)
+        return NO_TOPIC_ID if topic is None else topic.id
+
+    def _version(self, connection: Connection, chosen: list[tuple[Lane, Batch]]) -> int:
         most = self._transactions.max_produce_version
         version = connection.version(ApiKey.PRODUCE, most, MIN_VERSION)
-        if version >= TOPIC_IDS_FROM and any(part.topic_id == NO_TOPIC_ID for part in parts):
+        if version >= TOPIC_IDS_FROM and any(self._topic_id(lane) == NO_TOPIC_ID for lane, _ in chosen):
             return connection.version(ApiKey.PRODUCE, LAST_WITH_NAMES, MIN_VERSION)
         return version
 
@@ -344,7 +365,11 @@ class Sender:
         leader.in_flight -= 1
         now = self._clock()
         if view is not None:
-            self._answers(chosen, version, view, now)
+            good = acknowledged(view, version) if len(chosen) == 1 else None
+            if good is not None:
+                self._delivery.acknowledged(*chosen[0], *good, now)
+            else:
+                self._answers(chosen, version, view, now)
         elif error is not None:
             self._network.refresh_soon()
             for lane, batch in chosen:
@@ -355,7 +380,8 @@ class Sender:
         for lane, _ in chosen:
             self._offer(lane)
         self._on_memory()
-        self.run()
+        if leader.lanes or error is not None:
+            self.run()
 
     def _answers(self, chosen: list[tuple[Lane, Batch]], version: int, view: memoryview, now: float) -> None:
         names = self._network.metadata.topic_names

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moldau.client.producer import requests
@@ -15,6 +17,7 @@ from moldau.wire.messages.produce import (
     ProduceResponse,
     ProduceResponseCurrentLeader,
     ProduceResponsePartition,
+    ProduceResponseRecordError,
     ProduceResponseTopic,
 )
 from tests.unit.client.producer.twins import Harness, reference
@@ -45,6 +48,55 @@ def test_a_request_has_the_bytes_of_the_generated_one(version: int, transactiona
         ],
     )
     assert b"".join(requests.encode(version, -1, 30_000, transactional_id, parts)) == expected.encode(version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("transactional_id", [None, "payments"])
+def test_a_request_for_one_partition_is_the_same_by_the_short_way(version: int, transactional_id: str | None) -> None:
+    part = Part("a", IDS["a"], 7, HEADER, b"x" * 500)
+    start = requests.beginning(version, 1, 30_000, transactional_id, part.topic, part.topic_id, part.partition)
+    short = requests.encode_one(version, start, part.header, part.body)
+    assert b"".join(short) == b"".join(requests.encode(version, 1, 30_000, transactional_id, [part]))
+
+
+def answer_of(version: int, name: str = "a", partitions: int = 1, **fields: Any) -> memoryview:
+    listed = [ProduceResponsePartition(index=3, base_offset=17, log_append_time_ms=5, **fields)] * partitions
+    topic = ProduceResponseTopic(partition_responses=listed)
+    if version >= requests.TOPIC_IDS_FROM:
+        topic.topic_id = IDS["a"]
+    else:
+        topic.name = name
+    return memoryview(ProduceResponse(responses=[topic], throttle_time_ms=40).encode(version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_good_news_about_one_partition_is_read_by_the_short_way(version: int) -> None:
+    expected = (17, 5) if version >= requests.FLEXIBLE_FROM else None
+    assert requests.acknowledged(answer_of(version), version) == expected
+    assert requests.acknowledged(answer_of(version, name="n" * 126), version) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_other_news_is_left_to_the_long_way(version: int) -> None:
+    leader = ProduceResponseCurrentLeader(leader_id=2, leader_epoch=9)
+    others = [
+        answer_of(version, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        answer_of(version, partitions=2),
+        memoryview(ProduceResponse().encode(version)),
+    ]
+    if version >= 8:
+        others.append(answer_of(version, error_message="strange"))
+        others.append(answer_of(version, record_errors=[ProduceResponseRecordError(batch_index=0)]))
+    if version >= 10:
+        others.append(answer_of(version, current_leader=leader))
+    if version < requests.TOPIC_IDS_FROM:
+        others.append(answer_of(version, name="n" * 200))
+    for other in others:
+        assert requests.acknowledged(other, version) is None
+        requests.decode(other, version)
+    whole = answer_of(version)
+    for size in range(len(whole) - 6):  # what follows says nothing about the partition
+        assert requests.acknowledged(whole[:size], version) is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
