@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, get_args, get_origin, get_type_hints
 
 from moldau.broker.fetch_sessions import Refused
+from moldau.broker.handlers.produce import NO_ACKS
 from moldau.broker.registry import Body
 from moldau.broker.session import Request
 from moldau.wire.api import APIS, ApiKey
@@ -63,12 +64,14 @@ IMPOSSIBLE = frozenset({ApiKey.ALTER_REPLICA_LOG_DIRS, ApiKey.API_VERSIONS})
 """Refusals that do not mirror their request."""
 
 
-def refuse(api: ApiKey, request: Request, body: memoryview, code: ErrorCode) -> Body:
-    """The answer to a request that was not carried out."""
+def refuse(api: ApiKey, request: Request, body: memoryview, code: ErrorCode) -> Body | None:
+    """The answer to a request that was not carried out; None where the client expects none (acks=0)."""
     if api == ApiKey.FETCH:
         return _refuse_fetch(request, body, code)
     definition = APIS[api]
     asked = _class(definition.module, f"{definition.name}Request").decode(body, request.version)
+    if api == ApiKey.PRODUCE and asked.acks == NO_ACKS:
+        return None
     answer = _mirror(_class(definition.module, f"{definition.name}Response"), asked)
     _mark(api, answer, code)
     return [answer.encode(request.version)]

@@ -348,7 +348,12 @@ class Faults:
 
 
 def _refusal(api: ApiKey, request: Request, body: memoryview, code: ErrorCode) -> Answer:
-    return list(refuse(api, request, body, code))
+    answer = refuse(api, request, body, code)
+    if answer is not None:
+        return list(answer)
+    # A client that wants no answer hears of an error as it does in production: by the loss of its connection.
+    _cut(request.session)
+    return NO_REPLY
 
 
 def _cut(session: Session) -> None:
