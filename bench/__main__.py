@@ -15,6 +15,7 @@ from rich.console import Console
 from bench import (
     big_partition,
     cleaner,
+    client_consume,
     client_latency,
     client_produce,
     commits,
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "commits": commits.run,
     "heartbeats": heartbeats.run,
     "offsets_replay": offsets_replay.run,
+    "client_consume": client_consume.run,
     "client_produce": client_produce.run,
     "client_latency": client_latency.run,
 }

@@ -26,6 +26,9 @@ cdef object CREATE_TIME = _TimestampType.CREATE_TIME
 cdef object LOG_APPEND_TIME = _TimestampType.LOG_APPEND_TIME
 
 
+# Not tracked by the garbage collector, which else looks at each of thousands of records again and again (a sixth of the
+# time to read them). What a record holds, bytes or what a deserialiser made of them, does not know the record.
+@cython.no_gc
 @cython.freelist(1024)
 cdef class Record:
     """See decode_reference.Record."""
