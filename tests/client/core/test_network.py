@@ -78,7 +78,7 @@ def test_a_topic_is_known_with_its_partitions(bootstrap: str, new_topic: Callabl
 
 
 def test_a_producer_may_have_topics_created_and_an_admin_may_not(
-    bootstrap: str, unused_name: Callable[[], str], moldau_only: None
+    bootstrap: str, unused_name: Callable[[], str]
 ) -> None:
     async def scenario() -> None:
         name = unused_name()
