@@ -245,9 +245,11 @@ def raise_worst(found: Iterable[tuple[int, str]], what: str) -> None:
         if code in MEMBER_LEFT:
             error = CommitFailed(f"{error}; {CommitFailed.SAYS}", ErrorCode.of(code))
         # OPERATION_NOT_ATTEMPTED only says that another partition's error was in the way: that one tells more.
-        if worst is None or code_of(worst) == ErrorCode.OPERATION_NOT_ATTEMPTED:
-            worst = error
-        elif worst.retriable and not error.retriable and code != ErrorCode.OPERATION_NOT_ATTEMPTED:
+        if (
+            worst is None
+            or code_of(worst) == ErrorCode.OPERATION_NOT_ATTEMPTED
+            or (worst.retriable and not error.retriable and code != ErrorCode.OPERATION_NOT_ATTEMPTED)
+        ):
             worst = error
     if worst is not None:
         raise worst
