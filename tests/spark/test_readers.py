@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from moldau.spark.losses import DataLoss
 from moldau.spark.rows import row_schema
 from moldau.spark.stream import StreamReader, stream_reader
 from tests.spark import topics
+from tests.support.process import BrokerProcess
 
 PLAIN = row_schema(headers=False)
 WITH_HEADERS = row_schema(headers=True)
@@ -200,8 +202,7 @@ def test_two_hundred_partitions_are_as_many_tasks_unless_they_are_to_share(
     bootstrap: str, new_topic: NewTopic, batch: Callable[..., pa.Table]
 ) -> None:
     topic = new_topic(200)
-    for partition in range(200):
-        topics.send(bootstrap, topic, [b"%d" % partition] * 2, partition=partition)
+    topics.send_everywhere(bootstrap, topic, 200, copies=2)
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
     assert len(batch_reader(given, PLAIN).partitions()) == 200
     assert len(batch_reader({**given, "maxPartitions": "8"}, PLAIN).partitions()) == 8
@@ -448,6 +449,35 @@ def test_records_that_go_away_between_planning_and_reading_are_a_loss(
         collected(stream.reader, planned)
     stream.restart(failOnDataLoss="false")
     assert values(collected(stream.reader, planned)) == numbers(6, 10)
+
+
+def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(
+    bootstrap: str, topic: str, query: Callable[..., Query]
+) -> None:
+    topics.send(bootstrap, topic, numbers(0, 10))
+    stream = query(subscribe=topic, startingOffsets="earliest")
+    began = stream._logged(stream.reader.initialOffset())
+    planned = stream.reader.partitions(began, stream.reader.latestOffset(began, ALL))
+    topics.delete(bootstrap, topic)
+    with pytest.raises(DataLoss, match=rf"{topic}-0, offsets 0 to 9, .* is gone"):
+        collected(stream.reader, planned)
+    stream.restart(failOnDataLoss="false")
+    assert collected(stream.reader, planned).num_rows == 0
+
+
+@pytest.mark.usefixtures("_clients")
+def test_a_task_waits_for_a_broker_that_comes_back(broker: BrokerProcess) -> None:
+    topics.create(broker.bootstrap, "restarted")
+    topics.send(broker.bootstrap, "restarted", numbers(0, 10))
+    stream = Query(broker.bootstrap, {"subscribe": "restarted", "startingOffsets": "earliest"})
+    began = stream._logged(stream.reader.initialOffset())
+    planned = stream.reader.partitions(began, stream.reader.latestOffset(began, ALL))
+    broker.kill()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(collected, stream.reader, planned)
+        broker.start()
+        assert values(reading.result(topics.WAIT_S)) == numbers(0, 10)
+    stream.reader.stop()
 
 
 def test_a_checkpoint_of_sparks_own_connector_goes_on(bootstrap: str, topic: str, query: Callable[..., Query]) -> None:

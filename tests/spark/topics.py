@@ -25,6 +25,15 @@ def send(bootstrap: str, topic: str, values: Iterable[bytes | None], **settings:
     assert producer.flush(WAIT_S) == 0
 
 
+def send_everywhere(bootstrap: str, topic: str, partitions: int, copies: int) -> None:
+    """Records in each partition, with its number as their value."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET})
+    for partition in range(partitions):
+        for _ in range(copies):
+            producer.produce(topic, value=b"%d" % partition, partition=partition)
+    assert producer.flush(WAIT_S) == 0
+
+
 def transaction(bootstrap: str, topic: str, values: Iterable[bytes], *, commit: bool, transactional_id: str) -> None:
     """Records in a transaction that is committed or aborted."""
     producer = open_transaction(bootstrap, topic, values, transactional_id)

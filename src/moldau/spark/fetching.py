@@ -84,7 +84,7 @@ class Client:
             self._thread.release()
 
 
-_clients: dict[tuple[tuple[str, str], ...], Client] = {}
+_clients: dict[tuple[tuple[str, Any], ...], Client] = {}
 
 
 def client_for(settings: dict[str, Any]) -> Client:

@@ -21,8 +21,13 @@ from moldau.spark.rows import RowMaker
 MAX_ROWS = 64 * 1024
 """Of one Arrow batch: large enough that what a batch costs is nothing for a row, small enough for memory."""
 
-FETCH_DEFAULTS = {"max.partition.fetch.bytes": 4 * 1024 * 1024}
-"""A task has one partition at a time, and more of it is there than one answer holds: larger answers are fewer."""
+FETCH_DEFAULTS = {
+    # A task has one partition at a time, and more of it is there than one answer holds: larger answers are fewer.
+    "max.partition.fetch.bytes": 4 * 1024 * 1024,
+    # Asking for a topic that was deleted must not bring one of its name to life.
+    "allow.auto.create.topics": False,
+}
+"""Where a task's client differs from other consumers, unless the options say otherwise."""
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange], schema: StructType) -> Iterator[pa.RecordBatch]:
