@@ -29,6 +29,7 @@ from bench import (
     produce,
     report,
     small_batches,
+    spark_source,
     startup,
 )
 from bench.harness import Context, Row, raise_file_limit
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "commits": commits.run,
     "heartbeats": heartbeats.run,
     "offsets_replay": offsets_replay.run,
+    "spark_source": spark_source.run,
     "client_consume": client_consume.run,
     "client_produce": client_produce.run,
     "client_latency": client_latency.run,
