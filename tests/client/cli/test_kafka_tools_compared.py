@@ -15,7 +15,7 @@ from tests.client.cli.conftest import Tool
 from tests.client.cli.real_tools import RealTools, Result
 from tests.client.cli.worlds import World
 
-pytestmark = [pytest.mark.needs_java, pytest.mark.usefixtures("moldau_only")]
+pytestmark = pytest.mark.needs_java
 
 # Each line is run in both worlds, in this order: what one changes the next ones see.
 COMMANDS = """

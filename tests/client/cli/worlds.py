@@ -60,9 +60,11 @@ class World:
                 ]
             )
             for topic, partitions in (("orders", 3), ("bills", 2)):
+                name = self.name(topic)
+                wire.eventually(lambda name=name, partitions=partitions: wire.is_served(connection, name, partitions))
                 for index in range(partitions):
                     values = [b"v%d" % number for number in range(RECORDS)]
-                    wire.produced(connection, self.name(topic), *values, partition=index)
+                    wire.produced(connection, name, *values, partition=index)
             admin.alter_group_offsets(
                 self.name("idle"),
                 {

@@ -56,7 +56,7 @@ def lines(versions: Mapping[int, VersionRange]) -> list[str]:
         span = str(low) if low == high else f"{low} to {high}"
         api = next((api for known, api in APIS.items() if int(known) == key), None)
         if api is None:
-            shown.append(f"{name}: {span}")
+            shown.append(f"{name}: {span} [usable: {high}]" if key in BETWEEN_BROKERS else f"{name}: {span}")
         elif low > api.max_version or high < api.min_version:
             shown.append(f"{name}: {span} [unusable: node too {'new' if low > api.max_version else 'old'}]")
         else:
