@@ -479,6 +479,7 @@ cdef class Accumulator:
     cdef public object wake
     cdef object _slow_path
     cdef object _clock
+    cdef dict _idle
     cdef list _ready
     cdef object _lingering
     cdef bint _woken
@@ -506,6 +507,7 @@ cdef class Accumulator:
         self.wake = wake
         self._slow_path = slow_path
         self._clock = clock
+        self._idle = {}
         self._ready = []
         self._lingering = deque()
         self._chance = int.from_bytes(os.urandom(8), "little") | 1
@@ -674,7 +676,7 @@ cdef class Accumulator:
 
     def know_topic(self, str name not None, int32_t count, available):
         """The topic exists, or has changed."""
-        cdef TopicQueues queues = self.topics.get(name)
+        cdef TopicQueues queues = self.topics.get(name) or self._idle.pop(name, None)
         cdef list listed = list(available) or list(range(count))
         cdef list left
         if queues is None:
@@ -698,7 +700,7 @@ cdef class Accumulator:
             for queue in queues.queues:
                 if queue.open_batch is not None or queue.sealed:
                     return False
-            self.topics.pop(name, None)
+            self._idle[name] = self.topics.pop(name)
         return True
 
     def unfinished(self):
@@ -754,15 +756,17 @@ cdef class Accumulator:
         cdef Batch batch
         with self.mutex:
             if queue.sealed:
-                return queue.sealed.popleft()
-            batch = queue.open_batch
-            if batch is not None and (batch.due or even_if_not_due):
-                batch.open = False
-                queue._usual_room = max(batch.size - HEADER_SIZE, FIRST_ROOM)
-                queue.open_batch = None
-                return batch
-            queue.ready = False
-            return None
+                batch = <Batch>queue.sealed.popleft()
+            else:
+                batch = queue.open_batch
+                if batch is not None and (batch.due or even_if_not_due):
+                    batch.open = False
+                    queue._usual_room = max(batch.size - HEADER_SIZE, FIRST_ROOM)
+                    queue.open_batch = None
+                else:
+                    batch = None
+            queue.ready = bool(queue.sealed) or (queue.open_batch is not None and queue.open_batch.due)
+            return batch
 
     def new_batch(self, PartitionQueue queue not None, double created_at):
         """See accumulator.Accumulator.new_batch."""

@@ -289,6 +289,7 @@ class Accumulator:
         """Called when the loop has something to look at: without the lock, by whoever sent."""
         self._slow_path = slow_path
         self._clock = clock
+        self._idle: dict[str, TopicQueues] = {}
         self._ready: list[PartitionQueue] = []
         self._lingering: deque[Batch] = deque()
         self._woken = False  # the loop was told and has not looked yet
@@ -414,19 +415,21 @@ class Accumulator:
     def know_topic(self, name: str, count: int, available: Sequence[int]) -> None:
         """The topic exists, or has changed."""
         with self.lock:
-            queues = self.topics.get(name)
-            if queues is None:
-                queues = TopicQueues(name)
+            queues = self.topics.get(name) or self._idle.pop(name, None) or TopicQueues(name)
             queues.update(count, available)
             self.topics[name] = queues
 
     def forget_topic(self, name: str) -> bool:
-        """The topic was not written to for long: the next `send` asks for it anew. False while it has records."""
+        """The topic was not written to for long: the next `send` asks for it anew. False while it has records.
+
+        Its partitions are put aside, not thrown away: the numbers of their records must go on where they were.
+        """
         with self.lock:
             queues = self.topics.get(name)
             if queues is not None and any(queue.open_batch or queue.sealed for queue in queues.queues):
                 return False
-            self.topics.pop(name, None)
+            if queues is not None:
+                self._idle[name] = self.topics.pop(name)
             return True
 
     def unfinished(self) -> list[Batch]:
@@ -448,7 +451,7 @@ class Accumulator:
     def collect(self, now: float) -> tuple[list[PartitionQueue], float]:
         """Partitions that have something to take since the last call, and when the next one will.
 
-        A partition is named once; it is named again when `take` has said that there is nothing left.
+        A partition is named once; it is named again when `take` had left nothing and there is something new.
         """
         with self.lock:
             self._woken = False
@@ -477,15 +480,17 @@ class Accumulator:
     def take(self, queue: PartitionQueue, even_if_not_due: bool = False) -> Batch | None:
         """The partition's next batch: a full one, else the open one if it is due. None: nothing is left."""
         with self.lock:
-            if queue.sealed:
-                return queue.sealed.popleft()
             batch = queue.open_batch
-            if batch is not None and (batch.due or even_if_not_due):
+            if queue.sealed:
+                taken: Batch | None = queue.sealed.popleft()
+            elif batch is not None and (batch.due or even_if_not_due):
+                taken = batch
                 batch.open = False
                 queue.open_batch = None
-                return batch
-            queue.ready = False
-            return None
+            else:
+                taken = None
+            queue.ready = bool(queue.sealed) or (queue.open_batch is not None and queue.open_batch.due)
+            return taken
 
     def new_batch(self, queue: PartitionQueue, created_at: float) -> Batch:
         """A batch that no `send` will touch: for records that come in another way. `put` it when it is full."""

@@ -314,6 +314,8 @@ class ProducerCore:
             found = image.topics.get(name)
             if found is not None and found.partitions:
                 self._know(name, found.partitions)
+            elif found is None and not self.accumulator.forget_topic(name):
+                self.network.follow([name])  # it was idle for long, and is not any more
 
     def _know(self, topic: str, partitions: Iterable[PartitionMetadata]) -> None:
         listed = list(partitions)

@@ -46,8 +46,10 @@ class MemoryRow:
         """Go, served or not; the next one has his turn."""
         with self._lock:
             self._row.remove(waiter)
-            self._accumulator.memory_wanted = bool(self._row)
+            others = self._accumulator.memory_wanted = bool(self._row)
         self.freed()
+        if others:
+            self._accumulator.wake()  # his record must not linger while others wait for its memory
 
     def freed(self) -> None:
         """There is more memory than before."""

@@ -59,6 +59,9 @@ __all__ = ["NoTransactions", "Sender", "Transactions"]
 UNWRITABLE_PAUSE_S: Final = 0.005
 """How soon to look again whether a broker reads on, where no answer will tell (acks=0)."""
 
+FOLLOW_SHARE: Final = 0.25
+"""Of metadata.max.idle.ms: how often a topic in use is named as such."""
+
 CONNECT_PAUSE_S: Final = 0.01
 """Before the next attempt to connect, on top of reconnect.backoff.ms, which the network keeps."""
 
@@ -104,6 +107,7 @@ class Sender:
         )
         self._lanes: list[Lane] = []
         self._leaders: dict[int, Leader] = {}
+        self._follow_again: dict[str, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
         self._expire_at = NEVER
@@ -177,6 +181,7 @@ class Sender:
     # -- lanes -----------------------------------------------------------------------------------------------------
 
     def _lane_of(self, queue: PartitionQueue) -> Lane:
+        self._follow(queue.topic)
         lane: Lane | None = queue.sender_state
         if lane is None:
             lane = queue.sender_state = Lane(queue, self._config.idempotent)
@@ -184,6 +189,13 @@ class Sender:
             self._lanes.append(lane)
         self._transactions.batch_added(lane.partition)
         return lane
+
+    def _follow(self, topic: str) -> None:
+        """Say now and then that the topic is in use: else its metadata is dropped (metadata.max.idle.ms)."""
+        now = self._clock()
+        if now >= self._follow_again.get(topic, 0.0):
+            self._follow_again[topic] = now + self._config.topic_idle_s * FOLLOW_SHARE
+            self._network.follow([topic])
 
     def _offer(self, lane: Lane) -> None:
         """Put it among those that its leader will be sent from, if it has anything."""
@@ -202,6 +214,8 @@ class Sender:
 
     def _metadata_changed(self, image: ClusterMetadata) -> None:
         for lane in self._lanes:
+            if lane.partition.topic not in image.topics and (lane.has_work or lane.sequences.in_flight):
+                self._network.follow([lane.partition.topic])
             leader = image.leader(lane.partition)
             if leader == lane.leader:
                 continue

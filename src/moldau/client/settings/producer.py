@@ -20,6 +20,8 @@ BOOLEAN, STRING, INT, LONG, LIST, CLASS = (
 MAX_IN_FLIGHT_IN_ORDER = 5
 """A broker remembers this many batches of a producer: with more in flight it could not tell a repeated one."""
 
+NOT_ADAPTIVE = "records without a key go to all partitions with a leader alike"
+
 RECORDS = (
     Setting("key.serializer", CLASS, None, "Turns keys into bytes; without one, keys are bytes or None."),
     Setting("value.serializer", CLASS, None, "Turns values into bytes; without one, values are bytes or None."),
@@ -30,6 +32,7 @@ RECORDS = (
         BOOLEAN,
         True,
         "Whether records without a key go less often to brokers that are slow.",
+        no_effect=NOT_ADAPTIVE,
     ),
     Setting(
         "partitioner.availability.timeout.ms",
@@ -37,6 +40,7 @@ RECORDS = (
         0,
         "Records without a key avoid a partition whose broker took nothing for so long; 0: they do not.",
         low=0,
+        no_effect=NOT_ADAPTIVE,
     ),
     Setting("partitioner.ignore.keys", BOOLEAN, False, "Whether keys have no say in the choice of a partition."),
 )

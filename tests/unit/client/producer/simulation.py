@@ -255,6 +255,9 @@ class World:
     def refresh_soon(self) -> None:
         pass
 
+    def follow(self, topics: list[str]) -> None:
+        assert topics == [TOPIC]
+
     def connected(self, node: int) -> Connection | None:
         return self.link
 

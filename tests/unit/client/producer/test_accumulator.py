@@ -369,6 +369,18 @@ def test_an_idle_topic_is_forgotten_and_one_with_records_is_not(make: Callable[.
     harness.send(b"x")
     assert not harness.accumulator.forget_topic(TOPIC)
     harness.drain(even_if_not_due=True)
+    (queue,) = harness.accumulator.topics[TOPIC].queues
     assert harness.accumulator.forget_topic(TOPIC)
     with pytest.raises(Refused, match="UNKNOWN_TOPIC"):
         harness.send(b"x")
+    harness.accumulator.know_topic(TOPIC, 2, [0, 1])
+    assert harness.accumulator.topics[TOPIC].queues[0] is queue  # its numbers must go on
+
+
+def test_a_partition_is_named_again_when_there_is_something_new(make: Callable[..., Harness]) -> None:
+    harness = make(batch_size=200)
+    harness.send(b"a")
+    assert len(harness.drain()) == 1
+    assert harness.accumulator.collect(harness.now)[0] == []
+    harness.send(b"b")
+    assert values_of(harness.drain()) == [b"b"]
