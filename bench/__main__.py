@@ -15,6 +15,7 @@ from rich.console import Console
 from bench import (
     big_partition,
     cleaner,
+    client_arrow,
     client_consume,
     client_latency,
     client_produce,
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "client_consume": client_consume.run,
     "client_produce": client_produce.run,
     "client_latency": client_latency.run,
+    "client_arrow": client_arrow.run,
 }
 
 
