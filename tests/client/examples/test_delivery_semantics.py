@@ -68,14 +68,14 @@ def test_a_process_that_is_killed_midway_keeps_its_promise(
     nothing_doubled: bool,
 ) -> None:
     payments, receipts = new_topic(PARTITIONS), new_topic(PARTITIONS)
-    total, kills = count(300, 5_000), count(2, 40)
+    total, kills = count(300, 5_000), count(1, 40)
     written = [str(number) for number in range(total)]
     with RawConnection(bootstrap) as connection:
         for index in range(PARTITIONS):
             wire.produced(connection, payments, *(one.encode() for one in written[index::PARTITIONS]), partition=index)
     example = Example(name, bootstrap, payments, receipts)
     for kill in range(kills):
-        assert example.killed_after(2 + 3 * (kill % 3)), "it did nothing before it was killed"
+        assert example.killed_after(5 + 3 * (kill % 3)), "it did nothing before it was killed"
     example.to_the_end()
     found = receipts_in(bootstrap, receipts)
     assert set(found) <= set(written)
