@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, OutputOption, client_settings
+from moldau.cli.interrupt import CtrlC
 from moldau.cli.lines_in import Format
 from moldau.cli.lines_out import Render, json_renderer, text_form, text_renderer
 from moldau.cli.output import EXIT_INTERRUPTED, Output, one_line_errors, usage_error
@@ -80,14 +81,24 @@ class Reading:
         self._commits = commits
         self._committed_at = time.monotonic()
         self._writing = False
+        self.interruption = CtrlC(consumer.wakeup)
         self.count = 0
 
     def run(self, ending: Ending, ends: dict[TopicPartition, int], bar: ProgressBar) -> None:
         """Until it is to end. `ends` are the offsets that are the end, where there is one."""
+        from moldau.client.errors import WakeupError
+
+        with self.interruption:
+            try:
+                self._run(ending, ends, bar)
+            except WakeupError:
+                pass  # by Ctrl-C, while there was nothing to write
+
+    def _run(self, ending: Ending, ends: dict[TopicPartition, int], bar: ProgressBar) -> None:
         left = {partition: end for partition, end in ends.items() if self._consumer.position(partition) < end}
         silent_since = time.monotonic()
         while ending.max_messages is None or self.count < ending.max_messages:
-            if ending.until_end and not left:
+            if (ending.until_end and not left) or self.interruption.pressed:
                 return
             records = self._consumer.poll(POLL_S, self._wanted(ending))
             now = time.monotonic()
@@ -231,7 +242,6 @@ def run(settings: dict[str, Any], what: What, start: Start, ending: Ending, rend
     commits = in_group and str(settings.get("enable.auto.commit", "true")).lower() == "true"
     settings |= {"enable.auto.commit": False, "auto.offset.reset": _reset(settings, start)}
     settings.setdefault("max.poll.records", RECORDS_A_POLL)
-    code = 0
     with Consumer(settings) as consumer:
         reading = Reading(consumer, render, write_out, commits=commits)
         try:
@@ -243,6 +253,7 @@ def run(settings: dict[str, Any], what: What, start: Start, ending: Ending, rend
                 what.topic or "records", total, "records", wanted=progress and not sys.stdout.isatty()
             ) as bar:
                 reading.run(ending, ends, bar)
+            code = EXIT_INTERRUPTED if reading.interruption.pressed else 0
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
         except BrokenPipeError:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, client_settings
+from moldau.cli.interrupt import CtrlC
 from moldau.cli.lines_in import Format, Header, LineError, LineForm, NewRecord, chunks, line_form, parser
 from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, complain, one_line_errors, usage_error
 from moldau.cli.progress import ProgressBar
@@ -61,6 +62,7 @@ class Pump:
     def __init__(self, producer: Producer, common: Common, form: LineForm, *, sync: bool = False) -> None:
         self._producer = producer
         self._common = common
+        self.topic = common.topic
         self._parse = parser(form)
         self._ignore_errors = form.ignore_error
         is_plain = form.is_plain and common == Common(common.topic)
@@ -245,19 +247,38 @@ def run(settings: dict[str, Any], common: Common, form: LineForm, *, sync: bool,
     return _report(pump.counts, trouble) or code
 
 
+class Input:
+    """Standard input, read in chunks. Ctrl-C ends a read that waits, and never a record that is on its way."""
+
+    def __init__(self, bar: ProgressBar) -> None:
+        self._bar = bar
+        self._prompt = sys.stdin.isatty() and sys.stdout.isatty()
+        self._waiting = False
+        self.interruption = CtrlC(self._interrupt)
+
+    def read(self, size: int) -> bytes:
+        if self._prompt:
+            print(">", end="", flush=True)
+        self._waiting = True
+        if self.interruption.pressed:  # a moment ago: from here on it is an exception
+            raise KeyboardInterrupt
+        data = os.read(0, size)
+        self._waiting = False
+        self._bar.add(len(data))
+        return data
+
+    def _interrupt(self) -> None:
+        if self._waiting:
+            raise KeyboardInterrupt
+
+
 def _pump_all(pump: Pump, progress: bool) -> None:
-    prompt = sys.stdin.isatty() and sys.stdout.isatty()
-    with ProgressBar(pump._common.topic, _input_size(), "bytes", wanted=progress) as bar:
-
-        def read(size: int) -> bytes:
-            if prompt:
-                print(">", end="", flush=True)
-            data = os.read(0, size)
-            bar.add(len(data))
-            return data
-
-        for lines in chunks(read):
-            pump.send(lines)
+    """Everything of standard input, or what there was of it before Ctrl-C: then KeyboardInterrupt."""
+    with ProgressBar(pump.topic, _input_size(), "bytes", wanted=progress) as bar:
+        source = Input(bar)
+        with source.interruption:
+            for lines in chunks(source.read):
+                pump.send(lines)
     pump.check()
 
 

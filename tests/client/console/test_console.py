@@ -7,11 +7,13 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
+from typer.testing import CliRunner
 
 from moldau import Consumer, Producer
 from moldau.cli.consume import Ending, Reading, Start, What, _begin, start_of
 from moldau.cli.lines_in import Format, LineError, line_form
 from moldau.cli.lines_out import text_form, text_renderer
+from moldau.cli.main import app
 from moldau.cli.produce import Common, Pump
 from moldau.cli.progress import ProgressBar
 from moldau.client.errors import MoldauError, UnknownTopicOrPartition
@@ -245,19 +247,29 @@ def test_ctrl_c_ends_a_producer_that_has_written_what_it_read(bootstrap: str, to
 
 
 @pytest.mark.parametrize(
-    ("arguments", "given", "code", "said"),
+    ("arguments", "code", "said"),
     [
-        (["produce"], b"", 2, "name the topic"),
-        (["consume"], b"", 2, "name the topic"),
-        (["produce", "t", "--property", "pasre.key=true"], b"", 2, "unknown property 'pasre.key'"),
-        (["consume", "t", "-X", "fetch.min.byte=1"], b"", 1, "fetch.min.bytes"),
-        (["produce", "TOPIC", "-K", ":"], b"no separator\n", 1, "line 1: no key"),
+        (["produce"], 2, "name the topic"),
+        (["consume"], 2, "name the topic"),
+        (["consume", "t", "--include", "t.*"], 2, "name the topic, or a pattern"),
+        (["produce", "t", "--property", "pasre.key=true"], 2, "unknown property 'pasre.key'"),
+        (["produce", "t", "-H", "nothing"], 2, "'nothing' is not of the form NAME=VALUE"),
+        (["consume", "t", "--group", "g", "--offset", "3"], 2, "a group begins where it was"),
+        (["consume", "t", "--offset", "x"], 2, "--offset is a number"),
+        (["consume", "t", "-o", "json", "--property", "print.key=true"], 2, "--property says what lines show"),
+        (["consume", "t", "-X", "fetch.min.byte=1"], 1, "fetch.min.bytes"),
+        (["produce", "t", "-X", "linger.m=1"], 1, "linger.ms"),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_a_code(
-    arguments: list[str], given: bytes, code: int, said: str, bootstrap: str, topic: str
-) -> None:
-    finished = run(bootstrap, *[topic if one == "TOPIC" else one for one in arguments], given=given)
-    assert finished.returncode == code
-    assert said in finished.stderr.decode()
-    assert finished.stderr.count(b"\n") == 1
+def test_what_makes_no_sense_is_one_line_and_a_code(arguments: list[str], code: int, said: str) -> None:
+    finished = CliRunner().invoke(app, arguments)
+    assert finished.exit_code == code
+    assert said in finished.stderr
+    assert finished.stderr.count("\n") == 1
+
+
+def test_a_line_that_is_none_ends_the_command_with_its_number(bootstrap: str, topic: str) -> None:
+    finished = run(bootstrap, "produce", topic, "-K", ":", given=b"k:v\nno separator\n")
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert finished.stderr == b"moldau: line 2: no key: the separator ':' is not in the line\n"
+    assert done(bootstrap, "consume", topic, "--from-beginning", "--until-end") == b"v\n"
