@@ -76,4 +76,4 @@ def task_of(example: str) -> Task:
 
 def say(count: int) -> None:
     """One line a batch, at once: whoever watches may want to kill us just now."""
-    print(f"{count} receipts", flush=True)  # noqa: T201
+    print(f"{count} receipts", flush=True)
