@@ -79,7 +79,8 @@ class Fetcher:
         self._replicas: dict[TopicPartition, tuple[int, float]] = {}  # read from these, until then
         self._served: dict[TopicPartition, int] = {}  # when each last brought something, so that others go first
         self._answers = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0  # kept here: uvloop's handle for a time that is over does not know it
         self._closed = False
         self.error: MoldauError | None = None
         self.bytes_fetched = 0
@@ -173,9 +174,10 @@ class Fetcher:
 
     def _pump_at(self, when: float) -> None:
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_at <= when:
                 return
             self._timer.cancel()
+        self._timer_at = when
         self._timer = self._loop.call_at(when, self._timer_rang)
 
     def _timer_rang(self) -> None:
