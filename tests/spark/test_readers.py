@@ -15,9 +15,12 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import LongType, StructField, StructType
 
-from moldau.client.errors import ConfigurationError
+from moldau.client.errors import ConfigurationError, UnknownTopicOrPartition
+from moldau.client.model import TopicPartition
 from moldau.spark.batch import BatchReader, FilteringBatchReader, batch_reader
+from moldau.spark.lookup import Lookup
 from moldau.spark.losses import DataLoss
+from moldau.spark.options import parse
 from moldau.spark.rows import row_schema
 from moldau.spark.stream import StreamReader, stream_reader
 from tests.spark import topics
@@ -420,6 +423,15 @@ def test_a_deleted_topic_is_a_loss_and_one_created_later_is_new(
     topics.create(bootstrap, topic)
     topics.send(bootstrap, topic, numbers(5, 8))
     assert stream.trigger() == numbers(5, 8)
+
+
+def test_a_topic_that_vanishes_in_the_middle_of_a_look_is_told_from_other_errors(bootstrap: str, topic: str) -> None:
+    lookup = Lookup(parse({"kafka.bootstrap.servers": bootstrap, "subscribe": topic}, streaming=True))
+    try:
+        with pytest.raises(UnknownTopicOrPartition):
+            lookup.latest([TopicPartition(topic, 0), TopicPartition("vanished", 0), TopicPartition("vanished", 1)])
+    finally:
+        lookup.close()
 
 
 def test_retention_that_overtakes_a_stopped_query_is_a_loss(

@@ -7,9 +7,8 @@ deleted and created again under the same name meanwhile is an error, whatever it
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from moldau.client.consumer.run import Run, nothing_whole
 from moldau.client.errors import ErrorCode, MoldauError, TimedOut, error_for
@@ -26,6 +25,9 @@ from moldau.wire.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 MAX_CLIENTS = 4
 """How many clients, for as many different settings, a worker process of Spark keeps between tasks."""

@@ -10,7 +10,7 @@ from typing import Any
 from moldau.client.admin.offsets import OffsetSpec
 from moldau.client.admin.outcome import SomeFailed
 from moldau.client.blocking.admin import Admin
-from moldau.client.errors import ConfigurationError, UnknownTopicOrPartition
+from moldau.client.errors import ConfigurationError, MoldauError, UnknownTopicOrPartition
 from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.settings import ADMIN, CONSUMER, ClientSettings
 from moldau.spark.bounds import AtOffsets, AtTimes, Bound, Edge
@@ -75,9 +75,9 @@ class Lookup:
         except UnknownTopicOrPartition:
             return {}
         except SomeFailed as failed:
-            for error in failed.errors.values():
-                if not isinstance(error, UnknownTopicOrPartition):
-                    raise error from None
+            worst = _worst(failed)
+            if not isinstance(worst, UnknownTopicOrPartition):
+                raise worst from None
             return failed.results
 
     def existing_topics(self) -> dict[str, TopicShape]:
@@ -108,7 +108,10 @@ class Lookup:
     def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         if not wanted:
             return {}
-        listed = self._admin.list_offsets(wanted, isolation_level=self._isolation_level)
+        try:
+            listed = self._admin.list_offsets(wanted, isolation_level=self._isolation_level)
+        except SomeFailed as failed:
+            raise _worst(failed) from None
         return {partition: one.offset for partition, one in listed.items()}
 
     def resolve(self, bound: Bound, topics: Mapping[str, TopicShape]) -> Resolved:
@@ -149,6 +152,12 @@ class Lookup:
         self._admin.alter_group_offsets(
             group, {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         )
+
+
+def _worst(failed: SomeFailed) -> MoldauError:
+    """A topic that is not there is something that we can deal with; any other error goes before that."""
+    errors = list(failed.errors.values())
+    return next((error for error in errors if not isinstance(error, UnknownTopicOrPartition)), errors[0])
 
 
 def partitions_of(topics: Mapping[str, TopicShape]) -> list[TopicPartition]:
