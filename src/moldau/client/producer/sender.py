@@ -14,15 +14,13 @@ import asyncio
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.connection import Connection
 from moldau.client.errors import BrokerUnavailable, MoldauError, NotKafka
-from moldau.client.metadata import NO_TOPIC_ID
 from moldau.client.model import NO_LEADER
 from moldau.client.producer.accumulator import NEVER
 from moldau.client.producer.delivery import Delivery
@@ -30,22 +28,9 @@ from moldau.client.producer.engine import Accumulator, Batch, PartitionQueue
 from moldau.client.producer.idempotence import IdentityKeeper
 from moldau.client.producer.lanes import Lane
 from moldau.client.producer.metrics import Counters
-from moldau.client.producer.requests import (
-    LAST_WITH_NAMES,
-    MIN_VERSION,
-    TOPIC_IDS_FROM,
-    Answer,
-    Part,
-    acknowledged,
-    batch_header,
-    beginning,
-    decode,
-    encode,
-    encode_one,
-    prepare_body,
-)
+from moldau.client.producer.requests import Answer, acknowledged, batch_header, decode, prepare_body
 from moldau.client.producer.transactionality import NoTransactions, Transactions
-from moldau.records.model import Bytes
+from moldau.client.producer.transmission import Requests
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import WireError
 
@@ -101,6 +86,7 @@ class Sender:
         self._clock = clock
         self._loop = loop or asyncio.get_running_loop()
         self.counters = Counters()
+        self._requests = Requests(network, config, transactions)
         self._delivery = Delivery(config, accumulator, transactions, self.counters, network.refresh_soon, chance)
         self._identity = IdentityKeeper(
             network, self._loop, config.idempotent, transactions, self.resume, self._identity_refused
@@ -127,8 +113,13 @@ class Sender:
             return
         now = self._clock()
         ready, next_due = self._accumulator.collect(now)
-        for queue in ready:
-            self._offer(self._lane_of(queue))
+        if len(ready) == 1:
+            lane = self._lane_of(ready[0])
+            if not self._sent_at_once(lane, now):
+                self._offer(lane)
+        else:
+            for queue in ready:
+                self._offer(self._lane_of(queue))
         if now >= self._expire_at:
             self._expire_at = self._delivery.expire(self._lanes, now)
             self._on_memory()
@@ -231,6 +222,22 @@ class Sender:
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
+    def _sent_at_once(self, lane: Lane, now: float) -> bool:
+        """Send from one lane where nothing is in the way: the same as by turns, without the turns."""
+        leader = self._leader(lane.leader)
+        if lane.queued or lane.waiting or leader.lanes or leader.in_flight or lane.resume_at > now:
+            return False
+        connection = self._network.connected(lane.leader)
+        if connection is None or not connection.writable or not self._identity.ready:
+            return False
+        batch = self._next_batch(lane)
+        if batch is None:
+            return False
+        prepare_body(batch, self._config.codec, self._config.level)
+        self._transmit(leader, connection, [(lane, batch)], now)
+        self._offer(lane)
+        return True
+
     def _send_to(self, leader: Leader, now: float) -> float:
         """Fill requests for one broker while it may have more; gives when to look again if nothing happens before."""
         if not self._identity.ready:
@@ -310,7 +317,7 @@ class Sender:
     def _transmit(self, leader: Leader, connection: Connection, chosen: list[tuple[Lane, Batch]], now: float) -> None:
         config = self._config
         try:
-            version = self._version(connection, chosen)
+            version = self._requests.version(connection, chosen)
         except MoldauError as error:
             for lane, batch in chosen:
                 self._delivery.give_up(lane, batch, error)
@@ -329,42 +336,11 @@ class Sender:
         connection.send(
             ApiKey.PRODUCE,
             version,
-            self._request(version, chosen, headers),
+            self._requests.body(version, chosen, headers),
             partial(self._replied, leader, chosen, version),
             now + config.request_timeout_s,
             no_reply=config.acks == 0,
         )
-
-    def _request(self, version: int, chosen: list[tuple[Lane, Batch]], headers: list[bytes]) -> Sequence[Bytes]:
-        config, transactional_id = self._config, self._transactions.transactional_id
-        if len(chosen) == 1:
-            lane, batch = chosen[0]
-            assert batch.body is not None
-            topic_id = self._topic_id(lane)
-            if lane.prefix_of != (version, topic_id):
-                lane.prefix_of = (version, topic_id)
-                lane.prefix = beginning(
-                    version, config.acks, config.request_timeout_ms, transactional_id,
-                    lane.partition.topic, topic_id, lane.partition.partition,
-                )  # fmt: skip
-            return encode_one(version, lane.prefix, headers[0], batch.body)
-        parts = [
-            Part(lane.partition.topic, self._topic_id(lane), lane.partition.partition, header, batch.body or b"")
-            for (lane, batch), header in zip(chosen, headers, strict=True)
-        ]
-        parts.sort(key=attrgetter("topic"))
-        return encode(version, config.acks, config.request_timeout_ms, transactional_id, parts)
-
-    def _topic_id(self, lane: Lane) -> bytes:
-        topic = self._network.metadata.topics.get(lane.partition.topic)
-        return NO_TOPIC_ID if topic is None else topic.id
-
-    def _version(self, connection: Connection, chosen: list[tuple[Lane, Batch]]) -> int:
-        most = self._transactions.max_produce_version
-        version = connection.version(ApiKey.PRODUCE, most, MIN_VERSION)
-        if version >= TOPIC_IDS_FROM and any(self._topic_id(lane) == NO_TOPIC_ID for lane, _ in chosen):
-            return connection.version(ApiKey.PRODUCE, LAST_WITH_NAMES, MIN_VERSION)
-        return version
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
