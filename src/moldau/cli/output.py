@@ -112,10 +112,11 @@ def usage_error(message: str) -> NoReturn:
 def one_line_errors() -> Iterator[None]:
     """Errors of the client, of files and of the keyboard end the command with one line and no traceback."""
     from moldau.client.errors import MoldauError
+    from moldau.settings import SettingError
 
     try:
         yield
-    except MoldauError as error:
+    except (MoldauError, SettingError, UnicodeDecodeError) as error:
         fail(str(error))
     except BrokenPipeError:
         raise

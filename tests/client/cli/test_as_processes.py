@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from moldau.cli.kafka_tools.scripts import TOOLS, write_scripts
 from moldau.cli.main import app
-from tests.client.cli.conftest import Command
+from tests.client.cli.conftest import Command, Tool
 
 TIMEOUT_S = 60
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "commands.md"
@@ -121,6 +121,25 @@ def test_every_command_and_tool_is_in_the_documentation() -> None:
     text = DOCUMENTATION.read_text(encoding="utf-8")
     missing = [name for name in [*(f"moldau {one}" for one in all_commands()), *TOOLS] if name not in text]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "kafka-topics --list --command-config /no/such/file",
+        "kafka-log-dirs --describe --broker-list one",
+        "kafka-topics --list --command-config {}",
+        "kafka-nosuch",
+    ],
+)
+def test_a_tool_that_cannot_read_what_it_was_given_says_so_in_a_line(
+    our_tool: Tool, bootstrap: str, tmp_path: Path, arguments: str
+) -> None:
+    (tmp_path / "bad.properties").write_bytes(b"no.such.setting=1\n")
+    name, *options = arguments.format(tmp_path / "bad.properties").split()
+    result = our_tool(name, "--bootstrap-server", bootstrap, *options)
+    assert result.code == 1
+    assert (result.out + result.err).count("\n") == 1
 
 
 def test_starting_a_broker_does_not_pay_for_the_clients() -> None:

@@ -55,4 +55,9 @@ def run(arguments: Sequence[str]) -> int:
         code: int = module.main(arguments[1:])
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:  # a file that cannot be read, a number that is none
+        print(error, file=sys.stderr)
+        return 1
     return code

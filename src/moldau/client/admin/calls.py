@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from moldau.client.admin.outcome import (
@@ -93,7 +94,7 @@ class Coordinators(Generic[K]):
                 return error
 
         keys = list(dict.fromkeys(map(self._key, things)))
-        nodes = dict(zip(keys, await bounded([find(key) for key in keys]), strict=True))
+        nodes = dict(zip(keys, await bounded([partial(find, key) for key in keys]), strict=True))
         return {thing: nodes[self._key(thing)] for thing in things}
 
     def failed(self, thing: K, error: MoldauError) -> None:
@@ -109,7 +110,7 @@ class Leaders:
 
     async def targets(self, things: Sequence[TopicPartition], deadline: float) -> Answers[TopicPartition, Target]:
         topics = list(dict.fromkeys(partition.topic for partition in things))
-        response = await self._calls.metadata(topics, deadline)
+        response = await self._calls._metadata(topics, deadline)
         return read_leaders(response, things)
 
     def failed(self, thing: TopicPartition, error: MoldauError) -> None:
@@ -139,17 +140,17 @@ def read_leaders(response: MetadataResponse, things: Sequence[TopicPartition]) -
     return answers
 
 
-async def bounded(awaitables: Sequence[Awaitable[T]]) -> list[T]:
+async def bounded(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """All results in order, with at most MAX_REQUESTS_AT_ONCE under way. The first failure cancels the rest."""
-    if len(awaitables) == 1:
-        return [await awaitables[0]]
+    if len(calls) == 1:
+        return [await calls[0]()]
     places = asyncio.Semaphore(MAX_REQUESTS_AT_ONCE)
 
-    async def one(awaitable: Awaitable[T]) -> T:
+    async def one(call: Callable[[], Awaitable[T]]) -> T:
         async with places:
-            return await awaitable
+            return await call()
 
-    tasks = [asyncio.ensure_future(one(awaitable)) for awaitable in awaitables]
+    tasks = [asyncio.ensure_future(one(call)) for call in calls]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -173,9 +174,13 @@ class Calls:
             timeout = self._settings.seconds("default.api.timeout.ms")
         return asyncio.get_running_loop().time() + timeout
 
+    def _left(self, deadline: float) -> float:
+        """What is left of a call's time, for a call that is a part of it."""
+        return max(0.0, deadline - asyncio.get_running_loop().time())
+
     def _broker_timeout_ms(self, deadline: float) -> int:
         """How long a broker may take over one request: request.timeout.ms, or what is left of the call."""
-        left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
+        left_ms = int(self._left(deadline) * 1000)
         request_timeout_ms: int = self._settings["request.timeout.ms"]
         return max(1, min(left_ms, request_timeout_ms))
 
@@ -192,7 +197,7 @@ class Calls:
         self._closed = True
         await self._network.close()
 
-    async def metadata(self, topics: Sequence[str] | None, deadline: float) -> MetadataResponse:
+    async def _metadata(self, topics: Sequence[str] | None, deadline: float) -> MetadataResponse:
         """Topics as a broker sees them now; None for all. Asking creates none."""
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
@@ -210,7 +215,7 @@ class Calls:
         """The ids of all brokers that are there now."""
         network = await self._ready()
         response = await network.retrying(
-            lambda: self.metadata((), deadline), deadline=deadline, what="looking up the brokers"
+            lambda: self._metadata((), deadline), deadline=deadline, what="looking up the brokers"
         )
         return sorted(broker.node_id for broker in response.brokers)
 
@@ -305,7 +310,7 @@ class _Asking(Generic[K, V]):
                 of_target.setdefault(target, []).append(thing)
         await bounded(
             [
-                self._exchange(target, some[start : start + MAX_THINGS_IN_A_REQUEST])
+                partial(self._exchange, target, some[start : start + MAX_THINGS_IN_A_REQUEST])
                 for target, some in of_target.items()
                 for start in range(0, len(some), MAX_THINGS_IN_A_REQUEST)
             ]

@@ -101,7 +101,7 @@ class ClusterCalls(Calls):
                 raise
         network = await self._ready()
         response = await network.retrying(
-            lambda: self.metadata((), deadline), deadline=deadline, what="describing the cluster"
+            lambda: self._metadata((), deadline), deadline=deadline, what="describing the cluster"
         )
         return read_metadata(response)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.client.admin import resets
@@ -234,8 +233,7 @@ class GroupOffsetCalls(OffsetCalls):
         what each offset was and is now, or with `dry_run` what it would be.
         """
         deadline = self._deadline(timeout)
-        left = deadline - asyncio.get_running_loop().time()
-        committed = await self.list_group_offsets(group, timeout=left)
+        committed = await self.list_group_offsets(group, timeout=self._left(deadline))
         chosen = await self._chosen(to, partitions, committed, deadline)
         found: dict[int, dict[TopicPartition, int]] = {}
         for spec in resets.specs_needed(to, self._clock.now_ms()):
@@ -250,8 +248,8 @@ class GroupOffsetCalls(OffsetCalls):
             at_time=next((offsets for spec, offsets in found.items() if spec >= 0), {}),
         )
         if plan and not dry_run:
-            left = deadline - asyncio.get_running_loop().time()
-            await self.alter_group_offsets(group, {one: new.after for one, new in plan.items()}, timeout=left)
+            wanted = {one: new.after for one, new in plan.items()}
+            await self.alter_group_offsets(group, wanted, timeout=self._left(deadline))
         return plan
 
     async def _chosen(
@@ -271,7 +269,7 @@ class GroupOffsetCalls(OffsetCalls):
         if topics:
             network = await self._ready()
             response = await network.retrying(
-                lambda: self.metadata(topics, deadline), deadline=deadline, what="looking up topics"
+                lambda: self._metadata(topics, deadline), deadline=deadline, what="looking up topics"
             )
             for topic in response.topics:
                 checked(topic.error_code, f"looking up topic '{topic.name}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from moldau.client.admin.calls import Calls, Coordinators, bounded
 from moldau.client.admin.outcome import Answers, checked, judged, listed, settled
@@ -209,7 +210,8 @@ class GroupCalls(Calls):
         wanted = set(protocol_types)
         answers = await bounded(
             [
-                self._once(
+                partial(
+                    self._once,
                     node,
                     request,
                     read_listing,

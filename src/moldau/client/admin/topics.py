@@ -353,7 +353,7 @@ class TopicCalls(Calls):
         deadline = self._deadline(timeout)
         network = await self._ready()
         response = await network.retrying(
-            lambda: self.metadata(None, deadline), deadline=deadline, what="listing topics"
+            lambda: self._metadata(None, deadline), deadline=deadline, what="listing topics"
         )
         return read_listing(response, include_internal)
 
@@ -374,7 +374,7 @@ class TopicCalls(Calls):
             return pages.answers()
 
         async def attempt_by_metadata() -> Answers[str, TopicDescription]:
-            return read_metadata(await self.metadata(names, deadline))
+            return read_metadata(await self._metadata(names, deadline))
 
         try:
             found = await network.retrying(attempt, deadline=deadline, what="describing topics")

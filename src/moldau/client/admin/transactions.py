@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from moldau.client.admin.calls import Brokers, Calls, Coordinators, Leaders, Route, bounded
@@ -241,10 +242,11 @@ class TransactionCalls(Calls):
         )
         answers = await bounded(
             [
-                self._once(
+                partial(
+                    self._once,
                     node,
                     request,
-                    lambda response, node=node: read_listing(response, node),  # type: ignore[misc]
+                    partial(read_listing, node=node),
                     deadline=deadline,
                     what=f"listing the transactions of broker {node}",
                     min_version=2 if id_pattern is not None else 1 if longer_than_ms is not None else 0,
@@ -356,12 +358,12 @@ class TransactionCalls(Calls):
         little more.
         """
         deadline = self._deadline(timeout)
-        producers = await self.describe_producers(partitions, broker=broker, timeout=timeout)
+        producers = await self.describe_producers(partitions, broker=broker, timeout=self._left(deadline))
         candidates = open_longer_than(producers, self._clock.now_ms(), longer_than_ms)
         if not candidates:
             return []
         ids = sorted({one.producer.producer_id for one in candidates})
-        listings = await self.list_transactions(producer_ids=ids, timeout=timeout)
+        listings = await self.list_transactions(producer_ids=ids, timeout=self._left(deadline))
         described = await self._described_transactions([one.id for one in listings], deadline)
         known: dict[int, TransactionDescription] = {}
         for answer in described.values():

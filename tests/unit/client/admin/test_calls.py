@@ -84,22 +84,23 @@ class Route(Brokers[str]):
         self.failures.append((thing, type(error).__name__))
 
 
-def ask(network: Scripted, things: list[str], route: Route | None = None) -> Answers[str, Any]:
-    async def run() -> Answers[str, Any]:
-        asking: _Asking[str, Any] = _Asking(
-            cast(Network, network),
-            things,
-            route or Route(),
-            cast(Any, lambda some: some),
-            lambda response, _some: response,
-            asyncio.get_running_loop().time() + 60,
-            "asking about",
-            0,
-            None,
-        )
-        return await asking.answers()
+async def answers_to(network: Scripted, things: list[str], route: Route | None = None) -> Answers[str, Any]:
+    asking: _Asking[str, Any] = _Asking(
+        cast(Network, network),
+        things,
+        route or Route(),
+        cast(Any, lambda some: some),
+        lambda response, _some: response,
+        asyncio.get_running_loop().time() + 60,
+        "asking about",
+        0,
+        None,
+    )
+    return await asking.answers()
 
-    return asyncio.run(run())
+
+def ask(network: Scripted, things: list[str], route: Route | None = None) -> Answers[str, Any]:
+    return asyncio.run(answers_to(network, things, route))
 
 
 def refusal(code: ErrorCode) -> MoldauError:
@@ -178,6 +179,21 @@ def test_a_thing_that_the_answer_leaves_out_is_an_error() -> None:
     answers = ask(Forgetful({}), ["1a", "1b"])
     assert answers["1a"] == "1a by 1"
     assert "does not mention it" in str(answers["1b"])
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_call_that_is_cancelled_leaves_nothing_running(steps: int) -> None:
+    async def run() -> None:
+        call = asyncio.ensure_future(answers_to(Scripted({}), [f"{node}a" for node in range(1, 5)]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
 
 
 def test_asked_about_nothing_nobody_is_asked() -> None:
