@@ -53,12 +53,21 @@ class FetchBuffer:
         return True
 
     def give_back(self, handout: Handout) -> None:
-        """Put what the application has not seen of `handout` before everything else, and positions back with it."""
-        for source in reversed(handout.take_back()):
-            state = self._subscription.current(source.partition, source.version)
-            if state is None or state.position != source.end:
-                continue  # moved since, or gone
+        """Put what the application has not seen of `handout` before everything else, and positions back with it.
+
+        Whoever moves a position for the application takes the rest back first. So if it has moved by now, that was on
+        behalf of what was learnt about the log, at a point that the application has not come to: it goes on from where
+        it is, and everything from there on is fetched, and judged, again.
+        """
+        for span, source in reversed(handout.take_back()):
+            state = self._subscription.assigned.get(source.partition)
+            if state is not span.state or state.topic_id != span.topic_id:
+                continue  # no longer ours, or another topic of that name
             self._drop_stale(source.partition)
+            if state.version != source.version:
+                state.seek(source.position, source.epoch)
+                self.drained = True
+                continue
             state.handed_out(source.position, source.epoch)
             if source.partition in self._sources:
                 self._turns.remove(source.partition)
@@ -134,11 +143,8 @@ class FetchBuffer:
                     break  # it gives nothing now
         finally:
             if len(records) > first:
-                spans.append(
-                    Span(
-                        partition, state.version, first, len(records), before, epoch_before, state.position, state.epoch
-                    )
-                )
+                taken = (first, len(records), before, epoch_before, state.position, state.epoch)
+                spans.append(Span(partition, state, state.version, state.topic_id, *taken))
             self._settle(partition, sources, used_up)
 
     def take_rows(self, rows: ArrowRows, limit: int) -> None:

@@ -29,9 +29,8 @@ def note_leader(
     epoch = partition.leader_epoch
     if epoch == NO_EPOCH or epoch == state.leader_epoch:
         return error
-    if state.leader_epoch == NO_EPOCH or state.epoch == NO_EPOCH:
-        if state.phase is not Phase.VALIDATE:
-            state.leader_epoch = epoch  # a first leader, or nothing known that could be compared
+    if state.epoch == NO_EPOCH:
+        state.leader_epoch = epoch  # nothing was read yet that could be compared
     elif epoch > state.leader_epoch:
         state.ask_validation()
     return error

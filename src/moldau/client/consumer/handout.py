@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, cast
 
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.run import HandedBack
+from moldau.client.consumer.subscription import PartitionState
 from moldau.client.model import TopicPartition
 
 Prepare = Callable[[Record], bool]
@@ -24,7 +25,9 @@ class Span(NamedTuple):
     """Neighbouring records of a handout that are of one partition, and where the partition stands before and after."""
 
     partition: TopicPartition
-    version: int
+    state: PartitionState
+    version: int  # and the topic, of the state when they were handed out
+    topic_id: bytes | None
     first: int  # index of its first record in the handout
     stop: int  # index after its last
     position_before: int
@@ -109,7 +112,7 @@ class Handout:
         last = self.records[seen - 1]
         return last.offset + 1, last.leader_epoch
 
-    def take_back(self) -> list[HandedBack]:
+    def take_back(self) -> list[tuple[Span, HandedBack]]:
         """End the iteration; what was not seen, partition by partition, in its order.
 
         Whoever iterates waits for this, or is this very thread: nobody takes a record meanwhile.
@@ -121,7 +124,7 @@ class Handout:
                 position, epoch = self._standing(span, seen)
                 records = self.records[max(seen, span.first) : span.stop]
                 back = HandedBack(span.partition, span.version, position, epoch, records, span.position, span.epoch)
-                rest.append(back)
+                rest.append((span, back))
         for iterator in self._iterators:
             iterator.__setstate__(len(self.records))
         self.recall()

@@ -163,11 +163,24 @@ class Reading(RuleBasedStateMachine):
             self.interrupt()
             self.subscription.state(partition).paused = paused
 
+    @rule(partition=st.sampled_from(PARTITIONS), offset=st.integers(0, END), validated=st.booleans())
+    def learn_of_a_cut(self, partition: TopicPartition, offset: int, validated: bool) -> None:
+        """In the background, while the application may be in the middle of an iteration: the log was cut."""
+        state = self.subscription.assigned.get(partition)
+        if state is None:
+            return
+        if validated:
+            state.fetch_again()
+            return
+        halfway = self.open is not None and self.open.unseen(partition) is not None
+        state.seek(offset)
+        if not halfway:
+            self.stands[partition] = offset
+
     @rule(partition=st.sampled_from(PARTITIONS))
-    def refetch(self, partition: TopicPartition) -> None:
+    def find_valid(self, partition: TopicPartition) -> None:
         if partition in self.subscription.assigned:
-            self.interrupt()
-            self.subscription.state(partition).fetch_again()
+            self.subscription.state(partition).validated(0)
 
     @rule(partitions=st.sets(st.sampled_from(PARTITIONS)))
     def rebalance(self, partitions: set[TopicPartition]) -> None:
@@ -199,6 +212,7 @@ class Reading(RuleBasedStateMachine):
         self.rebalance(set(PARTITIONS))
         for partition in PARTITIONS:
             self.pause(partition, False)
+            self.subscription.state(partition).validated(0)
         for _ in range(20 * BATCHES):
             for partition in PARTITIONS:
                 state = self.subscription.state(partition)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.handout import Handout, Span
+from moldau.client.consumer.subscription import PartitionState
 from moldau.client.model import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -18,7 +19,10 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 def handout(a: int = 4, b: int = 3, piece: int = 0) -> Handout:
     records = [Record("t", 0, 10 + i, leader_epoch=1) for i in range(a)]
     records += [Record("t", 1, 50 + 2 * i, leader_epoch=2) for i in range(b)]
-    spans = [Span(A, 1, 0, a, 8, 0, 10 + a, 1), Span(B, 2, a, a + b, 50, -1, 50 + 2 * b + 5, 3)]
+    spans = [
+        Span(A, PartitionState(A), 1, None, 0, a, 8, 0, 10 + a, 1),
+        Span(B, PartitionState(B), 2, None, a, a + b, 50, -1, 50 + 2 * b + 5, 3),
+    ]
     return Handout(records, [span for span in spans if span.first < span.stop], piece)
 
 
@@ -80,7 +84,7 @@ def test_a_recall_ends_the_iteration_with_the_piece_that_is_being_read() -> None
     assert [next(records).offset for _ in range(5)] == [10, 11, 12, 13, 14]
     one.recall()
     assert [record.offset for record in records] == [15, 16, 17]
-    assert [back.position for back in one.take_back()] == [18]
+    assert [back.position for _, back in one.take_back()] == [18]
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 5), st.integers(0, 18), st.booleans())
@@ -94,7 +98,7 @@ def test_every_record_is_either_yielded_or_taken_back(a: int, b: int, piece: int
         yielded += [(record.partition, record.offset) for record in iterator]
     rest: list[tuple[int, int]] = []
     assert one.seen == len(yielded)
-    for back in one.take_back():
+    for _, back in one.take_back():
         out: list[Record] = []
         while not back.done:
             back.take(out, 2)

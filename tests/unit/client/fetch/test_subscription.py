@@ -70,7 +70,7 @@ def test_a_commit_never_says_more_than_was_yielded(subscription: Subscription) -
     state.seek(10)
     state.handed_out(13, 4)
     records = [Record("t", 0, 10 + i, leader_epoch=4) for i in range(3)]
-    handout = Handout(records, [Span(A, state.version, 0, 3, 10, -1, 13, 4)])
+    handout = Handout(records, [Span(A, state, state.version, None, 0, 3, 10, -1, 13, 4)])
     subscription.in_hand = handout
     assert subscription.positions_to_commit()[A] == OffsetAndMetadata(10)
     iterator = handout.one_by_one(None)

@@ -1,0 +1,235 @@
+"""What happens to a consumer when brokers change their minds: leaders, logs, sessions, replicas, permissions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from moldau.aio import Consumer
+from moldau.client.errors import CorruptRecord, OffsetOutOfRange, RecordTooLarge, TopicAuthorizationFailed
+from moldau.client.loop_thread import new_loop
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.fetch import FetchRequest, FetchResponse
+from tests.client.consumer.cluster import TOPIC, Cluster, fetched, running
+from tests.client.consumer.conftest import PATIENCE_S
+
+SETTINGS = {
+    "auto_offset_reset": "earliest",
+    "fetch_max_wait_ms": 20,
+    "retry_backoff_ms": 10,
+    "reconnect_backoff_ms": 10,
+    "metadata_max_age_ms": 300_000,
+}
+
+
+def on_a_cluster(test: Callable[[Cluster, Consumer], Awaitable[None]], **settings: Any) -> None:
+    @asynccontextmanager
+    async def both() -> AsyncIterator[tuple[Cluster, Consumer]]:
+        async with running() as cluster:
+            options = {**SETTINGS, **settings}
+            async with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:
+                await consumer.assign([(TOPIC, 0)])
+                yield cluster, consumer
+
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S), both() as (cluster, consumer):
+            await test(cluster, consumer)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(bounded())
+
+
+async def take(consumer: Consumer, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    async for record in consumer:
+        found.append(record.value)
+        if len(found) == count:
+            break
+    return found
+
+
+def numbers(start: int, stop: int) -> list[bytes]:
+    return [b"%d" % i for i in range(start, stop)]
+
+
+def test_reading_goes_on_at_a_new_leader() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        for start in range(0, 50, 10):
+            cluster.write(*numbers(start, start + 10))
+            assert await take(consumer, 10) == numbers(start, start + 10)
+            cluster.move(3 - cluster.leader)
+        assert set(cluster.fetched_from) == {1, 2}
+        assert cluster.asked, "a new leader is asked whether it has what was read"
+
+    on_a_cluster(test, max_partition_fetch_bytes=200)
+
+
+def test_a_log_that_was_cut_is_read_on_from_the_cut() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        cluster.write(*numbers(0, 10))
+        assert await take(consumer, 10) == numbers(0, 10)
+        del cluster.logs[2].records[6:]
+        cluster.move(2)
+        cluster.logs[2].append(cluster.epoch, *(b"new %d" % i for i in range(6, 15)))
+        assert await take(consumer, 9) == [b"new %d" % i for i in range(6, 15)]
+
+    on_a_cluster(test)
+
+
+def test_with_none_a_cut_is_an_error_until_the_application_decides() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        cluster.write(*numbers(0, 10))
+        await consumer.seek((TOPIC, 0), 0)
+        assert await take(consumer, 10) == numbers(0, 10)
+        del cluster.logs[2].records[6:]
+        cluster.move(2)
+        cluster.logs[2].append(cluster.epoch, b"new 6")
+        for _ in range(2):
+            with pytest.raises(OffsetOutOfRange, match="cut at offset 6"):
+                await take(consumer, 1)
+        await consumer.seek((TOPIC, 0), 6)
+        assert await take(consumer, 1) == [b"new 6"]
+
+    on_a_cluster(test, auto_offset_reset="none")
+
+
+def test_what_waits_to_be_read_is_fetched_again_where_it_was_cut() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        cluster.write(*numbers(0, 10))
+        assert await take(consumer, 3) == numbers(0, 3)  # the other seven wait
+        del cluster.logs[2].records[6:]
+        cluster.move(2)
+        cluster.logs[2].append(cluster.epoch, *(b"new %d" % i for i in range(6, 9)))
+        core = consumer._made
+        assert core is not None
+        await core.network.refreshed(asyncio.get_running_loop().time() + PATIENCE_S)
+        assert await take(consumer, 6) == [*numbers(3, 6), *(b"new %d" % i for i in range(6, 9))]
+
+    on_a_cluster(test)
+
+
+def test_a_session_that_the_broker_forgets_costs_nothing() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        epochs: list[int] = []
+
+        def spoil(node: int, request: FetchRequest) -> FetchResponse | None:
+            epochs.append(request.session_epoch)
+            if len(epochs) % 4 == 0 and request.session_epoch:
+                return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            if not request.topics:
+                return None
+            asked = request.topics[0].partitions[0]
+            log = cluster.logs[node]
+            data = log.read(asked.fetch_offset, 100)
+            answer = fetched(high_watermark=len(log.records), last_stable_offset=len(log.records), records=data)
+            answer.session_id = 9
+            return answer if data else None
+
+        cluster.spoil = spoil
+        cluster.write(*numbers(0, 40))
+        assert await take(consumer, 40) == numbers(0, 40)
+        assert epochs.count(0) > 1 and max(epochs) >= 2
+
+    on_a_cluster(test)
+
+
+def test_a_near_replica_is_read_from_until_it_cannot_help() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        def spoil(node: int, request: FetchRequest) -> FetchResponse | None:
+            if not request.topics:
+                return None
+            asked = request.topics[0].partitions[0]
+            if node == 1 and asked.fetch_offset < 20:
+                return fetched(preferred_read_replica=2, high_watermark=20, last_stable_offset=20)
+            if node == 2 and asked.fetch_offset >= 20:
+                return fetched(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+            if node == 2:
+                cluster.fetched_from.append(2)
+                log = cluster.logs[2]
+                end = len(log.records)
+                return fetched(high_watermark=end, last_stable_offset=end, records=log.read(asked.fetch_offset, 500))
+            return None
+
+        cluster.spoil = spoil
+        cluster.write(*numbers(0, 30))
+        assert await take(consumer, 30) == numbers(0, 30)
+        assert {1, 2} == set(cluster.fetched_from)
+
+    on_a_cluster(test, client_rack="here")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}, TopicAuthorizationFailed),
+        ({"error_code": ErrorCode.CORRUPT_MESSAGE}, CorruptRecord),
+        ({"records": bytes(40)}, RecordTooLarge),
+    ],
+)
+def test_what_does_not_pass_by_itself_is_raised_and_reading_goes_on_when_it_has(
+    answer: dict[str, Any], error: type[Exception]
+) -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        cluster.write(*numbers(0, 3))
+        assert await take(consumer, 3) == numbers(0, 3)
+        cluster.spoil = lambda node, request: fetched(**answer) if request.topics else None
+        for _ in range(2):
+            with pytest.raises(error, match=TOPIC):
+                await take(consumer, 1)
+        cluster.spoil = lambda node, request: None
+        cluster.write(b"3")
+        for _ in range(5):  # an answer of the bad time may still be on its way
+            try:
+                assert await take(consumer, 1) == [b"3"]
+                break
+            except error:
+                continue
+        else:
+            pytest.fail("it did not recover")
+
+    on_a_cluster(test)
+
+
+def test_errors_that_pass_are_waited_out() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        passing = [
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ]
+        for number, code in enumerate(passing):
+            told = [fetched(error_code=code), FetchResponse(error_code=code)]
+            cluster.spoil = lambda node, request, told=told: told.pop() if told and request.topics else None
+            cluster.write(b"%d" % number)
+            if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                told.pop()  # of the whole request it is not known to pass
+            assert await take(consumer, 1) == [b"%d" % number]
+
+    on_a_cluster(test)
+
+
+def test_a_topic_that_may_not_be_read_is_an_error_of_poll() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        cluster.topic_error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        with pytest.raises(TopicAuthorizationFailed, match=TOPIC):
+            await take(consumer, 1)
+        cluster.topic_error = ErrorCode.NONE
+        cluster.write(b"0")
+        for _ in range(20):
+            try:
+                assert await take(consumer, 1) == [b"0"]
+                break
+            except TopicAuthorizationFailed:
+                continue
+        else:
+            pytest.fail("it did not recover")
+
+    on_a_cluster(test)
