@@ -1,4 +1,4 @@
-"""`moldau consume`: the console consumer. Records become lines of standard output, as fast as they can be read there.
+"""`moldau consume`, the console consumer: records become lines of standard output, as fast as they are read there.
 
 With a group, what is committed is what was written: a reader that goes away in the middle costs no record.
 """

@@ -1,4 +1,7 @@
-"""Lines of text become records: what the console producer reads. Pure, but for `chunks`, which reads."""
+"""Lines of text become records: what the console producer reads.
+
+Pure, but for `chunks`, which calls whatever reads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau produce`: the console producer. Lines of standard input become records, at the speed of the producer.
+"""`moldau produce`, the console producer: lines of standard input become records, as fast as the producer takes them.
 
 Every line is accounted for: the command ends with 0 only if the broker has acknowledged all of them.
 """
