@@ -1,4 +1,4 @@
-"""Read, transform, write, exactly once: with processes that are killed at any point, and ones that come back as ghosts."""
+"""Read, transform, write, exactly once: by processes that are killed at any point, and ones that come back as ghosts."""
 
 from __future__ import annotations
 
