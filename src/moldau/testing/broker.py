@@ -221,7 +221,7 @@ class Broker:
         if life is None:
             return
         life.give_up()
-        quiet.unhush()
+        quiet.unhush(self._log_level)
 
     def _wait(self, ended: Future[None]) -> None:
         assert self._life is not None
@@ -231,7 +231,7 @@ class Broker:
         finally:
             self._life = None
             self.faults.detach()
-            quiet.unhush()
+            quiet.unhush(self._log_level)
             atexit.unregister(self.close)
 
     def _give_back(self) -> None:

@@ -12,30 +12,31 @@ LOGGERS = tuple(
 """Whose voice a broker has. The clients' is their users'."""
 
 _lock = Lock()
-_speakers = 0
-_before: dict[str, int] = {}
+_asked: list[int] = []
+_muted: list[logging.Logger] = []
 
 
 def hush(level: int) -> None:
-    """From the first broker on only lines of this level or above. A logger that was given a level keeps it."""
-    global _speakers
+    """While a broker runs, only lines of this level or above; of several brokers the most talkative one decides. A
+    logger that somebody gave a level keeps it."""
     with _lock:
-        _speakers += 1
-        if _speakers > 1:
-            return
-        for name in LOGGERS:
-            logger = logging.getLogger(name)
-            if logger.level == logging.NOTSET:
-                _before[name] = logger.level
-                logger.setLevel(level)
+        if not _asked:
+            loggers = map(logging.getLogger, LOGGERS)
+            _muted.extend(logger for logger in loggers if logger.level == logging.NOTSET)
+        _asked.append(level)
+        _apply()
 
 
-def unhush() -> None:
+def unhush(level: int) -> None:
     """With the last broker all is as it was."""
-    global _speakers
     with _lock:
-        _speakers -= 1
-        if not _speakers:
-            for name, level in _before.items():
-                logging.getLogger(name).setLevel(level)
-            _before.clear()
+        _asked.remove(level)
+        _apply()
+        if not _asked:
+            _muted.clear()
+
+
+def _apply() -> None:
+    level = min(_asked, default=logging.NOTSET)
+    for logger in _muted:
+        logger.setLevel(level)
