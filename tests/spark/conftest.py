@@ -46,6 +46,17 @@ CONFIGURATION = {
 }
 
 
+TIMEOUT_S = 600
+"""The first test that uses Spark also waits for Maven, for the JVM, and for the JVM to have compiled what it needs."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.needs_java)
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
 @pytest.fixture(scope="session")
 def _connector_jars() -> tuple[str, str]:
     """A list for `spark.jars`, or the reason why there is none."""

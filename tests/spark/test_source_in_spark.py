@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 DEADLINE_S = 200.0
 NewTopic = Callable[..., str]
 
-# The first use of a JVM, on a machine that has other things to do, takes its time.
-pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(300)]
-
 
 def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, last)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DEADLINE_S = 200
 
-pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(300), pytest.mark.usefixtures("connector")]
+pytestmark = pytest.mark.usefixtures("connector")
 
 
 def reading(reader: Any, name: str, bootstrap: str, topic: str, **options: str) -> DataFrame:
