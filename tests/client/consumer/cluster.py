@@ -19,7 +19,14 @@ from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.header import decode_request_header, encode_response_header
 from moldau.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
-from moldau.wire.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition, FetchResponseTopic
+from moldau.wire.messages.fetch import (
+    FetchRequest,
+    FetchResponse,
+    FetchResponseCurrentLeader,
+    FetchResponseNodeEndpoint,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
 from moldau.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsResponsePartition,
@@ -80,6 +87,8 @@ class Cluster:
         self.ports: dict[int, int] = {}
         self.fetched_from: list[int] = []
         self.asked: list[int] = []
+        self.described = 0
+        self.names_leader = False
         self.topic_error = ErrorCode.NONE
         self.spoil: Callable[[int, FetchRequest], FetchResponse | None] = lambda node, request: None
         """May answer a fetch in the place of the broker."""
@@ -135,6 +144,7 @@ class Cluster:
         return ErrorCode.NONE
 
     def metadata(self) -> MetadataResponse:
+        self.described += 1
         part = MetadataResponsePartition(
             leader_id=self.leader, leader_epoch=self.epoch, replica_nodes=[1, 2], isr_nodes=[1, 2]
         )
@@ -164,9 +174,15 @@ class Cluster:
             self.fetched_from.append(node)
         else:
             await asyncio.sleep(IDLE_S)
-        return fetched(
+        answer = fetched(
             error_code=code, high_watermark=len(log.records), last_stable_offset=len(log.records), records=data
         )
+        if code and self.names_leader:
+            leader = FetchResponseCurrentLeader(leader_id=self.leader, leader_epoch=self.epoch)
+            answer.responses[0].partitions[0].current_leader = leader
+            port = self.ports[self.leader]
+            answer.node_endpoints = [FetchResponseNodeEndpoint(node_id=self.leader, host="127.0.0.1", port=port)]
+        return answer
 
     # -- sockets ---------------------------------------------------------------------------------------------------
 

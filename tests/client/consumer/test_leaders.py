@@ -68,6 +68,20 @@ def test_reading_goes_on_at_a_new_leader() -> None:
     on_a_cluster(test, max_partition_fetch_bytes=200)
 
 
+def test_a_broker_that_names_the_new_leader_is_believed_without_asking_for_metadata() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        cluster.write(*numbers(0, 5))
+        assert await take(consumer, 5) == numbers(0, 5)
+        cluster.names_leader = True
+        cluster.move(2)
+        cluster.write(*numbers(5, 10))
+        before = cluster.described
+        assert await take(consumer, 5) == numbers(5, 10)
+        assert cluster.described == before
+
+    on_a_cluster(test, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000)
+
+
 def test_a_log_that_was_cut_is_read_on_from_the_cut() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         cluster.write(*numbers(0, 10))

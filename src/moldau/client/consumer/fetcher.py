@@ -27,7 +27,7 @@ from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wanted
 from moldau.client.consumer.subscription import PartitionState, Subscription
 from moldau.client.errors import STALE_METADATA, BrokerUnavailable, ClosedError, MoldauError, error_for
 from moldau.client.metadata import NO_TOPIC_ID
-from moldau.client.model import TopicPartition
+from moldau.client.model import Node, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 from moldau.wire.api import ApiKey
@@ -210,13 +210,29 @@ class Fetcher:
             self._resting[node] = self._loop.time() + response.throttle_time_ms / 1_000
         if code is ErrorCode.NONE:
             self._answers += 1
-            for key, answer in answers(response, flight.version, flight.names):
-                if key in flight.wanted:
-                    self._take(node, key, flight, answer)
+            found = [one for one in answers(response, flight.version, flight.names) if one[0] in flight.wanted]
+            for key, answer in found:
+                self._take(node, key, flight, answer)
+            self._note_leaders(response, found)
             self._changed()
         else:
             self._refused(node, flight, code)
         self.pump()
+
+    def _note_leaders(
+        self, response: FetchResponse, found: list[tuple[TopicPartition, FetchResponsePartition]]
+    ) -> None:
+        """A broker that no longer leads a partition may say who does (KIP-951): no need to ask for metadata then."""
+        leaders = {
+            partition: (answer.current_leader.leader_id, answer.current_leader.leader_epoch)
+            for partition, answer in found
+            if answer.error_code and answer.current_leader is not None and answer.current_leader.leader_id >= 0
+        }
+        if leaders:
+            nodes = [Node(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints]
+            for partition in leaders:
+                self._waiting.pop(partition, None)
+            self._network.new_leaders(leaders, nodes)
 
     def _refused(self, node: int, flight: InFlight, code: ErrorCode) -> None:
         """The whole request was refused. A lost session is replaced at once; all else after a pause."""

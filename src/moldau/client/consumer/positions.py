@@ -19,7 +19,7 @@ from moldau.client.consumer.lookup import OffsetAndTimestamp, OffsetLookup
 from moldau.client.consumer.model import Reset
 from moldau.client.consumer.subscription import NO_EPOCH, PartitionState, Phase, Subscription
 from moldau.client.errors import BrokerError, MoldauError, UnsupportedByBroker
-from moldau.client.model import OffsetAndMetadata, TopicPartition
+from moldau.client.model import NO_LEADER, OffsetAndMetadata, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 from moldau.wire.errors import ErrorCode
@@ -105,7 +105,15 @@ class Positions:
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def _in(self, phase: Phase) -> list[PartitionState]:
-        return [state for state in self._subscription.assigned.values() if state.phase is phase]
+        """What can be asked now. A partition without a leader waits for metadata, which is on its way then."""
+        states = [state for state in self._subscription.assigned.values() if state.phase is phase]
+        if phase is Phase.INITIAL:
+            return states  # the group's coordinator is asked, not the leader
+        metadata = self._network.metadata
+        led = [state for state in states if metadata.leader(state.partition) != NO_LEADER]
+        if len(led) < len(states):
+            self._network.refresh_soon()
+        return led
 
     def _ended(self, phase: Phase, task: asyncio.Task[None]) -> None:
         del self._tasks[phase]
