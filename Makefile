@@ -6,7 +6,7 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.setup-done
 
 # What decides whether an environment is current. setup.py and the Cython source decide what gets compiled.
-SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx src/moldau/client/*/*.pyx)
+SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx src/moldau/client/*/*.pyx src/moldau/client/*/*.px[di])
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak check format bench clean

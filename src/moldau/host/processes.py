@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
 from struct import Struct
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -121,3 +122,8 @@ class Parent:
     @staticmethod
     def sleep(seconds: float) -> None:
         time.sleep(seconds)
+
+
+def in_forked_children(callback: Callable[[], None]) -> None:
+    """Have it called in every process that forks off this one: its threads are gone, and locks may be held for ever."""
+    os.register_at_fork(after_in_child=callback)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from _thread import LockType, allocate_lock
 from collections.abc import Mapping
 from functools import partial
@@ -87,7 +86,7 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
 
     def _send_later(self, refusal: Refusal, record: Prepared) -> RecordFuture:
         core = self._core
-        deadline = time.monotonic() + core.config.max_block_s
+        deadline = core.clock.monotonic() + core.config.max_block_s
         while True:
             if refusal is Refusal.UNKNOWN_TOPIC:
                 self._thread.run(core.await_topic(record.topic, deadline))
@@ -114,7 +113,7 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
         core.memory.join(waiter)
         core.wake()
         try:
-            while signal.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            while signal.acquire(timeout=max(deadline - core.clock.monotonic(), 0)):
                 taken = core.append(record, has_waited=True)
                 if not isinstance(taken, Refusal):
                     return taken
@@ -137,7 +136,7 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
     def partitions_for(self, topic: str) -> list[PartitionMetadata]:
         """The topic's partitions, with their leaders; waits for at most max.block.ms until the topic is known."""
         core = self._core
-        found = self._thread.run(core.network.topic(topic, time.monotonic() + core.config.max_block_s))
+        found = self._thread.run(core.network.topic(topic, core.clock.monotonic() + core.config.max_block_s))
         return list(found.partitions)
 
     def metrics(self) -> dict[str, float]:

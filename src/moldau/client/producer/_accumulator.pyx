@@ -8,30 +8,29 @@ straight into a `bytes` object that nobody else has seen yet; once it was handed
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.ref cimport PyObject
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
-from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
+
+from moldau.client.producer._record cimport (
+    Content, encode_headers, hold, length_of, monotonic, murmur2, now_ms, release, write_content
+)
+from moldau.records._walk cimport write_varint
 
 from collections import deque
-import os
 
 from moldau.client.model import RecordMetadata as _RecordMetadata
 from moldau.client.producer import futures as _futures
 from moldau.client.producer.accumulator import Refusal as _Refusal
-from moldau.records._walk cimport write_varint
+from moldau.host.clock import SystemRandomness as _SystemRandomness
 
 cdef enum:
     HEADER_SIZE = 61
     MOST_RECORD_OVERHEAD = 36
-    MOST_HEADER_OVERHEAD = 10
     FIRST_ROOM = 512
-
-cdef uint32_t SEED = 0x9747B28C
 
 cdef double NEVER = float("inf")
 
@@ -46,165 +45,7 @@ cdef object BAD_TIMESTAMP = _Refusal.BAD_TIMESTAMP
 cdef tuple NO_HEADERS = ()
 
 
-cdef inline double monotonic() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return now.tv_sec + now.tv_nsec * 1e-9
-
-
-cdef inline int64_t now_ms() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_REALTIME, &now)
-    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
-
-
-cdef inline uint32_t murmur2(const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """See partitioners.murmur2."""
-    cdef uint32_t m = 0x5BD1E995
-    cdef uint32_t hashed = SEED ^ <uint32_t>size
-    cdef uint32_t word
-    while size >= 4:
-        memcpy(&word, data, 4)
-        word *= m
-        word ^= word >> 24
-        hashed = (hashed * m) ^ (word * m)
-        data += 4
-        size -= 4
-    if size == 3:
-        hashed ^= <uint32_t>data[2] << 16
-    if size >= 2:
-        hashed ^= <uint32_t>data[1] << 8
-    if size >= 1:
-        hashed = (hashed ^ data[0]) * m
-    hashed ^= hashed >> 13
-    hashed *= m
-    return hashed ^ (hashed >> 15)
-
-
-# -- a key or a value while its record is written
-
-
-cdef struct Content:
-    const uint8_t *data
-    Py_ssize_t size  # -1 is a null
-    bint held
-    Py_buffer view
-
-
-cdef inline int hold(Content *content, object source) except -1:
-    content.held = False
-    if source is None:
-        content.size = -1
-    elif PyBytes_CheckExact(source):
-        content.data = <const uint8_t *>PyBytes_AS_STRING(source)
-        content.size = PyBytes_GET_SIZE(source)
-    else:
-        PyObject_GetBuffer(source, &content.view, PyBUF_SIMPLE)
-        content.held = True
-        content.data = <const uint8_t *>content.view.buf
-        content.size = content.view.len
-    return 0
-
-
-cdef inline void release(Content *content):
-    if content.held:
-        PyBuffer_Release(&content.view)
-
-
-cdef inline uint8_t *write_content(uint8_t *p, Content *content) noexcept nogil:
-    p = write_varint(p, content.size)
-    if content.size > 0:
-        memcpy(p, content.data, content.size)
-        p += content.size
-    return p
-
-
-cdef inline Py_ssize_t length_of(int64_t number) noexcept nogil:
-    """How many bytes `write_varint` takes for it."""
-    cdef uint64_t value = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
-    cdef Py_ssize_t size = 1
-    while value > 0x7F:
-        value >>= 7
-        size += 1
-    return size
-
-
-cdef tuple encode_headers(headers):
-    """The headers' bytes, their number, and the most that they may take, as the other twin counts it."""
-    cdef bytearray out = bytearray()
-    cdef int32_t count = 0
-    cdef Py_ssize_t most = 0
-    for name, content in headers:
-        encoded = name.encode()
-        most += MOST_HEADER_OVERHEAD + put_bytes(out, encoded) + put_bytes(out, content)
-        count += 1
-    return bytes(out), count, most
-
-
-cdef Py_ssize_t put_bytes(bytearray out, content) except -1:
-    cdef uint8_t number[10]
-    cdef uint8_t *end
-    cdef Py_buffer view
-    if content is None:
-        out.append(1)
-        return 0
-    PyObject_GetBuffer(content, &view, PyBUF_SIMPLE)
-    try:
-        end = write_varint(number, view.len)
-        out += number[: end - number]
-        out += (<const char *>view.buf)[: view.len]
-        return view.len
-    finally:
-        PyBuffer_Release(&view)
-
-
-# -- what `send` returns
-
-
-@cython.final
-@cython.no_gc
-@cython.freelist(256)
-cdef class RecordFuture:
-    """See accumulator.RecordFuture. The collector does not look at it: applications keep millions of them."""
-
-    cdef readonly Batch batch
-    cdef readonly int32_t index
-    cdef readonly int64_t timestamp
-
-    def result(self, timeout=None):
-        """Where the record is; waits for it, and raises what went wrong. TimedOut after `timeout` seconds."""
-        cdef Batch batch = self.batch
-        if not batch.done:
-            _futures.wait(self, timeout)
-        if batch.parts or batch.error is not None:
-            return _futures.outcome(self)
-        return _RecordMetadata(
-            batch.queue.topic,
-            batch.queue.index,
-            -1 if batch.base_offset < 0 else batch.base_offset + self.index,
-            self.timestamp if batch.log_append_time < 0 else batch.log_append_time,
-        )
-
-    def exception(self, timeout=None):
-        """What went wrong, or None; waits like `result`."""
-        return _futures.exception(self, timeout)
-
-    def done(self):
-        return _futures.is_done(self)
-
-    def add_done_callback(self, callback):
-        """Call it with this future once it is done: in the producer's loop, or at once if it is."""
-        _futures.call_when_done(self, lambda: callback(self))
-
-    def cancel(self):
-        """A record that was accepted cannot be called back: always False."""
-        return False
-
-    def cancelled(self):
-        return False
-
-    def __await__(self):
-        return _futures.awaiting(self)
+include "_parts.pxi"  # RecordFuture, PartitionQueue, TopicQueues
 
 
 @cython.final
@@ -215,26 +56,17 @@ cdef class Batch:
     cdef readonly PartitionQueue queue
     cdef readonly double created_at
     cdef readonly int32_t count
-    cdef readonly int64_t size
-    cdef readonly int64_t memory
-    cdef readonly int64_t base_timestamp
-    cdef readonly int64_t max_timestamp
-    cdef public bint open
-    cdef public bint due
+    cdef readonly int64_t size, memory, base_timestamp, max_timestamp, base_offset, log_append_time
+    cdef public bint open, due
     cdef readonly bint done
     cdef readonly object error
-    cdef readonly int64_t base_offset
-    cdef readonly int64_t log_append_time
     cdef readonly list parts
-    cdef list _waiters
-    cdef list _callbacks
+    cdef list _waiters, _callbacks
     cdef bytes _buffer  # room for records; nobody else has a reference to it while the batch is filled
     cdef Py_ssize_t _room
     # What the sender notes about it.
-    cdef public int64_t producer_id
-    cdef public int32_t producer_epoch
-    cdef public int64_t sequence
-    cdef public int32_t attempts
+    cdef public int64_t producer_id, sequence
+    cdef public int32_t producer_epoch, attempts
     cdef public bint in_doubt
     cdef public object body
     cdef public double written_at
@@ -280,13 +112,7 @@ cdef class Batch:
         return future
 
     cdef int write(
-        self,
-        RecordFuture future,
-        int64_t timestamp,
-        Content *key,
-        Content *value,
-        bytes headers,
-        int32_t header_count,
+        self, RecordFuture future, int64_t timestamp, Content *key, Content *value, bytes headers, int32_t header_count
     ) except -1:
         """Nothing of Python's but the growth of a `bytes` object happens in here."""
         cdef Py_ssize_t header_size = 0 if headers is None else PyBytes_GET_SIZE(headers)
@@ -415,43 +241,6 @@ cdef class Batch:
         return 0
 
 
-@cython.final
-cdef class PartitionQueue:
-    """See accumulator.PartitionQueue."""
-
-    cdef readonly str topic
-    cdef readonly int32_t index
-    cdef readonly object sealed
-    cdef readonly Batch open_batch
-    cdef readonly bint ready
-    cdef public object sender_state
-    cdef Py_ssize_t _usual_room  # what the last batch took, so that the next one need not grow
-
-    def __cinit__(self, str topic, int32_t index):
-        self.topic = topic
-        self.index = index
-        self.sealed = deque()
-        self._usual_room = FIRST_ROOM
-
-
-@cython.final
-cdef class TopicQueues:
-    """See accumulator.TopicQueues."""
-
-    cdef readonly str name
-    cdef readonly int32_t count
-    cdef readonly list queues
-    cdef readonly list available
-    cdef readonly int32_t sticky
-    cdef readonly int64_t sticky_bytes
-
-    def __cinit__(self, str name):
-        self.name = name
-        self.queues = []
-        self.available = []
-        self.sticky = -1
-
-
 cdef struct Record:
     # All that `append` was given, ready to be written under the lock.
     int64_t timestamp
@@ -466,36 +255,21 @@ cdef class Accumulator:
     """See accumulator.Accumulator."""
 
     cdef cython.pymutex mutex
-    cdef readonly int64_t batch_size
+    cdef readonly int64_t batch_size, memory_limit, max_request_size, memory_used
     cdef readonly double linger_s
-    cdef readonly int64_t memory_limit
-    cdef readonly int64_t max_request_size
     cdef readonly bint ignore_keys
-    cdef readonly int64_t memory_used
-    cdef public bint memory_wanted
-    cdef public bint closed
-    cdef readonly dict incomplete
-    cdef readonly dict topics
+    cdef public bint memory_wanted, closed
+    cdef readonly dict incomplete, topics
     cdef public object wake
-    cdef object _slow_path
-    cdef object _clock
+    cdef object _slow_path, _clock, _lingering
     cdef dict _idle
     cdef list _ready
-    cdef object _lingering
-    cdef bint _woken
-    cdef bint _timer_set
+    cdef bint _woken, _timer_set
     cdef uint64_t _chance
 
     def __cinit__(
-        self,
-        int64_t batch_size,
-        double linger_s,
-        int64_t memory_limit,
-        int64_t max_request_size,
-        wake,
-        slow_path,
-        bint ignore_keys=False,
-        clock=None,
+        self, int64_t batch_size, double linger_s, int64_t memory_limit, int64_t max_request_size, wake, slow_path,
+        bint ignore_keys=False, clock=None,
     ):
         self.batch_size = max(batch_size, 1)
         self.linger_s = linger_s
@@ -510,11 +284,14 @@ cdef class Accumulator:
         self._idle = {}
         self._ready = []
         self._lingering = deque()
-        self._chance = int.from_bytes(os.urandom(8), "little") | 1
+        self._chance = int(_SystemRandomness().random() * (1 << 62)) | 1
 
     # -- by any thread
 
-    def send(self, str topic not None, value=None, key=None, *, partition=None, timestamp=None, headers=NO_HEADERS, on_delivery=None):
+    def send(
+        self, str topic not None, value=None, key=None, *, partition=None, timestamp=None, headers=NO_HEADERS,
+        on_delivery=None,
+    ):
         """See accumulator.Accumulator.send."""
         taken = self.take_in(topic, value, key, partition, timestamp, headers, on_delivery, False)
         if type(taken) is RecordFuture:
@@ -525,9 +302,7 @@ cdef class Accumulator:
         """See accumulator.Accumulator.append."""
         return self.take_in(topic, value, key, partition, timestamp, headers, on_delivery, has_waited)
 
-    cdef object take_in(
-        self, str topic, value, key, partition, timestamp, headers, on_delivery, bint has_waited
-    ):
+    cdef object take_in(self, str topic, value, key, partition, timestamp, headers, on_delivery, bint has_waited):
         cdef Record record
         cdef bytes encoded = None
         cdef int64_t chosen = -1
@@ -548,7 +323,7 @@ cdef class Accumulator:
             return NOT_BYTES
         try:
             if timestamp is None:
-                record.timestamp = now_ms()
+                record.timestamp = now_ms() if self._clock is None else self._clock.now_ms()
             else:
                 record.timestamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
                 if overflow or record.timestamp < 0:
@@ -565,9 +340,7 @@ cdef class Accumulator:
             release(&record.value)
             release(&record.key)
 
-    cdef object place(
-        self, str topic, Record *record, bytes headers, int64_t chosen, on_delivery, bint has_waited
-    ):
+    cdef object place(self, str topic, Record *record, bytes headers, int64_t chosen, on_delivery, bint has_waited):
         cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
         cdef Batch fresh = None
         cdef Batch batch
@@ -625,7 +398,7 @@ cdef class Accumulator:
                 return future
             # The partition needs a new batch. It is made without the lock, and then everything is looked at again:
             # another thread may have been faster.
-            fresh = Batch(self, None, self._clock() if self._clock is not None else monotonic(), usual_room)
+            fresh = Batch(self, None, monotonic() if self._clock is None else self._clock.monotonic(), usual_room)
 
     cdef int64_t choose(self, TopicQueues queues, Record *record) except -2:
         if record.key.size >= 0 and not self.ignore_keys:

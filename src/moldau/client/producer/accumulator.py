@@ -17,8 +17,6 @@ those who come later wait behind them (`memory_wanted`).
 
 from __future__ import annotations
 
-import random
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from enum import IntEnum
@@ -30,6 +28,7 @@ from moldau.client.model import RecordMetadata
 from moldau.client.producer import futures
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.partitioners import partition_of_key
+from moldau.host.clock import Clock, SystemClock, SystemRandomness
 from moldau.records.engine import RecordsBuilder
 from moldau.records.model import HEADER_SIZE, NO_SEQUENCE, Bytes
 
@@ -270,7 +269,7 @@ class Accumulator:
         wake: Callable[[], object],
         slow_path: Callable[..., RecordFuture],
         ignore_keys: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock | None = None,
     ) -> None:
         self.batch_size = max(batch_size, 1)
         self.linger_s = linger_s
@@ -288,13 +287,13 @@ class Accumulator:
         self.wake = wake
         """Called when the loop has something to look at: without the lock, by whoever sent."""
         self._slow_path = slow_path
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._idle: dict[str, TopicQueues] = {}
         self._ready: list[PartitionQueue] = []
         self._lingering: deque[Batch] = deque()
         self._woken = False  # the loop was told and has not looked yet
         self._timer_set = False  # the loop will look when the first lingering batch is due
-        self._random = random.Random()
+        self._chance = SystemRandomness().random
 
     # -- by any thread ---------------------------------------------------------------------------------------------
 
@@ -334,7 +333,7 @@ class Accumulator:
         except (TypeError, ValueError, AttributeError):
             return Refusal.NOT_BYTES
         if timestamp is None:
-            timestamp = time.time_ns() // 1_000_000
+            timestamp = self._clock.now_ms()
         elif not 0 <= timestamp < 1 << 63:
             return Refusal.BAD_TIMESTAMP
         if HEADER_SIZE + most > self.max_request_size or most > self.memory_limit:
@@ -381,7 +380,7 @@ class Accumulator:
         if queues.sticky < 0 or self._has_had_its_batch(queues, size):
             if not queues.available:
                 return -1
-            queues.sticky = self._random.choice(queues.available)
+            queues.sticky = queues.available[int(self._chance() * len(queues.available))]
             queues.sticky_bytes = 0
         return queues.sticky
 
@@ -394,7 +393,7 @@ class Accumulator:
         return filled + size > self.batch_size
 
     def _open(self, queue: PartitionQueue) -> Batch:
-        batch = queue.open_batch = Batch(self, queue, self._clock())
+        batch = queue.open_batch = Batch(self, queue, self._clock.monotonic())
         self.incomplete[batch] = None
         self._lingering.append(batch)
         return batch

@@ -8,7 +8,6 @@ whoever wants it. All waits of one `send` together take at most max.block.ms.
 from __future__ import annotations
 
 import asyncio
-import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
@@ -36,6 +35,8 @@ from moldau.client.producer.sender import Sender, Transactions
 from moldau.client.producer.transactions import SenderSide, TransactionManager, transactions_of
 from moldau.client.serialization import SERIALIZATION_FAILURES, Serializer, serializer_of
 from moldau.client.settings import PRODUCER, ClientSettings
+from moldau.host.clock import SystemClock
+from moldau.host.processes import in_forked_children
 from moldau.records.model import Bytes
 from moldau.wire.errors import ErrorCode
 
@@ -88,6 +89,7 @@ class ProducerCore:
         self._value_serializer = serializer_of("value.serializer", settings["value.serializer"])
         self.partitioner = partitioner_of(settings["partitioner.class"])
         self.interceptors = Interceptors(settings["interceptor.classes"])
+        self.clock = SystemClock()
         self.network = Network(settings)
         self.accumulator = Accumulator(
             config.batch_size,
@@ -345,4 +347,4 @@ def _after_fork() -> None:
         core.refuse_new("the producer was made in another process, before a fork; make a new one in this process")
 
 
-os.register_at_fork(after_in_child=_after_fork)
+in_forked_children(_after_fork)

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.connection import Connection
@@ -31,6 +29,7 @@ from moldau.client.producer.metrics import Counters
 from moldau.client.producer.requests import Answer, acknowledged, batch_header, decode, prepare_body
 from moldau.client.producer.transactionality import NoTransactions, Transactions
 from moldau.client.producer.transmission import Requests
+from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import WireError
 
@@ -74,18 +73,19 @@ class Sender:
         accumulator: Accumulator,
         transactions: Transactions,
         on_memory: Callable[[], None],
-        clock: Callable[[], float] = monotonic,
+        clock: Clock | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
-        chance: Callable[[], float] = random.random,
+        randomness: Randomness | None = None,
     ) -> None:
         self._network = network
         self._config = config
         self._accumulator = accumulator
         self._transactions = transactions
         self._on_memory = on_memory
-        self._clock = clock
+        self._clock = (clock or SystemClock()).monotonic
         self._loop = loop or asyncio.get_running_loop()
         self.counters = Counters()
+        chance = (randomness or SystemRandomness()).random
         self._requests = Requests(network, config, transactions)
         self._delivery = Delivery(config, accumulator, transactions, self.counters, network.refresh_soon, chance)
         self._identity = IdentityKeeper(

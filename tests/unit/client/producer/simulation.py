@@ -46,8 +46,13 @@ class VirtualLoop:
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
 
-    def time(self) -> float:
+    def monotonic(self) -> float:
         return self.now
+
+    time = monotonic
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
 
     def call_later(self, delay: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(0, callback, arguments, self)  # type: ignore[arg-type]
@@ -197,7 +202,7 @@ class World:
             ClientSettings.of(PRODUCER, {"bootstrap.servers": "h:1", "batch.size": "200", "linger.ms": "0"}, settings)
         )
         self.accumulator = Accumulator(
-            config.batch_size, config.linger_s, 1 << 25, 1 << 20, self._wake, self._refused, False, self.loop.time
+            config.batch_size, config.linger_s, 1 << 25, 1 << 20, self._wake, self._refused, False, self.loop
         )
         self.accumulator.know_topic(TOPIC, partitions, list(range(partitions)))
         self.sender = Sender(
@@ -206,10 +211,13 @@ class World:
             self.accumulator,
             NoTransactions(),
             lambda: None,
-            self.loop.time,
+            self.loop,
             self.loop,  # type: ignore[arg-type]
-            self.chance.random,
+            self,  # type: ignore[arg-type]
         )
+
+    def random(self) -> float:
+        return self.chance.random()
 
     def strikes(self, fault: str) -> bool:
         return self.chance.random() < self.faults.get(fault, 0)

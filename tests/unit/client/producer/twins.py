@@ -54,9 +54,15 @@ class Harness:
             self._wake,
             self._refused,
             ignore_keys,
-            lambda: self.now,
+            self,
         )
         self.accumulator.know_topic(TOPIC, partitions, list(range(partitions)))
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
 
     def _wake(self) -> None:
         self.woken += 1
