@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,13 @@ import pytest
 
 from moldau import Admin, Consumer, NewTopic, TopicPartition
 from moldau.client.consumer.assignors import Assignor, MemberSubscription
-from moldau.client.errors import CommitFailed, FencedInstanceId, InconsistentGroupProtocol, InvalidSessionTimeout
+from moldau.client.errors import (
+    CommitFailed,
+    FencedInstanceId,
+    IllegalStateError,
+    InconsistentGroupProtocol,
+    InvalidSessionTimeout,
+)
 from moldau.testing import Broker
 from tests.client.groups.members import PATIENCE_S, ConfluentMember, KafkaPythonMember, Member, drive, share
 
@@ -289,6 +295,21 @@ def test_an_assignor_of_the_applications_own(new_topic: NewTopicName, new_member
     members = [new_member(topic, partition_assignment_strategy=[Alternating]) for _ in range(2)]
     share(members, 2, 2)
     assert sorted(one.partitions for one in members) == [[0, 2], [1, 3]]
+
+
+class Forgetful(Alternating):
+    """Fails where it is only told something."""
+
+    name = "forgetful"
+
+    def on_assignment(self, partitions: Sequence[TopicPartition], generation: int) -> None:
+        raise ZeroDivisionError("what was that?")
+
+
+def test_an_assignor_that_fails_is_heard_of_in_poll(new_topic: NewTopicName, new_member: NewMember) -> None:
+    member = new_member(new_topic(1), partition_assignment_strategy=[Forgetful])
+    with pytest.raises(IllegalStateError, match="what was that"):
+        member.poll(PATIENCE_S)
 
 
 def test_members_without_a_common_assignor_are_told_so(new_topic: NewTopicName, new_member: NewMember) -> None:

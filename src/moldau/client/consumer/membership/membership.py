@@ -42,7 +42,7 @@ from moldau.client.consumer.membership.model import (
 )
 from moldau.client.consumer.model import CallbackDue
 from moldau.client.consumer.subscription import Subscription
-from moldau.client.errors import MoldauError
+from moldau.client.errors import IllegalStateError, MoldauError
 from moldau.client.metadata import ClusterMetadata
 from moldau.client.network import CoordinatorKind, Network
 from moldau.client.settings import ClientSettings
@@ -127,6 +127,7 @@ class Membership:
         self._assignors = [] if self._new_protocol else assignors_of(settings["partition.assignment.strategy"])
         self._member_id = self._randomness.uuid().hex()
         self._machine: Machine | None = None
+        self._broken: MoldauError | None = None
         self._revision = -1
         self._polled_at = -POLL_GRAIN_S
         self._handed: CallbackDue | None = None
@@ -150,7 +151,7 @@ class Membership:
     @property
     def failure(self) -> MoldauError | None:
         """Why this member cannot go on, for good: to be raised from every poll."""
-        return None if self._machine is None else self._machine.failure
+        return None if self._machine is None else self._broken or self._machine.failure
 
     @property
     def settled(self) -> bool:
@@ -203,6 +204,7 @@ class Membership:
             self._machine = ConsumerMachine(config, self._member_id)
         else:
             self._machine = ClassicMachine(config, self._assignors)
+        self._broken = None
         self._revision = -1
         self._on_metadata(self._network.metadata)
         self._look_at_subscription()
@@ -260,6 +262,8 @@ class Membership:
         Before partitions are revoked, what was read of them is committed where that is our business; until that is
         done nothing is due.
         """
+        if self._broken is not None:
+            return None
         if self._handed is not None:
             return self._handed
         due = None if self._machine is None else self._machine.due
@@ -303,8 +307,15 @@ class Membership:
     def _step(self, event: Event) -> None:
         machine = self._machine
         assert machine is not None
+        if self._broken is not None:
+            return
         due, failure, generation = machine.due, machine.failure, machine.generation
-        for action in machine.step(asyncio.get_running_loop().time(), event):
+        try:
+            actions = machine.step(asyncio.get_running_loop().time(), event)
+        except Exception as error:  # noqa: BLE001 - raised from poll; in here nobody would hear of it
+            self._break(error)
+            return
+        for action in actions:
             match action:
                 case Send():
                     self._begin(self._call(machine, action))
@@ -323,6 +334,17 @@ class Membership:
         self._moved.set()
         if machine.due is not due or machine.failure is not failure or machine.generation != generation:
             self.on_change()
+
+    def _break(self, error: Exception) -> None:
+        """An assignor of the application's failed where it may not, or there is a mistake of ours: no more steps."""
+        self._broken = IllegalStateError(
+            f"being a member of group {self.group_id!r} failed with {error!r}; close this consumer, and make another"
+        )
+        self._broken.__cause__ = error
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self.on_change()
 
     def _begin(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
