@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -162,18 +163,18 @@ class BrokerGround:
     # -- transactions ----------------------------------------------------------------------------------------------
 
     def commit(self, transactions: Sequence[Transaction]) -> list[Transaction]:
-        lost = self._run(bounded([self._committed_or_lost(one) for one in transactions]))
+        lost = self._run(bounded([partial(self._committed_or_lost, one) for one in transactions]))
         return [one for one, gone in zip(transactions, lost, strict=True) if gone]
 
     def abort(self, transactions: Sequence[Transaction]) -> None:
-        self._run(bounded([self._aborted(one) for one in transactions]))
+        self._run(bounded([partial(self._aborted, one) for one in transactions]))
 
     def open_transactions(self, prefix: str) -> list[str]:
         listed = self._run(self._admin.list_transactions(states=["Ongoing"]))
         return [one.id for one in listed if one.id.startswith(prefix)]
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        self._run(bounded([self._admin.terminate_transaction(name) for name in transactional_ids]))
+        self._run(bounded([partial(self._admin.terminate_transaction, name) for name in transactional_ids]))
 
     async def _committed_or_lost(self, one: Transaction) -> bool:
         """True where it was aborted."""
