@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from moldau.client.blocking.producer import Producer
     from moldau.client.errors import MoldauError
     from moldau.client.model import OffsetAndMetadata, RecordMetadata, TopicPartition
+    from moldau.client.producer.transactions_prepared import PreparedTransaction
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ _HOMES = {
     "NewTopic": "moldau.client.admin",
     "OffsetAndMetadata": "moldau.client.model",
     "OffsetSpec": "moldau.client.admin",
+    "PreparedTransaction": "moldau.client.producer.transactions_prepared",
     "Producer": "moldau.client.blocking.producer",
     "RecordMetadata": "moldau.client.model",
     "TopicPartition": "moldau.client.model",
@@ -43,6 +45,7 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetSpec",
+    "PreparedTransaction",
     "Producer",
     "RecordMetadata",
     "TopicPartition",

@@ -1,4 +1,4 @@
-"""Read, transform, write, exactly once: by processes that are killed at any point, and ones that come back as ghosts."""
+"""Read, transform, write, exactly once: by processes that are killed at any point, and by ghosts of them."""
 
 from __future__ import annotations
 

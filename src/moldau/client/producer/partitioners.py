@@ -14,10 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 from moldau.client.errors import ConfigurationError
+from moldau.records.murmur2 import murmur2
 
-_M: Final = 0x5BD1E995
-_SEED: Final = 0x9747B28C
-_32_BITS: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 
 Chooser = Callable[[str, object, bytes | None, object, bytes | None, "PartitionChoice"], int]
@@ -49,22 +47,6 @@ class Partitioner(Protocol):
     ) -> int:
         """The partition's number, from 0 to `choice.count` - 1."""
         ...
-
-
-def murmur2(data: bytes | bytearray | memoryview) -> int:
-    """Kafka's hash of a key: 32 bits, unsigned."""
-    size = len(data)
-    hashed = (_SEED ^ size) & _32_BITS
-    whole = size & ~3
-    for at in range(0, whole, 4):
-        word = int.from_bytes(data[at : at + 4], "little") * _M & _32_BITS
-        word ^= word >> 24
-        hashed = (hashed * _M & _32_BITS) ^ (word * _M & _32_BITS)
-    if size != whole:
-        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * _M & _32_BITS
-    hashed ^= hashed >> 13
-    hashed = hashed * _M & _32_BITS
-    return hashed ^ hashed >> 15
 
 
 def partition_of_key(key: bytes | bytearray | memoryview, count: int) -> int:
