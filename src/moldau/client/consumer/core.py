@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -30,6 +29,7 @@ from moldau.client.metadata import ClusterMetadata
 from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
+from moldau.host.clock import Clock, SystemClock
 from moldau.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ SLICE_S: Final = 0.5
 class ConsumerCore:
     """One consumer. See the module."""
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
         self.settings = settings
+        self._clock = clock or SystemClock()
         self.subscription = Subscription()
         self.network = Network(settings)
         self.buffer = FetchBuffer(self.subscription)
@@ -96,7 +97,7 @@ class ConsumerCore:
             policy=self.policy,
             committed=self._group.committed if self._group.has_id else None,
             changed=self._something_changed,
-            now_ms=lambda: int(time.time() * 1_000),
+            now_ms=self._clock.now_ms,
         )
         self.network.on_metadata(self._metadata_changed)
         await self.network.start()
