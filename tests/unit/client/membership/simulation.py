@@ -214,6 +214,10 @@ class Client:
             what()
 
 
+def _leaves(request: Any) -> bool:
+    return isinstance(request, LeaveGroupRequest) or getattr(request, "member_epoch", 0) < 0
+
+
 def _joins(request: Any) -> bool:
     return isinstance(request, JoinGroupRequest) or getattr(request, "member_epoch", None) == 0
 
@@ -312,8 +316,8 @@ class Simulation:
         client.step(Failed(action.ticket, error))
 
     def _arrive(self, client: Client, connection: int, action: Send, fate: Fate) -> None:
-        if not client.alive and not client.leaving:
-            return  # what a dead process had sent is gone with its socket
+        if not client.alive and not _leaves(action.request):
+            return  # what a process that is gone had sent is gone with its socket, but for its good-bye
         if connection != client.connection and _joins(action.request) and client.machine.generation != NO_GENERATION:
             client.misread = client.machine.generation
         version = RESPONSES[type(action.request)][1]

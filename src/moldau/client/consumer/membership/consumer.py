@@ -123,6 +123,7 @@ class ConsumerMachine(Machine):
         self._sent: tuple[Subscribed, frozenset[Slot], bool] | None = None  # the last: topics, partitions, all else
         self._interval_s = config.heartbeat_interval_s
         self._heartbeat_at = 0.0
+        self._asked_at = 0.0
         self._unreleased_since: float | None = None
 
     def _handlers(self) -> Mapping[type[Any], Callable[[float, Any], None]]:
@@ -223,9 +224,10 @@ class ConsumerMachine(Machine):
                 self._fail(error_for(code, f"staying in group {self.config.group_id!r}", detail))
 
     def _may_wait(self, now: float) -> bool:
+        """Whether the question was asked before patience had ended: a process that stood still may ask once more."""
         if self._unreleased_since is None:
             self._unreleased_since = now
-        return now < self._unreleased_since + UNRELEASED_PATIENCE_S
+        return self._asked_at < self._unreleased_since + UNRELEASED_PATIENCE_S
 
     def _thrown_out(self, now: float) -> None:
         if self.state is State.JOINING:
@@ -358,6 +360,7 @@ class ConsumerMachine(Machine):
             topic_partitions=_by_topic(owned) if everything or owned != self._told_owned else None,
         )
         self._heartbeat_at = now + self._interval_s
+        self._asked_at = now
         timeout_s = max(ANSWER_INTERVALS * self._interval_s, 1.0)
         self._request = self._send(request, min(self.config.request_timeout_s, timeout_s))
 
