@@ -173,6 +173,26 @@ def test_callbacks_of_commits_come_inside_later_calls_in_the_callers_thread(
     assert offsets == {here: OffsetAndMetadata(2, "", record.leader_epoch)}
 
 
+@pytest.mark.parametrize("how", ["iterate", "poll"])
+def test_what_the_application_failed_on_is_not_committed(
+    bootstrap: str, write: Write, topic: str, group: str, how: str
+) -> None:
+    write(topic, [b"%d" % i for i in range(10)])
+    settings = {"bootstrap_servers": bootstrap, "auto_offset_reset": "earliest", "max_poll_records": 4}
+    settings |= {"group_id": group, "group_protocol": "consumer"}
+
+    def work(consumer: Consumer) -> None:
+        records = iter(consumer) if how == "iterate" else (one for _ in range(3) for one in poll(consumer, 1))
+        for record in records:
+            if record.offset == 5:
+                raise LookupError("no database")
+
+    with pytest.raises(LookupError), Consumer(topic, **settings) as failing:
+        work(failing)
+    with Consumer(topic, **settings) as other:
+        assert take(other, 1)[0].offset == (5 if how == "iterate" else 4)
+
+
 def test_iterating_commits_no_record_that_was_not_yielded(
     consumer: Consumers, write: Write, topic: str, group: str
 ) -> None:

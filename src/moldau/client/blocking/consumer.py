@@ -94,6 +94,9 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """After an error, what the application was given last is not committed: it may not be done with it."""
+        if error is not None and not self._closed:
+            self._core.disown()
         self.close()
 
     def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
@@ -206,7 +209,8 @@ class Consumer:
                     if records := self._preparer.all(handout):
                         return records
                 finally:
-                    self._call(self._core.take_back)
+                    if handout.seen < len(handout.records):
+                        self._call(self._core.take_back)
 
     def poll_arrow(
         self, max_rows: int = ARROW_ROWS, timeout: float | None = 1.0, *, headers: bool = False

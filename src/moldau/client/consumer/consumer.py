@@ -96,6 +96,9 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """After an error, what the application was given last is not committed: it may not be done with it."""
+        if error is not None and self._made is not None:
+            self._made.disown()
         await self.close()
 
     async def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
@@ -190,7 +193,8 @@ class Consumer:
                     if records := self._preparer.all(handout):
                         return records
                 finally:
-                    core.take_back()
+                    if handout.seen < len(handout.records):
+                        core.take_back()
 
     async def poll_arrow(
         self, max_rows: int = ARROW_ROWS, timeout: float | None = 1.0, *, headers: bool = False

@@ -279,6 +279,11 @@ class ConsumerCore:
             self.records_handed_out -= len(handout.records) - handout.seen
             self.buffer.give_back(handout)
 
+    def disown(self) -> None:
+        """What the application was given last does not count as read: it has failed on it."""
+        if isinstance(self.subscription.in_hand, Handout):
+            self.subscription.in_hand.disown()
+
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None:
         """The application has heard of it; an error of its listener is raised to it, and changes nothing here."""
         self._group.callback_done(due, error)

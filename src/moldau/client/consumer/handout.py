@@ -52,7 +52,7 @@ class Handout:
     piece that is being read.
     """
 
-    __slots__ = ("_iterators", "_queue", "records", "spans")
+    __slots__ = ("_at_once", "_iterators", "_queue", "records", "spans")
 
     def __init__(self, records: list[Record], spans: list[Span], piece: int = 0) -> None:
         self.records = records
@@ -60,6 +60,7 @@ class Handout:
         pieces = [records] if not 0 < piece < len(records) else _pieces(records, piece)
         self._iterators = [cast(_ListIterator, iter(one)) for one in pieces]
         self._queue: deque[_ListIterator | None] = deque((*self._iterators, None))
+        self._at_once = False
 
     @property
     def seen(self) -> int:
@@ -77,7 +78,12 @@ class Handout:
     def all_at_once(self) -> list[Record]:
         """All of them are the application's now."""
         self.set_seen(len(self.records))
+        self._at_once = True
         return self.records
+
+    def disown(self) -> None:
+        """The application failed in the middle of what it got last: all of it, or the one record, is not done."""
+        self.set_seen(0 if self._at_once else max(self.seen - 1, 0))
 
     def one_by_one(self, prepare: Prepare | None) -> Iterator[Record]:
         """Each becomes the application's when it is yielded. Ends early when the rest is recalled or taken back."""

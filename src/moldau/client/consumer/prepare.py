@@ -73,7 +73,7 @@ class Preparer:
                     prepared.append(record)
             except BaseException:
                 handout.set_seen(index)
-                if index == 0:
+                if not prepared:
                     raise
                 break
         else:
