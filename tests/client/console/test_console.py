@@ -201,18 +201,20 @@ def test_json_goes_from_topic_to_topic_as_it_is(bootstrap: str, topic: str, new_
     ]
 
 
-def test_a_group_goes_on_where_it_was(bootstrap: str, topic: str, unused_name: Callable[[], str]) -> None:
-    done(bootstrap, "produce", topic, given=b"1\n2\n3\n")
+def test_a_group_goes_on_where_it_was(
+    bootstrap: str, producer: Producer, topic: str, unused_name: Callable[[], str]
+) -> None:
+    pumped(producer, topic, [b"1", b"2", b"3"])
     member = ["consume", topic, "--group", unused_name(), "--from-beginning", "--max-messages"]
     assert done(bootstrap, *member, "2") == b"1\n2\n"
     assert done(bootstrap, *member, "1") == b"3\n"
 
 
 def test_ctrl_c_ends_a_consumer_and_commits_what_was_written(
-    bootstrap: str, topic: str, unused_name: Callable[[], str]
+    bootstrap: str, producer: Producer, topic: str, unused_name: Callable[[], str]
 ) -> None:
     group = unused_name()
-    done(bootstrap, "produce", topic, given=b"1\n2\n")
+    pumped(producer, topic, [b"1", b"2"])
     reader = start(bootstrap, ["consume", topic, "--group", group, "--from-beginning"])
     assert reader.stdout is not None
     assert [reader.stdout.readline() for _ in range(2)] == [b"1\n", b"2\n"]
@@ -225,8 +227,10 @@ def test_ctrl_c_ends_a_consumer_and_commits_what_was_written(
     assert committed.offset == 2
 
 
-def test_a_reader_that_has_enough_ends_the_consumer_without_a_word(bootstrap: str, topic: str) -> None:
-    done(bootstrap, "produce", topic, given=b"some line\n" * 50_000)
+def test_a_reader_that_has_enough_ends_the_consumer_without_a_word(
+    bootstrap: str, producer: Producer, topic: str
+) -> None:
+    pumped(producer, topic, [b"some line"] * 50_000)
     with start(bootstrap, ["consume", topic, "--from-beginning"]) as reader:
         assert reader.stdout is not None
         assert reader.stderr is not None
@@ -235,12 +239,12 @@ def test_a_reader_that_has_enough_ends_the_consumer_without_a_word(bootstrap: st
         assert (reader.wait(TIMEOUT_S), reader.stderr.read()) == (0, b"")
 
 
-def test_ctrl_c_ends_a_producer_that_has_written_what_it_read(bootstrap: str, topic: str) -> None:
+def test_ctrl_c_ends_a_producer_that_has_written_what_it_read(bootstrap: str, consumer: Consumer, topic: str) -> None:
     writer = start(bootstrap, ["produce", topic])
     assert writer.stdin is not None
     writer.stdin.write(b"read\n")
     writer.stdin.flush()
-    assert done(bootstrap, "consume", topic, "--from-beginning", "--max-messages", "1") == b"read\n"
+    assert read(consumer, What(topic), FROM_BEGINNING, Ending(max_messages=1)) == b"read\n"
     writer.send_signal(signal.SIGINT)
     _, said = writer.communicate(timeout=TIMEOUT_S)
     assert (writer.returncode, said) == (130, b"")
@@ -268,8 +272,8 @@ def test_what_makes_no_sense_is_one_line_and_a_code(arguments: list[str], code: 
     assert finished.stderr.count("\n") == 1
 
 
-def test_a_line_that_is_none_ends_the_command_with_its_number(bootstrap: str, topic: str) -> None:
+def test_a_line_that_is_none_ends_the_command_with_its_number(bootstrap: str, consumer: Consumer, topic: str) -> None:
     finished = run(bootstrap, "produce", topic, "-K", ":", given=b"k:v\nno separator\n")
     assert (finished.returncode, finished.stdout) == (1, b"")
     assert finished.stderr == b"moldau: line 2: no key: the separator ':' is not in the line\n"
-    assert done(bootstrap, "consume", topic, "--from-beginning", "--until-end") == b"v\n"
+    assert read(consumer, What(topic), FROM_BEGINNING, UNTIL_END) == b"v\n"
