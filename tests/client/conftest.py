@@ -13,7 +13,7 @@ SETTINGS = {
     # Members that a trouble has separated from their group are to be back soon.
     "group.min.session.timeout.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "2000",
     "group.consumer.heartbeat.interval.ms": "200",
     "offsets.topic.num.partitions": "2",
 }

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import socket
 import struct
 import threading
 from collections import Counter
@@ -36,6 +37,7 @@ T = TypeVar("T")
 
 COMMAND_TIMEOUT_S = 30.0
 SPOILED_TIMEOUT_S = 60.0
+CLOSE_TIMEOUT_S = 1.0
 
 
 class Spoil(Enum):
@@ -64,10 +66,17 @@ class _Pair:
         for writer in (self.client, self.broker):
             writer.transport.abort()
 
-    def close(self) -> None:
-        """An end in good order: what was passed on still arrives."""
+    async def close(self) -> None:
+        """An end in good order: what was passed on still arrives, unless nobody takes it."""
         for writer in (self.client, self.broker):
             writer.close()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await asyncio.gather(self.client.wait_closed(), self.broker.wait_closed(), return_exceptions=True)
+        except TimeoutError:
+            pass
+        finally:
+            self.cut()
 
 
 class AdversityProxy:
@@ -85,7 +94,7 @@ class AdversityProxy:
         """What `misbehave` chose, by name."""
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._delay_s = 0.0
         self._piece = 0
         self._to_spoil: list[tuple[Spoil, ApiKey | None]] = []
@@ -203,14 +212,27 @@ class AdversityProxy:
         await self._listen()
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._taken, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        # Not asyncio's server: that one forgets connections which come in the moment it is closed.
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._listener.setblocking(False)
+        self.port = self._listener.getsockname()[1]
+        self._loop.add_reader(self._listener, self._accept, self._listener)
 
     async def _stop_listening(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listener is not None:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
         self._cut_all()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                taken, _ = listener.accept()
+                task = self._loop.create_task(self._serve(taken))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(lambda _, taken=taken: taken.close())  # type: ignore[misc]
 
     async def _end(self) -> None:
         await self._stop_listening()
@@ -218,6 +240,7 @@ class AdversityProxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # transports that were aborted close their sockets
 
     def _cut_all(self) -> None:
         for pair in list(self._pairs):
@@ -227,19 +250,17 @@ class AdversityProxy:
         with self._changed:
             self._changed.notify_all()
 
-    def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = self._loop.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    async def _serve(self, taken: socket.socket) -> None:
         self.connections += 1
         self._notify()
+        client_reader, client = await asyncio.open_connection(sock=taken)
         try:
             broker_reader, broker = await asyncio.open_connection(*self._upstream)
-        except OSError:
+        except BaseException as error:
             client.transport.abort()
-            return
+            if isinstance(error, OSError):
+                return
+            raise
         pair = _Pair(client, broker)
         self._pairs.add(pair)
         try:
@@ -252,7 +273,7 @@ class AdversityProxy:
             pass
         finally:
             self._pairs.discard(pair)
-            pair.close()
+            await pair.close()
 
     async def _pump(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, Final, TypeVar
@@ -85,6 +86,8 @@ class Network:
         self._rebootstrap_after_s = settings.seconds("metadata.recovery.rebootstrap.trigger.ms")
         self._listeners: list[Callable[[ClusterMetadata], None]] = []
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+        self._lookups: Counter[str] = Counter()
+        self._only_looked_up: set[str] = set()
         self._pool = ConnectionPool(settings, self.client_id, self._randomness, self._lost)
         self._refresher = Refresher(settings, self._randomness, self._ask_for_metadata, self._described)
         self._described_at = 0.0
@@ -121,6 +124,8 @@ class Network:
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep metadata of these topics. A producer says so again while it uses them (metadata.max.idle.ms)."""
+        topics = tuple(topics)
+        self._only_looked_up.difference_update(topics)
         self._refresher.follow(topics)
 
     def unfollow(self, topics: Iterable[str]) -> None:
@@ -155,14 +160,24 @@ class Network:
         deadline UnknownTopicOrPartition where brokers answered that they do not know it, TimedOut where none answered.
         """
         self._check_open()
-        was_followed = name in self._refresher.followed.topics
-        self.follow([name])
+        if name not in self._refresher.followed.topics:
+            self._only_looked_up.add(name)
+        self._refresher.follow([name])
+        self._lookups[name] += 1
         try:
             return await self._until_known(name, deadline)
-        except BaseException:
-            if not was_followed:
-                self.unfollow([name])
-            raise
+        finally:
+            self._lookups[name] -= 1
+            if not self._lookups[name]:
+                del self._lookups[name]
+                self._looked_up(name)
+
+    def _looked_up(self, name: str) -> None:
+        """Nobody looks for the topic any more: unless it was found, it is not followed for their sake alone."""
+        found = self.metadata.topics.get(name)
+        if name in self._only_looked_up and (found is None or found.error is not ErrorCode.NONE):
+            self._refresher.followed.remove([name])
+        self._only_looked_up.discard(name)
 
     async def _until_known(self, name: str, deadline: float) -> TopicMetadata:
         found = self.metadata.topics.get(name)
@@ -172,6 +187,7 @@ class Network:
                 code = found.error
                 if not code.retriable:
                     raise error_for(code, f"looking up topic {name!r}")
+            self._refresher.follow([name])
             try:
                 image = await self._refresher.refreshed(deadline)
             except TimedOut:

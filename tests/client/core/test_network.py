@@ -31,7 +31,9 @@ from moldau.wire.messages.metadata import MetadataResponse, MetadataResponseBrok
 from tests.client.core import impostors
 from tests.client.core.impostors import Impostor
 from tests.client.core.support import PATIENCE_S, network, run, soon, until
+from tests.compat import wire
 from tests.support.adversity import AdversityProxy
+from tests.support.raw import RawConnection
 
 NODE = 7
 
@@ -92,6 +94,25 @@ def test_a_producer_may_have_topics_created_and_an_admin_may_not(
             assert name not in (await admin.refreshed(soon())).topics, "nobody is left who wants it"
         async with network(bootstrap, PRODUCER) as producer:
             assert (await producer.topic(name, soon())).partitions
+
+    run(scenario())
+
+
+def test_one_who_stops_looking_for_a_topic_does_not_stop_the_others(
+    bootstrap: str, unused_name: Callable[[], str]
+) -> None:
+    async def scenario() -> None:
+        name = unused_name()
+        async with network(bootstrap) as client:
+            first, second = (asyncio.ensure_future(client.topic(name, soon())) for _ in range(2))
+            await client.refreshed(soon())
+            first.cancel()
+            await asyncio.wait([first])
+            assert first.cancelled()
+            with RawConnection(bootstrap) as connection:
+                wire.create_topic(connection, name, 1, {})
+            assert (await second).name == name
+            assert name in (await client.refreshed(soon())).topics, "it was found, and is followed"
 
     run(scenario())
 
