@@ -219,8 +219,9 @@ class Consumer:
 
         Keys and values are bytes: deserialisers and interceptors have no part in it. max.poll.records does not count.
         """
-        from moldau.records.arrow import ArrowRows
+        from moldau.records.arrow import ArrowRows, require_pyarrow
 
+        require_pyarrow()  # half a second of imports, the first time: not in the thread of the heartbeats
         with self._use:
             until = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
             while True:

@@ -203,8 +203,9 @@ class Consumer:
 
         Keys and values are bytes: deserialisers and interceptors have no part in it. max.poll.records does not count.
         """
-        from moldau.records.arrow import ArrowRows
+        from moldau.records.arrow import ArrowRows, require_pyarrow
 
+        require_pyarrow()  # the first time it is half a second of imports
         with self._use:
             core = await self._core()
             deadline = core.deadline(FOREVER_S if timeout is None else timeout)
