@@ -508,6 +508,19 @@ def test_a_group_is_told_how_far_the_query_has_come(bootstrap: str, topic: str, 
     assert topics.committed(bootstrap, f"{topic}-watched", topic) == 10
 
 
+def test_a_query_that_turns_to_committed_records_waits_for_what_it_has_passed_already(
+    bootstrap: str, topic: str, query: Callable[..., Query]
+) -> None:
+    unfinished = topics.open_transaction(bootstrap, topic, numbers(0, 5), topic)
+    stream = query(subscribe=topic, startingOffsets="earliest")
+    assert stream.trigger() == numbers(0, 5)
+    stream.restart(**{"kafka.isolation.level": "read_committed"})
+    assert stream.trigger() is None
+    unfinished.commit_transaction(topics.WAIT_S)
+    topics.send(bootstrap, topic, numbers(5, 8))
+    assert stream.trigger() == numbers(5, 8)
+
+
 def test_read_committed_streams_stop_before_an_open_transaction(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:

@@ -100,16 +100,22 @@ class Lookup:
         """Where a reader of this isolation level has to stop for now."""
         return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
 
+    def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where partitions end for readers that do not care about open transactions."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), "read_uncommitted")
+
     def at_times(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first record of that time or later; None where there is none."""
         found = self._offsets(moments_ms)
         return {partition: None if offset == NO_RECORD else offset for partition, offset in found.items()}
 
-    def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _offsets(
+        self, wanted: Mapping[TopicPartition, int], isolation_level: str | None = None
+    ) -> dict[TopicPartition, int]:
         if not wanted:
             return {}
         try:
-            listed = self._admin.list_offsets(wanted, isolation_level=self._isolation_level)
+            listed = self._admin.list_offsets(wanted, isolation_level=isolation_level or self._isolation_level)
         except SomeFailed as failed:
             raise _worst(failed) from None
         return {partition: one.offset for partition, one in listed.items()}

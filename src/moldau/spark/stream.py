@@ -22,7 +22,7 @@ from moldau.client.model import TopicPartition
 from moldau.host.clock import Clock, SystemClock
 from moldau.spark import losses, options, planning, rows
 from moldau.spark.lookup import Lookup, ids_of, partitions_of
-from moldau.spark.losses import TopicShape
+from moldau.spark.losses import Loss, TopicShape
 from moldau.spark.offsets import StreamOffset, by_topic
 from moldau.spark.options import SourceOptions
 
@@ -114,11 +114,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, lost = losses.still_valid(since, sight.topics)
         new = [partition for partition in sight.latest if partition not in begin]
         earliest = self._lookup.earliest(new)
-        shorter = losses.cut_short(begin, sight.latest)
+        shorter = self._cut_short(begin, sight)
         losses.report([*lost, *shorter, *losses.begun_late(earliest)], fail=self._options.fail_on_data_loss)
         for loss in shorter:
             begin[loss.partition] = sight.latest[loss.partition]
         return begin | earliest
+
+    def _cut_short(self, begin: Mapping[TopicPartition, int], sight: Sight) -> list[Loss]:
+        """A query that begins to read committed records only may be beyond a transaction that is open: no loss."""
+        shorter = losses.cut_short(begin, sight.latest)
+        if not shorter or not self._options.read_committed:
+            return shorter
+        doubted = {loss.partition: begin[loss.partition] for loss in shorter}
+        return losses.cut_short(doubted, self._lookup.written(doubted))
 
     def _limited(
         self, begin: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], limit: ReadLimit
