@@ -258,6 +258,16 @@ def test_the_same_for_asyncio(bootstrap: str, topic: str, unused_name: Names) ->
     assert committed(bootstrap, topic) == [b"one", b"three"]
 
 
+def test_a_producer_that_was_not_started_says_so(bootstrap: str, topic: str) -> None:
+    async def main() -> None:
+        producer = aio.Producer(bootstrap_servers=bootstrap, transactional_id="never started")
+        for call in (producer.init_transactions(), producer.send_batch(topic, pa.table({"value": [b""]}))):
+            with pytest.raises(IllegalStateError, match="was not started"):
+                await call
+
+    run(main())
+
+
 def test_a_cancelled_block_aborts_and_a_cancelled_commit_can_be_made_again(
     bootstrap: str, topic: str, unused_name: Names
 ) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from moldau.client.errors import (
     BufferFull,
     ClosedError,
+    IllegalStateError,
     MoldauError,
     RecordTooLarge,
     SerializationError,
@@ -163,6 +164,8 @@ class RowsToSend:
     """The rows of one `send_batch`, checked, then encoded batch by batch."""
 
     def __init__(self, core: ProducerCore, topic: str, data: pa.Table | pa.RecordBatch, names: ColumnNames) -> None:
+        if core.sender is None:
+            raise IllegalStateError("the producer was not started: use `async with`, or await `start()`")
         core.transactions.check_send()
         self._core = core
         self._topic = topic

@@ -191,7 +191,8 @@ class TransactionManager:
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[float]:
-        """One call at a time; gives its deadline."""
+        """One call at a time, of a producer that was started; gives the call's deadline."""
+        _ = self._side
         if self._busy:
             raise ConcurrentUseError(f"{what} while {self._busy} is under way: a transaction has one owner")
         self._busy = what
