@@ -78,7 +78,7 @@ def test_nothing_is_visible_before_the_commit_and_all_of_it_after(
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
     assert committed(broker, topic) == []
     with BrokerGround(options) as ground:
-        assert TwoPhaseCommit(ground, "r1").commit(query, 0, writes)
+        assert TwoPhaseCommit(ground).commit(query, "r1", 0, writes)
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0)
 
@@ -93,9 +93,9 @@ def test_the_next_run_finishes_what_was_decided_and_drops_the_copy(
         first.commit([])  # and here it dies
     copies = [write(options, query, "r2", 0, task) for task in range(2)]
     with BrokerGround(options) as ground:
-        commits = TwoPhaseCommit(ground, "r2")
-        assert not commits.commit(query, 0, copies)
-        assert commits.commit(query, 1, [write(options, query, "r2", 1, task) for task in range(2)])
+        commits = TwoPhaseCommit(ground)
+        assert not commits.commit(query, "r2", 0, copies)
+        assert commits.commit(query, "r2", 1, [write(options, query, "r2", 1, task) for task in range(2)])
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0, 1)
 
@@ -105,10 +105,10 @@ def test_committing_what_is_committed_changes_nothing(
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
     with BrokerGround(options) as first:
-        assert TwoPhaseCommit(first, "r1").commit(query, 0, writes)
+        assert TwoPhaseCommit(first).commit(query, "r1", 0, writes)
     with BrokerGround(options) as second:
         copies = [write(options, query, "r2", 0, task) for task in range(2)]
-        assert not TwoPhaseCommit(second, "r2").commit(query, 0, copies)
+        assert not TwoPhaseCommit(second).commit(query, "r2", 0, copies)
     assert committed(broker, topic) == rows(0)
 
 
@@ -116,7 +116,7 @@ def test_what_killed_attempts_left_open_is_swept(broker: Broker, options: SinkOp
     write(options, query, "r1", 0, 1, attempt=0)
     writes = [write(options, query, "r1", 0, 0), write(options, query, "r1", 0, 1, attempt=1)]
     with BrokerGround(options) as ground:
-        TwoPhaseCommit(ground, "r1").commit(query, 0, writes)
+        TwoPhaseCommit(ground).commit(query, "r1", 0, writes)
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0)
 
@@ -125,13 +125,13 @@ def test_a_driver_that_was_replaced_can_decide_nothing(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
     with BrokerGround(options) as old, BrokerGround(options) as new:
-        first = TwoPhaseCommit(old, "r1")
-        assert first.commit(query, 0, [write(options, query, "r1", 0, task) for task in range(2)])
-        second = TwoPhaseCommit(new, "r2")
-        assert second.commit(query, 1, [write(options, query, "r2", 1, task) for task in range(2)])
+        first = TwoPhaseCommit(old)
+        assert first.commit(query, "r1", 0, [write(options, query, "r1", 0, task) for task in range(2)])
+        second = TwoPhaseCommit(new)
+        assert second.commit(query, "r2", 1, [write(options, query, "r2", 1, task) for task in range(2)])
         with pytest.raises(MoldauError):
-            first.commit(query, 2, [write(options, query, "r1", 2, task) for task in range(2)])
-        assert second.commit(query, 2, [write(options, query, "r2", 2, task) for task in range(2)])
+            first.commit(query, "r1", 2, [write(options, query, "r1", 2, task) for task in range(2)])
+        assert second.commit(query, "r2", 2, [write(options, query, "r2", 2, task) for task in range(2)])
     assert committed(broker, topic) == rows(0, 1, 2)
 
 
@@ -145,10 +145,10 @@ def test_a_decision_that_was_aborted_in_part_is_a_loss_and_said_so(
         first.decide(decision)
         first.abort([Transaction(decision.transactional_id(writes[1]), writes[1].producer_id, writes[1].epoch)])
     with BrokerGround(options) as ground, pytest.raises(DecidedButLost, match="1 of its 2 transactions"):
-        TwoPhaseCommit(ground, "r2").commit(query, 0, [write(options, query, "r2", 0, task) for task in range(2)])
+        TwoPhaseCommit(ground).commit(query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)])
     with BrokerGround(options) as ground:
-        commits = TwoPhaseCommit(ground, "r3", fail_on_data_loss=False)
-        commits.commit(query, 0, [write(options, query, "r3", 0, task) for task in range(2)])
+        commits = TwoPhaseCommit(ground, fail_on_data_loss=False)
+        commits.commit(query, "r3", 0, [write(options, query, "r3", 0, task) for task in range(2)])
     assert committed(broker, topic) == [row for row in rows(0) if row.startswith(b"0/0/")]
 
 

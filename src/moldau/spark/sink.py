@@ -28,7 +28,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
-    return StreamWriter(_target(options, schema), _new_run())
+    return StreamWriter(_target(options, schema))
 
 
 def _target(options: Mapping[str, str], schema: StructType) -> Target:
@@ -43,39 +43,36 @@ def _new_run() -> str:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """One run of a streaming query. Spark keeps one beside the driver for all batches, and sends copies to tasks."""
+    """A streaming query's way out. Spark keeps one beside the driver, and others for tasks: they share nothing."""
 
-    def __init__(self, target: Target, run: str) -> None:
+    def __init__(self, target: Target) -> None:
         self._target = target
-        self._run = run
         self._commits: TwoPhaseCommit | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_target": self._target, "_run": self._run, "_commits": None}
+        return {"_target": self._target, "_commits": None}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
-        return write_task(self._target, Attempt.current(self._run), iterator)
+        return write_task(self._target, Attempt.of_query(), iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        if query := self._query(messages):
-            self._driver().commit(query, batchId, _writes(messages))
+        if first := self._first(messages):
+            self._driver().commit(first.query, first.run, batchId, _writes(messages))
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        if query := self._query(messages):
-            self._driver().abort(query, batchId, _writes(messages))
+        if first := self._first(messages):
+            self._driver().abort(first.query, first.run, batchId, _writes(messages))
 
-    def _query(self, messages: Messages) -> str | None:
+    def _first(self, messages: Messages) -> TaskWrote | None:
         """Whose transactions are to be ended; None where there are none to end."""
         if not self._target.options.exactly_once:
             return None
-        return next((one.query for one in messages if isinstance(one, TaskWrote)), None)
+        return next((one for one in messages if isinstance(one, TaskWrote)), None)
 
     def _driver(self) -> TwoPhaseCommit:
         if self._commits is None:
             options = self._target.options
-            self._commits = TwoPhaseCommit(
-                BrokerGround(options), self._run, fail_on_data_loss=options.fail_on_data_loss
-            )
+            self._commits = TwoPhaseCommit(BrokerGround(options), fail_on_data_loss=options.fail_on_data_loss)
         return self._commits
 
 
@@ -87,7 +84,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._run = run
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
-        return write_task(self._target, Attempt.current(self._run), iterator)
+        return write_task(self._target, Attempt.of_batch_write(self._run), iterator)
 
     def commit(self, messages: Messages) -> None:
         if not (transactions := self._transactions(messages)):

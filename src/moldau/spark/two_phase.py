@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from moldau.client.errors import MoldauError
-from moldau.spark.decisions import Decision, PreparedWrite, query_prefix, transactional_id
+from moldau.spark.decisions import Decision, PreparedWrite, query_prefix
 
 log = logging.getLogger(__name__)
 
@@ -67,36 +67,35 @@ class Ground(Protocol):
 
 
 class TwoPhaseCommit:
-    """One run of one query, as its driver sees it."""
+    """One query, as the driver of one of its runs sees it."""
 
-    def __init__(self, ground: Ground, run: str, *, fail_on_data_loss: bool = True) -> None:
+    def __init__(self, ground: Ground, *, fail_on_data_loss: bool = True) -> None:
         self._ground = ground
-        self._run = run
         self._fail_on_data_loss = fail_on_data_loss
         self._query: str | None = None  # taken over
         self._decided: Decision | None = None
         self._unfinished = False
 
-    def commit(self, query: str, batch: int, writes: Sequence[PreparedWrite]) -> bool:
+    def commit(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite]) -> bool:
         """Make the batch visible. False where an earlier run had decided it, and this one's copy was dropped."""
         self._take_over(query)
-        self._finish(batch)
+        self._finish(run, batch)
         fresh = not self._has_decided(batch)
         if fresh:
-            self._decide(Decision(query, self._run, batch, tuple(writes)))
-            self._finish(batch)
+            self._decide(Decision(query, run, batch, tuple(writes)))
+            self._finish(run, batch)
         else:
             log.warning("batch %d of query %s was committed by an earlier run; it is not written again", batch, query)
-            self._ground.abort([self._transaction(query, batch, write) for write in writes])
+            self._ground.abort([_named(Decision(query, run, batch, ()), write) for write in writes])
         self._sweep(query)
         return fresh
 
-    def abort(self, query: str, batch: int, writes: Sequence[PreparedWrite]) -> None:
+    def abort(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite]) -> None:
         """The batch failed: nothing of it may become visible, unless it was decided."""
         self._take_over(query)
-        self._finish(batch)
-        if self._decided is None or (self._decided.batch, self._decided.run) != (batch, self._run):
-            self._ground.abort([self._transaction(query, batch, write) for write in writes])
+        self._finish(run, batch)
+        if self._decided is None or (self._decided.batch, self._decided.run) != (batch, run):
+            self._ground.abort([_named(Decision(query, run, batch, ()), write) for write in writes])
         self._sweep(query)
 
     def _take_over(self, query: str) -> None:
@@ -114,13 +113,13 @@ class TwoPhaseCommit:
         self._ground.decide(decision)
         self._query, self._decided, self._unfinished = decision.query, decision, True
 
-    def _finish(self, batch: int) -> None:
+    def _finish(self, run: str, batch: int) -> None:
         """Commit what was decided. Where all of it was aborted meanwhile, it is as if nothing had been decided."""
         decision = self._decided
         if decision is None or not self._unfinished or not self._has_decided(batch):
             return
         lost = self._ground.commit([_named(decision, write) for write in decision.writes])
-        if lost and len(lost) == len(decision.writes) and decision.run != self._run:
+        if lost and len(lost) == len(decision.writes) and decision.run != run:
             log.warning(
                 "batch %d of query %s was decided, but all of it was aborted before it was committed: it is rewritten",
                 decision.batch,
@@ -142,10 +141,6 @@ class TwoPhaseCommit:
         if strays := self._ground.open_transactions(query_prefix(query)):
             log.info("aborting %d transactions that attempts of query %s left open", len(strays), query)
             self._ground.fence(strays)
-
-    def _transaction(self, query: str, batch: int, write: PreparedWrite) -> Transaction:
-        name = transactional_id(query, self._run, batch, write.partition, write.attempt)
-        return Transaction(name, write.producer_id, write.epoch)
 
 
 def _named(decision: Decision, write: PreparedWrite) -> Transaction:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 QUERY_PROPERTY = "sql.streaming.queryId"
 BATCH_PROPERTY = "streaming.sql.batchId"
+RUN_PROPERTY = "spark.jobGroup.id"
+RUN_CHARACTERS = 8
+"""Of the run's id: enough to tell the few runs of one query apart."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class TaskWrote(WriterCommitMessage):
     """What a task attempt tells the driver."""
 
     query: str
+    run: str
     batch: int
     rows: int
     write: PreparedWrite | None
@@ -58,17 +62,30 @@ class Attempt:
     number: int
 
     @classmethod
-    def current(cls, run: str) -> Attempt:
-        """Of the task that this process is running. A batch write has no query: its run stands for one."""
-        context = TaskContext.get()
-        assert context is not None, "a task runs with a task context"
-        query = context.getLocalProperty(QUERY_PROPERTY)
-        batch = context.getLocalProperty(BATCH_PROPERTY)
-        return cls(query or run, run, int(batch or 0), context.partitionId(), context.attemptNumber())
+    def of_query(cls) -> Attempt:
+        """Of the task that this process is running. All jobs of a run of a streaming query are one group."""
+        context = _context()
+        query, group, batch = (
+            context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY, BATCH_PROPERTY)
+        )
+        assert query and group and batch, "a task of a streaming query knows whose it is"
+        return cls(query, group[:RUN_CHARACTERS], int(batch), context.partitionId(), context.attemptNumber())
+
+    @classmethod
+    def of_batch_write(cls, run: str) -> Attempt:
+        """Likewise; a batch write has no query: its run stands for one."""
+        context = _context()
+        return cls(run, run, 0, context.partitionId(), context.attemptNumber())
 
     @property
     def transactional_id(self) -> str:
         return transactional_id(self.query, self.run, self.batch, self.partition, self.number)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "a task runs with a task context"
+    return context
 
 
 def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatch]) -> TaskWrote:
@@ -76,7 +93,7 @@ def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatc
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
-        return TaskWrote(attempt.query, attempt.batch, 0, None)
+        return TaskWrote(attempt.query, attempt.run, attempt.batch, 0, None)
     exactly_once = target.options.exactly_once
     with _producer(target.options, attempt) as producer:
         if exactly_once:
@@ -98,7 +115,7 @@ def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatc
             if exactly_once:
                 _abort_quietly(producer)
             raise
-    return TaskWrote(attempt.query, attempt.batch, rows, write)
+    return TaskWrote(attempt.query, attempt.run, attempt.batch, rows, write)
 
 
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.cli.demonstration.bank import CLOSING, WINDOW_MS, Alert, Bank, Limit, Transaction, expected_alerts
+from moldau.cli.demonstration.bank import ACCOUNTS, CLOSING, WINDOW_MS, Alert, Bank, Limit, Transaction, expected_alerts
 from moldau.cli.demonstration.check import compare
 
 
@@ -18,7 +18,7 @@ def test_the_same_seed_gives_the_same_day() -> None:
 
 def test_a_day_has_alerts_and_quiet_windows() -> None:
     alerts = bank().alerts()
-    windows = 30_000 // WINDOW_MS * 40
+    windows = 30_000 // WINDOW_MS * ACCOUNTS
     assert windows * 0.05 < len(alerts) < windows * 0.95
 
 

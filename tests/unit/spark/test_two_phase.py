@@ -115,7 +115,7 @@ def run_batch(cluster: Cluster, commits: TwoPhaseCommit, run: str, batch: int, *
             cluster.prepare(run, batch, task, 0, (batch, task, "killed"))
             attempt = 1
         writes.append(cluster.prepare(run, batch, task, attempt, (batch, task)))
-    commits.commit(QUERY, batch, writes)
+    commits.commit(QUERY, run, batch, writes)
 
 
 def wanted(batches: int) -> list[tuple[int, int]]:
@@ -132,7 +132,7 @@ def deaths() -> Iterator[float]:
 @pytest.mark.parametrize("dies_at", list(deaths()))
 def test_a_driver_that_dies_anywhere_leaves_each_batch_visible_once(dies_at: float, stray: bool) -> None:
     cluster = Cluster()
-    first = TwoPhaseCommit(Driver(cluster, dies_at), "run1")
+    first = TwoPhaseCommit(Driver(cluster, dies_at))
     batch = 0
     try:
         while batch < 2:
@@ -140,7 +140,7 @@ def test_a_driver_that_dies_anywhere_leaves_each_batch_visible_once(dies_at: flo
             batch += 1
     except Died:
         pass
-    second = TwoPhaseCommit(Driver(cluster), "run2")
+    second = TwoPhaseCommit(Driver(cluster))
     for again in range(batch, 3):  # Spark repeats the batch whose commit did not return
         run_batch(cluster, second, "run2", again)
     assert sorted(cluster.visible) == wanted(3)
@@ -152,7 +152,7 @@ def test_so_does_one_whose_successor_dies_too(first_death: float, second_death: 
     cluster = Cluster()
     batch = 0
     for run, dies_at in (("run1", first_death), ("run2", second_death), ("run3", -1)):
-        commits = TwoPhaseCommit(Driver(cluster, dies_at), run)
+        commits = TwoPhaseCommit(Driver(cluster, dies_at))
         try:
             while batch < 3:
                 run_batch(cluster, commits, run, batch, stray=True)
@@ -165,7 +165,7 @@ def test_so_does_one_whose_successor_dies_too(first_death: float, second_death: 
 
 def test_a_driver_that_was_replaced_can_decide_nothing() -> None:
     cluster = Cluster()
-    old, new = TwoPhaseCommit(Driver(cluster), "run1"), TwoPhaseCommit(Driver(cluster), "run2")
+    old, new = TwoPhaseCommit(Driver(cluster)), TwoPhaseCommit(Driver(cluster))
     run_batch(cluster, old, "run1", 0)
     run_batch(cluster, new, "run2", 1)
     with pytest.raises(AssertionError, match="fenced"):
@@ -175,17 +175,17 @@ def test_a_driver_that_was_replaced_can_decide_nothing() -> None:
 
 def test_a_batch_that_failed_leaves_nothing() -> None:
     cluster = Cluster()
-    commits = TwoPhaseCommit(Driver(cluster), "run1")
+    commits = TwoPhaseCommit(Driver(cluster))
     writes = [cluster.prepare("run1", 0, task, 0, (0, task)) for task in range(TASKS)]
     cluster.prepare("run1", 0, 0, 1, "a twin that nobody heard of")
-    commits.abort(QUERY, 0, writes[:2])
+    commits.abort(QUERY, "run1", 0, writes[:2])
     assert not cluster.open
     assert not cluster.visible
 
 
 def decided_and_dead(cluster: Cluster) -> None:
     with pytest.raises(Died):
-        run_batch(cluster, TwoPhaseCommit(Driver(cluster, 1.5), "run1"), "run1", 0)
+        run_batch(cluster, TwoPhaseCommit(Driver(cluster, 1.5)), "run1", 0)
     assert len(cluster.records) == 1 and len(cluster.open) == TASKS
 
 
@@ -193,7 +193,7 @@ def test_a_decision_of_which_everything_was_aborted_meanwhile_is_as_none() -> No
     cluster = Cluster()
     decided_and_dead(cluster)
     cluster.expire()
-    run_batch(cluster, TwoPhaseCommit(Driver(cluster), "run2"), "run2", 0)
+    run_batch(cluster, TwoPhaseCommit(Driver(cluster)), "run2", 0)
     assert sorted(cluster.visible) == wanted(1)
 
 
@@ -203,8 +203,8 @@ def test_a_decision_of_which_a_part_was_aborted_is_a_loss_and_said_so() -> None:
     cluster.expire(transactional_id(QUERY, "run1", 0, 1, 0))
     for run in ("run2", "run3"):  # a restart does not make it good
         with pytest.raises(DecidedButLost, match=r"1 of its 3 transactions.*run1-0-1-0.*failOnDataLoss"):
-            run_batch(cluster, TwoPhaseCommit(Driver(cluster), run), run, 0)
-    commits = TwoPhaseCommit(Driver(cluster), "run4", fail_on_data_loss=False)
+            run_batch(cluster, TwoPhaseCommit(Driver(cluster)), run, 0)
+    commits = TwoPhaseCommit(Driver(cluster), fail_on_data_loss=False)
     run_batch(cluster, commits, "run4", 0)
     run_batch(cluster, commits, "run4", 1)
     assert sorted(cluster.visible) == [(0, 0), (0, 2), (1, 0), (1, 1), (1, 2)]
@@ -213,10 +213,10 @@ def test_a_decision_of_which_a_part_was_aborted_is_a_loss_and_said_so() -> None:
 
 def test_an_old_checkpoint_does_not_write_what_was_written() -> None:
     cluster = Cluster()
-    commits = TwoPhaseCommit(Driver(cluster), "run1")
+    commits = TwoPhaseCommit(Driver(cluster))
     for batch in range(3):
         run_batch(cluster, commits, "run1", batch)
-    restored = TwoPhaseCommit(Driver(cluster), "run2")
+    restored = TwoPhaseCommit(Driver(cluster))
     for batch in range(1, 4):
         run_batch(cluster, restored, "run2", batch)
     assert sorted(cluster.visible) == wanted(4)
@@ -224,11 +224,11 @@ def test_an_old_checkpoint_does_not_write_what_was_written() -> None:
 
 def test_an_old_checkpoint_does_no_harm_after_a_crash_in_the_batch_after_the_last_decided() -> None:
     cluster = Cluster()
-    commits = TwoPhaseCommit(Driver(cluster), "run1")
+    commits = TwoPhaseCommit(Driver(cluster))
     for batch in range(2):
         run_batch(cluster, commits, "run1", batch)
     cluster.prepare("run1", 2, 0, 0, "one task of the next batch, then all is gone")
-    restored = TwoPhaseCommit(Driver(cluster), "run2")
+    restored = TwoPhaseCommit(Driver(cluster))
     for batch in range(4):
         run_batch(cluster, restored, "run2", batch)
     assert sorted(cluster.visible) == wanted(4)

@@ -13,14 +13,14 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-ACCOUNTS: Final = 40
+ACCOUNTS: Final = 100
 WINDOW_MS: Final = 5_000
 CLOSING: Final = "closing"
 """An account without a limit, whose last transactions let the last windows end."""
 
 _CENTS: Final = (100, 50_000)
-_LIMIT_FACTORS: Final = (1.02, 1.6)
-_CHANGES_A_WINDOW: Final = 3
+_LIMIT_FACTORS: Final = (0.95, 1.25)
+_CHANGES_A_WINDOW: Final = 10
 
 
 class Transaction(NamedTuple):
