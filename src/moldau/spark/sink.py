@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from moldau.client.errors import ConfigurationError
+from moldau.host.clock import SystemRandomness
 from moldau.spark import columns, sink_options
 from moldau.spark.decisions import PreparedWrite, transactional_id
 from moldau.spark.ground import BrokerGround
@@ -39,7 +39,7 @@ def _target(options: Mapping[str, str], schema: StructType) -> Target:
 
 
 def _new_run() -> str:
-    return uuid.uuid4().hex[:8]
+    return SystemRandomness().uuid().hex()[:8]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
