@@ -3,8 +3,8 @@
 Each client reads the same topic of three partitions in a process of its own, warms up on the first records, and looks
 at every value. confluent-kafka is tuned: its defaults hold a few hundred thousand messages and then pause, so its queue
 is made large and its back-off short; it is asked for ten thousand messages at a time, which is its fastest way.
-aiokafka and kafka-python are asked in their fastest ways, too: `getmany` and `poll`. Rates are records a second of wall time;
-clients take turns, so that a busy machine is busy for all of them.
+aiokafka and kafka-python are asked in their fastest ways, too: `getmany` and `poll`. Rates are records a second of wall
+time; clients take turns, so that a busy machine is busy for all of them.
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from moldau import Consumer, TopicPartition
+from moldau.cli.main import app
 from moldau.client.errors import MoldauError
 from moldau.spark.columns import Columns
 from moldau.spark.decisions import Decision, PreparedWrite
@@ -150,6 +152,20 @@ def test_a_decision_that_was_aborted_in_part_is_a_loss_and_said_so(
         commits = TwoPhaseCommit(ground, fail_on_data_loss=False)
         commits.commit(query, "r3", 0, [write(options, query, "r3", 0, task) for task in range(2)])
     assert committed(broker, topic) == [row for row in rows(0) if row.startswith(b"0/0/")]
+
+
+def test_a_query_that_will_not_come_back_is_resolved_by_a_command(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    writes = [write(options, query, "r1", 0, task) for task in range(2)]
+    with BrokerGround(options) as first:
+        first.take_over(query)
+        first.decide(Decision(query, "r1", 0, tuple(writes)))
+    write(options, query, "r1", 1, 0)
+    result = CliRunner().invoke(app, ["transactions", "resolve", query, "-b", broker.bootstrap_servers])
+    assert result.exit_code == 0, result.output
+    assert "1 transactions that were open are aborted" in result.output
+    assert committed(broker, topic) == rows(0)
 
 
 def test_a_task_without_rows_opens_nothing(options: SinkOptions, query: str) -> None:

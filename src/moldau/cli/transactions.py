@@ -132,6 +132,27 @@ def producer_at(producers: tuple[ProducerState, ...], start_offset: int) -> Prod
     return next((one for one in producers if one.transaction_start_offset == start_offset), None)
 
 
+@app.command()
+def resolve(
+    query: Annotated[str, typer.Argument(metavar="QUERY_ID", help="The id in the checkpoint's file `metadata`.")],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+) -> None:
+    """End what a Spark query that will not come back has left open: what it had decided is committed, the rest aborted.
+
+    Example: moldau transactions resolve 3a1f2c4e-5b6d-4c7e-8f90-123456789abc
+    """
+    from moldau.spark.ground import BrokerGround
+    from moldau.spark.sink_options import parse
+    from moldau.spark.two_phase import TwoPhaseCommit
+
+    with connected(bootstrap, command_config) as admin:  # for its errors, should nobody be there
+        admin.describe_cluster()
+        with BrokerGround(parse({"kafka.bootstrap.servers": bootstrap})) as ground:
+            aborted = TwoPhaseCommit(ground).resolve(query)
+    print(f"query {query}: its last decision is carried out, and {aborted} transactions that were open are aborted")
+
+
 @app.command("find-hanging")
 def find_hanging(
     topic: Annotated[list[str] | None, typer.Option(help="Topics to look into (default: all).")] = None,

@@ -56,8 +56,8 @@ TRANSACTIONS = (
         "moldau.transaction.two.phase.max.age.ms",
         LONG,
         7 * DAY_MS,
-        "After how long a two-phase transaction that nobody has ended is aborted, since it holds back readers of committed "
-        "records; -1 for never, as Kafka does.",
+        "After how long a two-phase transaction that nobody has ended is aborted, since it holds back readers of "
+        "committed records; -1 for never, as Kafka does.",
         scope=Scope.BROKER_DYNAMIC,
         low=1,
         extra_value=-1,

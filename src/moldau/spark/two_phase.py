@@ -30,6 +30,7 @@ from moldau.spark.decisions import Decision, PreparedWrite, query_prefix
 log = logging.getLogger(__name__)
 
 SHOWN = 5
+NO_RUN = ""
 
 
 class DecidedButLost(MoldauError):
@@ -98,6 +99,13 @@ class TwoPhaseCommit:
             self._ground.abort([_named(Decision(query, run, batch, ()), write) for write in writes])
         self._sweep(query)
 
+    def resolve(self, query: str) -> int:
+        """The query will not come back: what it decided is carried out, all else of it aborted. How much that was."""
+        self._take_over(query)
+        if self._decided is not None:
+            self._finish(NO_RUN, self._decided.batch)
+        return self._sweep(query)
+
     def _take_over(self, query: str) -> None:
         if self._query != query:
             self._decided = self._ground.take_over(query)
@@ -132,7 +140,7 @@ class TwoPhaseCommit:
             log.error(_loss(decision, lost))
         self._unfinished = False
 
-    def _sweep(self, query: str) -> None:
+    def _sweep(self, query: str) -> int:
         """Nothing of this query may stay open between two batches: it would hold back readers of committed records.
 
         All that was decided is committed by now, so what is open was not. An attempt that is still running is a twin
@@ -141,6 +149,7 @@ class TwoPhaseCommit:
         if strays := self._ground.open_transactions(query_prefix(query)):
             log.info("aborting %d transactions that attempts of query %s left open", len(strays), query)
             self._ground.fence(strays)
+        return len(strays)
 
 
 def _named(decision: Decision, write: PreparedWrite) -> Transaction:

@@ -211,6 +211,16 @@ def test_a_decision_of_which_a_part_was_aborted_is_a_loss_and_said_so() -> None:
     assert not cluster.open
 
 
+def test_a_query_that_will_not_come_back_is_resolved_from_outside() -> None:
+    cluster = Cluster()
+    decided_and_dead(cluster)
+    cluster.prepare("run2", 0, 0, 0, "a task of a run that died, too")
+    assert TwoPhaseCommit(Driver(cluster)).resolve(QUERY) == 1
+    assert sorted(cluster.visible) == wanted(1)
+    assert not cluster.open
+    assert TwoPhaseCommit(Driver(cluster)).resolve("another") == 0
+
+
 def test_an_old_checkpoint_does_not_write_what_was_written() -> None:
     cluster = Cluster()
     commits = TwoPhaseCommit(Driver(cluster))
