@@ -25,7 +25,8 @@ CONNECTOR = Path(__file__).with_name("pom.xml")
 """Spark's own Kafka connector, for comparison; where it cannot be had, the tests that need it are skipped."""
 
 CONFIGURATION = {
-    "spark.master": "local[2]",
+    # Two at a time, and three attempts at each task: without the second number there is one.
+    "spark.master": "local[2,3]",
     "spark.app.name": "moldau-tests",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",

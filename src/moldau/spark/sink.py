@@ -10,9 +10,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from moldau.client.errors import ConfigurationError
+from moldau.client.settings import PRODUCER, ClientSettings
 from moldau.host.clock import SystemRandomness
 from moldau.spark import columns, sink_options
-from moldau.spark.decisions import PreparedWrite, transactional_id
+from moldau.spark.decisions import PreparedWrite, query_prefix, transactional_id
 from moldau.spark.ground import BrokerGround
 from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit
 from moldau.spark.writer import Attempt, Target, TaskWrote, write_task
@@ -33,6 +34,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWrite
 
 def _target(options: Mapping[str, str], schema: StructType) -> Target:
     parsed = sink_options.parse(options)
+    ClientSettings.of(PRODUCER, parsed.settings, {})  # raises where one is unknown or malformed
     found = columns.check(schema, parsed.topic)
     with BrokerGround(parsed) as ground:
         return Target(ground.checked(parsed), found)
@@ -87,20 +89,30 @@ class BatchWriter(DataSourceArrowWriter):
         return write_task(self._target, Attempt.of_batch_write(self._run), iterator)
 
     def commit(self, messages: Messages) -> None:
-        if not (transactions := self._transactions(messages)):
+        if not self._target.options.exactly_once:
             return
+        transactions = self._transactions(messages)
         with BrokerGround(self._target.options) as ground:
-            if lost := ground.commit(transactions):
-                raise DecidedButLost(
-                    f"the broker has aborted {len(lost)} of {len(transactions)} transactions of this write before they "
-                    "could be committed: their rows are lost, the others are in the topics. Was the write slower than "
-                    "transactionTimeoutMs?"
-                )
+            lost = ground.commit(transactions)
+            self._sweep(ground)
+        if lost:
+            raise DecidedButLost(
+                f"the broker has aborted {len(lost)} of {len(transactions)} transactions of this write before they "
+                "could be committed: their rows are lost, the others are in the topics. Was the write slower than "
+                "transactionTimeoutMs?"
+            )
 
     def abort(self, messages: Messages) -> None:
-        if transactions := self._transactions(messages):
-            with BrokerGround(self._target.options) as ground:
-                ground.abort(transactions)
+        if not self._target.options.exactly_once:
+            return
+        with BrokerGround(self._target.options) as ground:
+            ground.abort(self._transactions(messages))
+            self._sweep(ground)
+
+    def _sweep(self, ground: BrokerGround) -> None:
+        """Abort what attempts left open that were killed: nobody comes after this write to do it."""
+        if strays := ground.open_transactions(query_prefix(self._run)):
+            ground.fence(strays)
 
     def _transactions(self, messages: Messages) -> list[Transaction]:
         def name(write: PreparedWrite) -> str:
