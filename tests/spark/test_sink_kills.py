@@ -1,0 +1,224 @@
+"""Exactly once, whatever is killed: the driver, a Python worker or the broker, kill -9, at points that chance picks.
+
+A Spark of its own copies numbers from topic to topic and from there into a Parquet table, while more of them come. In
+the end each is in the topic once and in its order, and once in the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import psutil
+import pytest
+
+from moldau import Admin, Consumer, Producer, TopicPartition
+from moldau.client.admin import NewTopic
+from tests.support.process import BrokerProcess
+
+JOB = Path(__file__).with_name("copy_job.py")
+SOURCE, TARGET = "numbers", "copies"
+PARTITIONS = 2
+A_STEP = 600
+"""How many more numbers are written to the source before each kill: a few batches of the job."""
+PATIENCE_S = 240.0
+STOP_TIMEOUT_S = 120.0
+LOOK_EVERY_S = 0.05
+
+pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(600)]
+
+
+class Job:
+    """The Spark job in a process group of its own: driver and JVM die together, Python workers a moment later."""
+
+    def __init__(self, broker: BrokerProcess, directory: Path) -> None:
+        self._log = directory / "job.log"
+        command = [sys.executable, str(JOB), broker.bootstrap, SOURCE, TARGET, str(directory)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+        environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-8_000:]
+
+    def workers(self) -> list[psutil.Process]:
+        """The Python processes that Spark's daemons have forked to run tasks."""
+        daemons = [one for one in self._below(psutil.Process(self._process.pid)) if _is_daemon(one)]
+        pids = {one.pid for one in daemons}
+        return [worker for daemon in daemons for worker in self._below(daemon) if worker.pid in pids]
+
+    def _below(self, process: psutil.Process) -> list[psutil.Process]:
+        try:
+            found: list[psutil.Process] = process.children(recursive=True)
+        except psutil.NoSuchProcess:  # it has ended meanwhile
+            return []
+        return found
+
+    def kill(self) -> None:
+        """kill -9, all of it, now."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def stop(self) -> int:
+        """A clean stop: its input ends."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._process.wait(STOP_TIMEOUT_S)
+
+
+class Scene:
+    """Broker, job and what was written so far."""
+
+    def __init__(self, broker: BrokerProcess, directory: Path, chance: random.Random) -> None:
+        self.broker = broker
+        self._directory = directory
+        self._chance = chance
+        self._kills = self._restarts = 0
+        self.sent = 0
+        self.job = Job(broker, directory)
+
+    def write_more(self) -> None:
+        with Producer(bootstrap_servers=self.broker.bootstrap) as producer:
+            for number in range(self.sent, self.sent + A_STEP):
+                producer.send(SOURCE, b"%d" % number, partition=number % PARTITIONS)
+        self.sent += A_STEP
+
+    # -- what is there ---------------------------------------------------------------------------------------------
+
+    def visible(self, partition: int) -> list[int]:
+        """What readers of committed records find in a partition of the copy, in its order."""
+        place = TopicPartition(TARGET, partition)
+        found: list[int] = []
+        settings = {"bootstrap.servers": self.broker.bootstrap, "isolation.level": "read_committed"}
+        with Consumer(settings) as consumer:
+            consumer.assign([place])
+            consumer.seek_to_beginning(place)
+            end = consumer.end_offsets(place)[place]
+            while consumer.position(place) < end:
+                found += [int(record.value) for record in consumer.poll(timeout=1)]
+        return found
+
+    def visible_count(self) -> int:
+        return sum(len(self.visible(partition)) for partition in range(PARTITIONS))
+
+    def in_table(self) -> list[int]:
+        """What the table holds, as Spark's own log of committed files says."""
+        import pyarrow.parquet as pq
+
+        log = self._directory / "table" / "_spark_metadata"
+        entries = [path for path in log.glob("[0-9]*") if path.suffix in ("", ".compact")] if log.exists() else []
+        entries.sort(key=lambda path: int(path.stem))
+        compacted = [place for place, path in enumerate(entries) if path.suffix]
+        files = [file for path in entries[compacted[-1] if compacted else 0 :] for file in _added_files(path)]
+        return sorted(number for file in files for number in pq.read_table(file)["number"].to_pylist())
+
+    def still_open(self) -> list[str]:
+        with Admin(bootstrap_servers=self.broker.bootstrap) as admin:
+            return [one.id for one in admin.list_transactions(states=["Ongoing"])]
+
+    def wait_until(self, condition: Callable[[], Any], what: str) -> None:
+        """Looks again and again. A job that gives up after a kill is started again, as whoever runs one would do."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            if self.job.ended:
+                assert self._restarts < self._kills, f"the job ended by itself before {what}:\n{self.job.log}"
+                self._restarts += 1
+                self.job = Job(self.broker, self._directory)
+            assert time.monotonic() < deadline, f"{what}: not so after {PATIENCE_S} s\n{self.job.log}"
+            time.sleep(LOOK_EVERY_S)  # other processes change it: there is no event to wait for
+
+    # -- kills -----------------------------------------------------------------------------------------------------
+
+    def kill_driver(self) -> None:
+        self.job.kill()
+        self.job = Job(self.broker, self._directory)
+
+    def kill_worker(self) -> None:
+        """One that runs tasks: of a source, of the sink, or an idle one. It may end by itself meanwhile."""
+        self.wait_until(self.job.workers, "there are Python workers")
+        for worker in self._chance.sample(self.job.workers(), 1):
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.broker.start()
+
+    def step(self, kill: Callable[[], None]) -> None:
+        """More numbers, and in the middle of their copying a kill."""
+        before = self.visible_count()
+        self.write_more()
+        share = self._chance.random() * 0.8
+        self.wait_until(lambda: self.visible_count() >= before + share * A_STEP, "copying has come so far")
+        self._kills += 1
+        kill()
+
+
+def _is_daemon(process: psutil.Process) -> bool:
+    """One for tasks, or what it has forked: that has its command line. Others stand beside the driver."""
+    try:
+        return bool(process.cmdline()[-2:] == ["pyspark.daemon", "pyspark.worker"])
+    except psutil.Error:  # it has ended meanwhile
+        return False
+
+
+def _added_files(log_entry: Path) -> list[str]:
+    """The files that an entry of a file sink's log adds: a version, then a line of JSON for each."""
+    lines = [json.loads(line) for line in log_entry.read_text().splitlines()[1:]]
+    return [unquote(urlparse(line["path"]).path) for line in lines if line.get("action", "add") == "add"]
+
+
+@pytest.fixture
+def scene(tmp_path: Path, seed: int) -> Iterator[Scene]:
+    settings = {"transaction.two.phase.commit.enable": "true", "auto.create.topics.enable": "false"}
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics([NewTopic(SOURCE, PARTITIONS), NewTopic(TARGET, PARTITIONS)])
+        scene = Scene(broker, tmp_path, random.Random(seed))
+        try:
+            yield scene
+        finally:
+            scene.job.kill()
+
+
+def test_every_number_is_copied_once_whatever_is_killed(
+    scene: Scene, seed: int, count: Callable[[int, int], int]
+) -> None:
+    kinds = [scene.kill_worker, scene.kill_broker, scene.kill_driver]
+    chance = random.Random(seed)
+    kills = [kinds[place % len(kinds)] for place in range(count(3, 50))]
+    chance.shuffle(kills)
+    for kill in kills:
+        scene.step(kill)
+    scene.write_more()
+    expected = list(range(scene.sent))
+    scene.wait_until(lambda: len(scene.in_table()) >= len(expected), "all is in the table")
+    scene.wait_until(lambda: not scene.still_open(), "no transaction is open")
+    assert scene.job.stop() == 0, scene.job.log
+    assert scene.in_table() == expected
+    for partition in range(PARTITIONS):
+        assert scene.visible(partition) == expected[partition::PARTITIONS]
+    assert scene.still_open() == []
