@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from moldau import Consumer, TopicPartition
+from moldau import Consumer, Producer, TopicPartition
 from moldau.cli.main import app
 from moldau.client.errors import MoldauError
 from moldau.spark.columns import Columns
 from moldau.spark.decisions import Decision, PreparedWrite
 from moldau.spark.ground import BrokerGround
 from moldau.spark.sink_options import SinkOptions, parse
-from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit
-from moldau.spark.writer import Attempt, Target, write_task
+from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit, end_run
+from moldau.spark.writer import Attempt, RunIsOver, Target, write_task
 from moldau.testing import Broker
 
 TOPIC = "out"
@@ -166,6 +166,38 @@ def test_a_query_that_will_not_come_back_is_resolved_by_a_command(
     assert result.exit_code == 0, result.output
     assert "1 transactions that were open are aborted" in result.output
     assert committed(broker, topic) == rows(0)
+
+
+def test_an_attempt_that_comes_when_its_run_is_over_leaves_nothing(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    writes = [write(options, query, "r1", 0, task) for task in range(2)]
+    with BrokerGround(options) as ground:
+        TwoPhaseCommit(ground).abort(query, "r1", 0, writes)
+        with pytest.raises(RunIsOver, match="attempt 1 of task 0 came too late"):
+            write(options, query, "r1", 0, 0, attempt=1)
+        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+        # The next run has a gate of its own.
+        assert TwoPhaseCommit(ground).commit(
+            query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)]
+        )
+    assert committed(broker, topic) == rows(0)
+
+
+def test_an_attempt_that_is_about_to_write_when_its_run_ends_is_fenced(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
+    name = Attempt(query, "r1", 0, 0, 0).transactional_id
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name}
+    with Producer(settings) as late, BrokerGround(options) as ground:
+        late.init_transactions()
+        end_run(ground, query, "r1")
+        late.begin_transaction()
+        late.send(topic, b"too late")
+        with pytest.raises(MoldauError):
+            late.commit_transaction()
+        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+    assert committed(broker, topic) == []
 
 
 def test_a_task_without_rows_opens_nothing(options: SinkOptions, query: str) -> None:

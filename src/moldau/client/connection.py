@@ -113,6 +113,7 @@ class Connection:
         "_client_id",
         "_correlation_id",
         "_frames",
+        "_gone",
         "_loop",
         "_on_lost",
         "_timer",
@@ -155,6 +156,7 @@ class Connection:
         self._timer_at = 0.0
         self._on_lost = on_lost
         self._frames = _Frames(memory, self)
+        self._gone: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return f"Connection({self.name}, in_flight={self.in_flight}, failure={self.failure})"
@@ -239,6 +241,21 @@ class Connection:
         if transport is not None:
             transport.abort()
 
+    async def finish(self, error: MoldauError, within_s: float) -> None:
+        """End the connection when all that was sent has left, as what nobody acknowledges (acks=0) must; at the latest
+        after `within_s`, should the broker not read. Whoever waits for an answer hears the error at once."""
+        if self.failure is None:
+            self._end(error)
+        transport = self._frames.transport
+        if transport is None:
+            return
+        self._gone = self._loop.create_future()
+        transport.close()
+        try:
+            await asyncio.wait([self._gone], timeout=within_s)
+        finally:
+            self.close()
+
     # -- what happens on the wire ----------------------------------------------------------------------------------
 
     def _answered(self, frame: memoryview) -> None:
@@ -259,6 +276,8 @@ class Connection:
         head.on_reply(frame[start:], None)
 
     def _lost(self, error: Exception | None) -> None:
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
         if self.failure is None:
             reason = f" ({error})" if error else ""
             if self.versions:

@@ -24,6 +24,9 @@ from moldau.net.framing import FrameMemory
 COORDINATOR_BASE: Final = 1 << 32
 """Node ids are 32 bits wide: what is above them names the same nodes again, on a second connection."""
 
+LAST_WORDS_S: Final = 2.0
+"""How long a closing client waits for brokers to take in what it has sent."""
+
 MIN_IDLE_LOOK_S: Final = 0.1
 
 TLS_ANSWER_S: Final = 2.0
@@ -355,13 +358,17 @@ class ConnectionPool:
             self._idle_timer.cancel()
             self._idle_timer = None
         connections, self._ready = [*self._ready.values(), *self._retired], {}
-        for connection in connections:
-            connection.close(ClosedError("the client was closed"))
+        closed = ClosedError("the client was closed")
         opening = list(self._opening.values())
         for task in opening:
             task.cancel()
-        if opening:
-            await asyncio.wait(opening)
+        try:
+            await asyncio.gather(*(connection.finish(closed, LAST_WORDS_S) for connection in connections))
+            if opening:
+                await asyncio.wait(opening)
+        finally:
+            for connection in connections:
+                connection.close(closed)
 
 
 def _unreachable(name: str, node: Node, error: OSError, timeout_s: float) -> MoldauError:

@@ -62,6 +62,11 @@ def driver_id(query: str) -> str:
     return f"{PREFIX}driver-{query}"
 
 
+def gate_id(query: str, run: str) -> str:
+    """A transactional id that nobody writes under. That it exists says that the run is over: see `two_phase.py`."""
+    return f"{PREFIX}gate-{query}-{run}"
+
+
 def transactional_id(query: str, run: str, batch: int, partition: int, attempt: int) -> str:
     return f"{query_prefix(query)}{run}-{batch % TURNS}-{partition}-{attempt}"
 

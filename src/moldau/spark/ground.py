@@ -29,7 +29,7 @@ from moldau.client.errors import (
 )
 from moldau.client.loop_thread import LoopThread
 from moldau.client.model import TopicPartition
-from moldau.spark.decisions import Decision, driver_id, encode, latest
+from moldau.spark.decisions import Decision, driver_id, encode, gate_id, latest
 from moldau.spark.sink_options import SinkOptions
 from moldau.spark.two_phase import Transaction
 
@@ -169,8 +169,18 @@ class BrokerGround:
     def abort(self, transactions: Sequence[Transaction]) -> None:
         self._run(bounded([partial(self._aborted, one) for one in transactions]))
 
-    def open_transactions(self, prefix: str) -> list[str]:
-        listed = self._run(self._admin.list_transactions(states=["Ongoing"]))
+    def close_gate(self, query: str, run: str) -> None:
+        self._run(self._admin.terminate_transaction(gate_id(query, run)))
+
+    def gate_is_closed(self, query: str, run: str) -> bool:
+        try:
+            self._run(self._admin.describe_transactions([gate_id(query, run)]))
+        except TransactionalIdNotFound:
+            return False
+        return True
+
+    def open_transactions(self, prefix: str, *, or_about_to: bool = False) -> list[str]:
+        listed = self._run(self._admin.list_transactions(states=["Ongoing", "Empty"] if or_about_to else ["Ongoing"]))
         return [one.id for one in listed if one.id.startswith(prefix)]
 
     def fence(self, transactional_ids: Sequence[str]) -> None:

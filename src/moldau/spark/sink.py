@@ -13,9 +13,9 @@ from moldau.client.errors import ConfigurationError
 from moldau.client.settings import PRODUCER, ClientSettings
 from moldau.host.clock import SystemRandomness
 from moldau.spark import columns, sink_options
-from moldau.spark.decisions import PreparedWrite, query_prefix, transactional_id
+from moldau.spark.decisions import PreparedWrite, transactional_id
 from moldau.spark.ground import BrokerGround
-from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit
+from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit, end_run
 from moldau.spark.writer import Attempt, Target, TaskWrote, write_task
 
 Messages = Sequence[WriterCommitMessage | None]
@@ -94,7 +94,7 @@ class BatchWriter(DataSourceArrowWriter):
         transactions = self._transactions(messages)
         with BrokerGround(self._target.options) as ground:
             lost = ground.commit(transactions)
-            self._sweep(ground)
+            end_run(ground, self._run, self._run)
         if lost:
             raise DecidedButLost(
                 f"the broker has aborted {len(lost)} of {len(transactions)} transactions of this write before they "
@@ -107,12 +107,7 @@ class BatchWriter(DataSourceArrowWriter):
             return
         with BrokerGround(self._target.options) as ground:
             ground.abort(self._transactions(messages))
-            self._sweep(ground)
-
-    def _sweep(self, ground: BrokerGround) -> None:
-        """Abort what attempts left open that were killed: nobody comes after this write to do it."""
-        if strays := ground.open_transactions(query_prefix(self._run)):
-            ground.fence(strays)
+            end_run(ground, self._run, self._run)
 
     def _transactions(self, messages: Messages) -> list[Transaction]:
         def name(write: PreparedWrite) -> str:

@@ -60,8 +60,11 @@ class Ground(Protocol):
     def abort(self, transactions: Sequence[Transaction]) -> None:
         """Abort all. Once more does no harm."""
 
-    def open_transactions(self, prefix: str) -> list[str]:
-        """The ids that begin so and have an open transaction."""
+    def close_gate(self, query: str, run: str) -> None:
+        """From now on no attempt of this run begins a transaction."""
+
+    def open_transactions(self, prefix: str, *, or_about_to: bool = False) -> list[str]:
+        """The ids that begin so and have an open transaction; on demand those as well that may just be opening one."""
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Abort whatever is open under these ids, and let their producers write no more."""
@@ -92,12 +95,12 @@ class TwoPhaseCommit:
         return fresh
 
     def abort(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite]) -> None:
-        """The batch failed: nothing of it may become visible, unless it was decided."""
+        """The batch failed, and with it the run: nothing of it may become visible, unless it was decided."""
         self._take_over(query)
         self._finish(run, batch)
         if self._decided is None or (self._decided.batch, self._decided.run) != (batch, run):
             self._ground.abort([_named(Decision(query, run, batch, ()), write) for write in writes])
-        self._sweep(query)
+        end_run(self._ground, query, run)
 
     def resolve(self, query: str) -> int:
         """The query will not come back: what it decided is carried out, all else of it aborted. How much that was."""
@@ -150,6 +153,18 @@ class TwoPhaseCommit:
             log.info("aborting %d transactions that attempts of query %s left open", len(strays), query)
             self._ground.fence(strays)
         return len(strays)
+
+
+def end_run(ground: Ground, query: str, run: str) -> None:
+    """Leave nothing open, now or later, of attempts that are still running somewhere.
+
+    An attempt takes up its id first, and then looks whether the gate of its run is closed. Here the gate is closed
+    first, and then all ids that are taken up are fenced. So whichever comes first: an attempt that took up its id
+    before they were listed is fenced, and one that takes it up later finds the gate closed.
+    """
+    ground.close_gate(query, run)
+    if strays := ground.open_transactions(query_prefix(query), or_about_to=True):
+        ground.fence(strays)
 
 
 def _named(decision: Decision, write: PreparedWrite) -> Transaction:

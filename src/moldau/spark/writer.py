@@ -19,6 +19,7 @@ from moldau.client.blocking.producer import Producer
 from moldau.client.errors import MoldauError, SerializationError
 from moldau.spark.columns import VALUE, Columns
 from moldau.spark.decisions import PreparedWrite, transactional_id
+from moldau.spark.ground import BrokerGround
 from moldau.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ BATCH_PROPERTY = "streaming.sql.batchId"
 RUN_PROPERTY = "spark.jobGroup.id"
 RUN_CHARACTERS = 8
 """Of the run's id: enough to tell the few runs of one query apart."""
+
+
+class RunIsOver(MoldauError):
+    """A task attempt whose job has ended without it."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatc
     with _producer(target.options, attempt) as producer:
         if exactly_once:
             producer.init_transactions()
+            _refuse_if_over(target.options, attempt)
             producer.begin_transaction()
         rows, write = 0, None
         try:
@@ -116,6 +122,16 @@ def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatc
                 _abort_quietly(producer)
             raise
     return TaskWrote(attempt.query, attempt.run, attempt.batch, rows, write)
+
+
+def _refuse_if_over(options: SinkOptions, attempt: Attempt) -> None:
+    """An attempt that nobody waits for any more must not leave a transaction that nobody ends: see `end_run`."""
+    with BrokerGround(options) as ground:
+        if ground.gate_is_closed(attempt.query, attempt.run):
+            raise RunIsOver(
+                f"attempt {attempt.number} of task {attempt.partition} came too late: the job that it belongs to has "
+                "ended; nothing was written"
+            )
 
 
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -124,16 +124,16 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
         with producer.transaction():
             producer.send(topic, b"value")
             producer.send_offsets({place: 3}, group)
-        assert admin.list_group_offsets(group)[place].offset == 3
+        assert admin.list_group_offsets(group, require_stable=True)[place].offset == 3
         producer.begin_transaction()
         producer.send_offsets({place: OffsetAndMetadata(9, "never")}, group)
         producer.abort_transaction()
         with producer.transaction():
             producer.send_offsets({}, group)
-        assert admin.list_group_offsets(group)[place].offset == 3
+        assert admin.list_group_offsets(group, require_stable=True)[place].offset == 3
         with producer.transaction():
             producer.send_offsets({place: OffsetAndMetadata(4, "note")}, group)
-        assert admin.list_group_offsets(group)[place] == OffsetAndMetadata(4, "note")
+        assert admin.list_group_offsets(group, require_stable=True)[place] == OffsetAndMetadata(4, "note")
 
 
 def test_a_transaction_without_records_commits_and_aborts(producer: Producer) -> None:

@@ -27,6 +27,7 @@ class Cluster:
         self.visible: list[object] = []
         self.records: list[tuple[bytes | None, bytes | None]] = []
         self.driver = 0
+        self.gates: set[tuple[str, str]] = set()
         self._ids = count(1)
 
     def prepare(self, run: str, batch: int, partition: int, attempt: int, row: object) -> PreparedWrite:
@@ -98,7 +99,10 @@ class Driver:
             if found is not None and found[:2] == one[1:]:
                 self._act(lambda name=one.transactional_id: self._cluster.open.pop(name))  # type: ignore[misc]
 
-    def open_transactions(self, prefix: str) -> list[str]:
+    def close_gate(self, query: str, run: str) -> None:
+        self._cluster.gates.add((query, run))
+
+    def open_transactions(self, prefix: str, *, or_about_to: bool = False) -> list[str]:
         return [name for name in self._cluster.open if name.startswith(prefix)]
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
@@ -180,6 +184,7 @@ def test_a_batch_that_failed_leaves_nothing() -> None:
     cluster.prepare("run1", 0, 0, 1, "a twin that nobody heard of")
     commits.abort(QUERY, "run1", 0, writes[:2])
     assert not cluster.open
+    assert cluster.gates == {(QUERY, "run1")}
     assert not cluster.visible
 
 
