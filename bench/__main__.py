@@ -30,6 +30,7 @@ from bench import (
     produce,
     report,
     small_batches,
+    spark_sink,
     spark_source,
     startup,
 )
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "heartbeats": heartbeats.run,
     "offsets_replay": offsets_replay.run,
     "spark_source": spark_source.run,
+    "spark_sink": spark_sink.run,
     "client_consume": client_consume.run,
     "client_produce": client_produce.run,
     "client_latency": client_latency.run,
