@@ -28,7 +28,7 @@ demo: setup  ## Start a broker, send a million records through a real client, re
 	$(VENV)/bin/moldau demo
 
 test: setup  ## Every kind of test in its short form
-	$(PY) -m pytest tests
+	tools/run_tests.sh $(PY)
 
 soak: setup  ## The same tests with full counts (hours)
 	MOLDAU_SOAK=1 $(PY) -m pytest tests

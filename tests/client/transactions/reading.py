@@ -17,6 +17,7 @@ def committed(bootstrap: str, topic: str, partitions: int = 1, level: str = "rea
             "group.id": "a reader without a group",
             "isolation.level": level,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # the end of a partition is told when a fetch comes back empty
             "enable.auto.commit": False,
         }
     )
