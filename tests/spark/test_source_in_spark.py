@@ -61,7 +61,8 @@ def test_two_hundred_partitions_with_skew_are_read_to_the_last_record(
 ) -> None:
     topic = new_topic(200)
     topics.send(bootstrap, topic, numbers(0, 20_000), partition=7)
-    topics.send(bootstrap, topic, numbers(20_000, 20_400))
+    for partition, first in enumerate(range(20_000, 20_400, 10), start=100):
+        topics.send(bootstrap, topic, numbers(first, first + 10), partition=partition)
     frame = read(spark, bootstrap, subscribe=topic, maxPartitions="8", maxRecordsPerPartition="5000")
     assert frame.rdd.getNumPartitions() == 8
     summary = frame.selectExpr("count(1)", "sum(cast(cast(value AS STRING) AS LONG))", "max(offset)").first()
