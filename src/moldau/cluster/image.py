@@ -28,13 +28,26 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_G
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Who holds a partition. The first replica is the preferred leader; the ISR is in the replicas' order."""
+    """Who holds a partition. The first replica is the preferred leader; the ISR is in the replicas' order.
+
+    The partition epoch grows with every change of the state, the leader epoch with every change of leader, and with
+    every new life of the same one.
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int
     leader_epoch: int
     partition_epoch: int
+    elr: tuple[int, ...] = ()
+    """Eligible leaders that are not in sync any more, but were when the ISR fell below `min.insync.replicas`: the high
+    watermark has stood still since, so they have every record that was acknowledged to acks=all."""
+    last_known_elr: tuple[int, ...] = ()
+    """Those who would have been eligible had they not come back without the end of their logs. While `isr` and `elr`
+    are empty nobody leads; an unclean election, where it is allowed, takes one of these first."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    """Replicas that a reassignment brings and takes away; both are among `replicas` until it is complete."""
 
 
 class PartitionStates:
@@ -79,7 +92,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A live broker. The epoch is larger for each later registration of the same id."""
+    """A live broker. The epoch counts the registrations of its id: it tells one life of a broker from the next."""
 
     id: int
     endpoints: tuple[Endpoint, ...]

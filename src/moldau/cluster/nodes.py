@@ -121,8 +121,11 @@ class TopicNode:
 
     Most partitions share their state with many others, so each state is written once, as
     `[replicas, isr, leader, leader epoch, partition epoch]`, and a partition is the index of its state. Ten thousand
-    partitions of one broker are 20 KB.
+    partitions of one broker are 20 KB. What is nearly always empty follows as an object in a sixth place, where it is
+    not: `{"elr": […], "last_known_elr": […], "adding": […], "removing": […]}`.
     """
+
+    rare = ("elr", "last_known_elr", "adding", "removing")
 
     folder = "/topics"
 
@@ -134,9 +137,12 @@ class TopicNode:
     def encode(topic: TopicImage) -> bytes:
         numbers: dict[PartitionState, int] = {}
         partitions = [numbers.setdefault(state, len(numbers)) for state in topic.partitions]
-        states = [
-            [state.replicas, state.isr, state.leader, state.leader_epoch, state.partition_epoch] for state in numbers
-        ]
+        states = []
+        for state in numbers:
+            row: list[Any] = [state.replicas, state.isr, state.leader, state.leader_epoch, state.partition_epoch]
+            if rare := {name: ids for name in TopicNode.rare if (ids := getattr(state, name))}:
+                row.append(rare)
+            states.append(row)
         return _encode({"topic_id": id_text(topic.id), "states": states, "partitions": partitions})
 
     @staticmethod
@@ -150,9 +156,10 @@ class TopicNode:
                         _number(leader),
                         _number(leader_epoch),
                         _number(partition_epoch),
+                        **{name: _numbers(rare[0][name]) for name in TopicNode.rare if rare and name in rare[0]},
                     )
                 )
-                for replicas, isr, leader, leader_epoch, partition_epoch in fields["states"]
+                for replicas, isr, leader, leader_epoch, partition_epoch, *rare in fields["states"]
             ]
             partitions = fields["partitions"]
             if not partitions or min(partitions) < 0:

@@ -72,6 +72,14 @@ def test_partitions_in_the_same_state_share_it_when_read() -> None:
     assert len({id(partition) for partition in one.partitions + other.partitions}) == 1
 
 
+def test_what_a_partition_nearly_never_has_takes_no_room_where_it_does_not() -> None:
+    plain = PartitionState((1, 2), (1, 2), 1, 0, 0)
+    rare = PartitionState((1, 2, 3), (), -1, 7, 9, elr=(2,), last_known_elr=(1,), adding=(3,), removing=(1,))
+    topic = TopicImage("a", bytes(16), (plain, rare))
+    assert TopicNode.decode("a", TopicNode.encode(topic), EMPTY, PartitionStates()) == topic
+    assert b"elr" not in TopicNode.encode(TopicImage("a", bytes(16), (plain,)))
+
+
 def test_ten_thousand_partitions_of_a_large_cluster_fit_in_one_node_even_if_no_two_are_alike() -> None:
     states = tuple(
         PartitionState((998, 999, index), (998, 999, index), 998, 1000 + index, index) for index in range(10_000)
