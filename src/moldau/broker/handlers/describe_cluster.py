@@ -1,12 +1,15 @@
 """DescribeCluster (60): the brokers, the controller, the cluster's id.
 
-Versions 0-2. Only brokers can be described (endpoint type 1); there are no separate controllers to ask for.
+Versions 0-2. Only brokers can be described (endpoint type 1); there are no separate controllers to ask for. Told are
+the live brokers that have the listener which the client came in by, and the controller as it is: -1 while there is
+none. A broker that is registered serves, so none is ever told as fenced.
 """
 
 from __future__ import annotations
 
 from moldau.broker.registry import handles
 from moldau.broker.session import Request
+from moldau.broker.standing import reachable
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -30,18 +33,13 @@ def describe_cluster(request: Request, message: DescribeClusterRequest) -> Descr
     if not request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER):
         return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, cluster_id="")
     image = request.broker.image
-    listener = request.session.listener.name
-    brokers = []
-    for node in image.brokers.values():
-        endpoint = node.endpoint(listener)
-        if endpoint is not None:
-            brokers.append(
-                DescribeClusterResponseBroker(broker_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
-            )
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
-        brokers=brokers,
+        brokers=[
+            DescribeClusterResponseBroker(broker_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
+            for node, endpoint in reachable(image, request.session.listener.name)
+        ],
         cluster_authorized_operations=request.authorized_operations(
             message.include_cluster_authorized_operations, ResourceType.CLUSTER
         ),

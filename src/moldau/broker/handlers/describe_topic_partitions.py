@@ -1,13 +1,15 @@
 """DescribeTopicPartitions (75): topics and their partitions, a page at a time.
 
 Version 0. Topics come sorted by name; no names means all. A page holds at most `response_partition_limit` partitions
-(at least one, at most `MAX_PARTITIONS`); the cursor says where the next begins.
+(at least one, at most `max.request.partition.size.limit`); the cursor says where the next begins. Leaders and offline
+replicas are told as Metadata tells them; besides, who may lead though not in sync (KIP-966).
 """
 
 from __future__ import annotations
 
 from moldau.broker.registry import handles
 from moldau.broker.session import Request
+from moldau.broker.standing import View
 from moldau.cluster.image import TopicImage
 from moldau.cluster.names import topic_name_error
 from moldau.security import Operation, ResourceType
@@ -32,6 +34,7 @@ def describe_topic_partitions(
     if message.cursor is not None:
         first_topic, first_partition = message.cursor.topic_name, max(0, message.cursor.partition_index)
     left = max(1, min(message.response_partition_limit, request.broker.settings["max.request.partition.size.limit"]))
+    view = View(image, request.broker.node_id, request.session.listener.name)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         if name < first_topic:
@@ -55,7 +58,7 @@ def describe_topic_partitions(
             continue
         start = first_partition if name == first_topic else 0
         stop = min(len(topic.partitions), start + left)
-        response.topics.append(_topic(request, topic, start, stop))
+        response.topics.append(_topic(request, view, topic, start, stop))
         left -= max(0, stop - start)
         if stop < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=stop)
@@ -63,23 +66,25 @@ def describe_topic_partitions(
     return response
 
 
-def _topic(request: Request, topic: TopicImage, start: int, stop: int) -> DescribeTopicPartitionsResponseTopic:
-    offline = request.broker.replicas.offline_in(topic.name)
+def _topic(
+    request: Request, view: View, topic: TopicImage, start: int, stop: int
+) -> DescribeTopicPartitionsResponseTopic:
+    lost = request.broker.replicas.offline_in(topic.name)
     partitions = []
     for index in range(start, stop):
         state = topic.partitions[index]
-        failed = index in offline
+        error, leader, offline = view.standing(state, lost_here=index in lost)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if failed else ErrorCode.NONE,
+                error_code=error,
                 partition_index=index,
-                leader_id=-1 if failed else state.leader,
+                leader_id=leader,
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr),
-                eligible_leader_replicas=[],
-                last_known_elr=[],
-                offline_replicas=[request.broker.node_id] if failed else [],
+                eligible_leader_replicas=list(state.elr),
+                last_known_elr=list(state.last_known_elr),
+                offline_replicas=offline,
             )
         )
     return DescribeTopicPartitionsResponseTopic(

@@ -6,7 +6,10 @@ Versions 0-13. A null list of topics (an empty one in version 0) asks for all of
   and already has the topic: clients save the retry that Kafka makes them do.
 * From version 12 a topic may be asked for by id; an id wins over a name. In versions 10 and 11 the field is there but
   unusable, for their answers need a name: INVALID_REQUEST for the whole request, as from Kafka.
-* Addresses are those of the listener that the client is connected to.
+* Addresses are those of the listener that the client is connected to. A partition whose leader has no such listener is
+  told without a leader (LISTENER_NOT_FOUND from version 6, LEADER_NOT_AVAILABLE before), as is one that has no leader.
+* Clients ask for the controller to know where to send what changes the cluster, which every broker takes. Where there
+  is no controller at the moment, or it cannot be reached by this listener, this broker names itself.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 
 from moldau.broker.registry import handles
 from moldau.broker.session import Request
+from moldau.broker.standing import View, reachable
 from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
 from moldau.cluster.names import topic_name_error
 from moldau.cluster.topics import NewTopic
@@ -32,6 +36,7 @@ from moldau.wire.messages.metadata import (
 from moldau.wire.primitives import ZERO_UUID
 
 TOPIC_IDS_FROM = 12
+MISSING_LISTENERS_FROM = 6
 
 
 @handles(ApiKey.METADATA)
@@ -88,20 +93,16 @@ async def _create_then_answer(request: Request, message: MetadataRequest, names:
 def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
     broker = request.broker
     image = broker.image
-    listener = request.session.listener.name
-    brokers = []
-    for node in image.brokers.values():
-        endpoint = node.endpoint(listener)
-        if endpoint is not None:
-            brokers.append(
-                MetadataResponseBroker(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
-            )
-    asked = message.include_topic_authorized_operations
+    brokers = [
+        MetadataResponseBroker(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
+        for node, endpoint in reachable(image, request.session.listener.name)
+    ]
+    controller_reached = any(one.node_id == image.controller_id for one in brokers)
     return MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
-        topics=_topics(request, message, asked),
+        controller_id=image.controller_id if controller_reached else broker.node_id,
+        topics=_topics(request, message, message.include_topic_authorized_operations),
         cluster_authorized_operations=request.authorized_operations(
             message.include_cluster_authorized_operations, ResourceType.CLUSTER
         ),
@@ -110,9 +111,15 @@ def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
 
 def _topics(request: Request, message: MetadataRequest, asked: bool) -> list[MetadataResponseTopic]:
     image = request.broker.image
+    view = View(
+        image,
+        request.broker.node_id,
+        request.session.listener.name,
+        tell_missing_listener=request.version >= MISSING_LISTENERS_FROM,
+    )
     if message.topics is None or (request.version == 0 and not message.topics):
         return [
-            _topic(request, topic, asked)
+            _topic(request, view, topic, asked)
             for topic in image.topics.values()
             if request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         ]
@@ -131,7 +138,7 @@ def _topics(request: Request, message: MetadataRequest, asked: bool) -> list[Met
         elif not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
             found[key] = MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=topic.name)
         else:
-            found[key] = _topic(request, topic, asked)
+            found[key] = _topic(request, view, topic, asked)
     return list(found.values())
 
 
@@ -145,21 +152,20 @@ def _unknown(request: Request, name: str, asked: bool) -> MetadataResponseTopic:
     )
 
 
-def _topic(request: Request, topic: TopicImage, asked: bool) -> MetadataResponseTopic:
-    offline = request.broker.replicas.offline_in(topic.name)
+def _topic(request: Request, view: View, topic: TopicImage, asked: bool) -> MetadataResponseTopic:
+    lost = request.broker.replicas.offline_in(topic.name)
     partitions = []
     for index, state in enumerate(topic.partitions):
-        replicas = list(state.replicas)
-        failed = index in offline
+        error, leader, offline = view.standing(state, lost_here=index in lost)
         partitions.append(
             MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if failed else ErrorCode.NONE,
+                error_code=error,
                 partition_index=index,
-                leader_id=-1 if failed else state.leader,
+                leader_id=leader,
                 leader_epoch=state.leader_epoch,
-                replica_nodes=replicas,
+                replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr),
-                offline_replicas=[request.broker.node_id] if failed else [],
+                offline_replicas=offline,
             )
         )
     return MetadataResponseTopic(
