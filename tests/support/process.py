@@ -28,9 +28,14 @@ class BrokerProcess:
         arguments: Sequence[str] = (),
         environment: dict[str, str] | None = None,
         module: str = "moldau",
+        host: str = "127.0.0.1",
+        enter: Sequence[str] = (),
     ) -> None:
         self.module = module
         """What is run: `python -m moldau broker ...`, or a test's variant of it."""
+        self.host = host
+        self.enter = enter
+        """What stands before the command: the way into another network namespace."""
         self.data = data
         self.settings = settings or {}
         self.arguments = arguments
@@ -39,10 +44,11 @@ class BrokerProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self._lines: list[bytes] = []
         self._reader: threading.Thread | None = None
+        self._ready = threading.Event()
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -55,24 +61,32 @@ class BrokerProcess:
         return b"".join(self._lines).decode(errors="replace")
 
     def command(self) -> list[str]:
-        command = [sys.executable, "-m", self.module, "broker", "--data", str(self.data)]
-        command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
+        command = [*self.enter, sys.executable, "-m", self.module, "broker", "--data", str(self.data)]
+        command += ["--listen", f"{self.host}:{self.port}", *self.arguments]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         return command
 
     def start(self) -> Self:
         """Returns when the broker says that it is ready."""
+        return self.launch().wait_ready()
+
+    def launch(self) -> Self:
+        """Begins to start it."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
         if "MOLDAU_PURE" in os.environ:
             environment["MOLDAU_PURE"] = os.environ["MOLDAU_PURE"]
         self.process = subprocess.Popen(
             self.command(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment | self.environment
         )
-        ready = threading.Event()
-        self._reader = threading.Thread(target=self._read_log, args=(self.process, ready), daemon=True)
+        self._ready = threading.Event()
+        self._reader = threading.Thread(target=self._read_log, args=(self.process, self._ready), daemon=True)
         self._reader.start()
-        if not ready.wait(START_TIMEOUT_S) or not self.alive():
+        return self
+
+    def wait_ready(self) -> Self:
+        assert self.process is not None
+        if not self._ready.wait(START_TIMEOUT_S) or not self.alive():
             self.process.kill()
             raise AssertionError(f"the broker did not start (exit code {self.process.wait()}):\n{self.log}")
         return self

@@ -20,9 +20,9 @@ class ConnectionClosedError(Exception):
 
 
 class RawConnection:
-    def __init__(self, bootstrap: str, client_id: str = "raw") -> None:
+    def __init__(self, bootstrap: str, client_id: str = "raw", timeout_s: float = TIMEOUT_S) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self.socket = socket.create_connection((host, int(port)), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client_id = client_id
         self._correlation_id = 0

@@ -58,23 +58,31 @@ FETCH_BYTES = 4 * 1024 * 1024
 
 
 def create_topic(
-    connection: RawConnection, name: str, partitions: int = 1, configs: dict[str, str] | None = None
+    connection: RawConnection,
+    name: str,
+    partitions: int = 1,
+    configs: dict[str, str] | None = None,
+    replication_factor: int = 1,
 ) -> bytes:
     """Makes the topic and returns its id."""
-    answer = try_create_topic(connection, name, partitions, configs)
+    answer = try_create_topic(connection, name, partitions, configs, replication_factor)
     assert answer.error_code == ErrorCode.NONE, (answer.error_code, answer.error_message)
     topic_id: bytes = answer.topic_id
     return topic_id
 
 
 def try_create_topic(
-    connection: RawConnection, name: str, partitions: int = 1, configs: dict[str, str] | None = None
+    connection: RawConnection,
+    name: str,
+    partitions: int = 1,
+    configs: dict[str, str] | None = None,
+    replication_factor: int = 1,
 ) -> Any:
     """The answer for the topic, whatever it says."""
     topic = CreateTopicsRequestTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=1,
+        replication_factor=replication_factor,
         configs=[CreateTopicsRequestConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
