@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from moldau.net.sockets import make_socket
+
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 SYSTEM_DEFAULT = -1
@@ -38,7 +40,7 @@ async def connect(
     loop = asyncio.get_running_loop()
     errors: list[OSError] = []
     for family, kind, protocol, _, address in await _addresses(host, port, timeout_s):
-        sock = socket.socket(family, kind, protocol)
+        sock = make_socket(loop, family, kind, protocol)
         try:
             _prepare(sock, send_buffer, receive_buffer)
             async with asyncio.timeout(timeout_s):

@@ -7,6 +7,8 @@ import socket
 from collections.abc import Callable
 from socket import gethostname
 
+from moldau.net.sockets import make_socket
+
 __all__ = ["bind", "gethostname"]
 
 SYSTEM_DEFAULT = -1
@@ -31,7 +33,7 @@ async def bind(
     try:
         addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = addresses[0]
-        sock = socket.socket(family, kind, protocol)
+        sock = make_socket(loop, family, kind, protocol)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if send_buffer != SYSTEM_DEFAULT:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
