@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from struct import Struct
-from typing import cast
+from typing import ClassVar, cast
 
 Buffer = bytes | bytearray | memoryview
 
@@ -83,6 +83,8 @@ class FrameMemory:
 class FramedConnection(asyncio.BufferedProtocol):
     """One peer: bytes in, frames out. Subclasses override `opened`, `frame_received` and `closed`."""
 
+    growth_bytes: ClassVar[int] = GROWTH_BYTES
+
     __slots__ = (
         "_backlog",
         "_closing",
@@ -121,6 +123,11 @@ class FramedConnection(asyncio.BufferedProtocol):
 
     def frame_received(self, frame: memoryview) -> None:
         """One whole frame, without its length field. The view dies with this call."""
+
+    def own_frame_received(self, buffer: bytearray, frame: memoryview) -> None:
+        """One whole frame that did not come in one read, in a buffer of its own. Who overrides this may keep it."""
+        self.frame_received(frame)
+        self._memory.reuse(buffer)
 
     def closed(self, error: Exception | None) -> None:
         """The connection is gone; nothing more can be sent."""
@@ -278,9 +285,9 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._memory.give(wanted)
         if self._holds:
             self._hold_back(memoryview(frame)[LENGTH_BYTES:wanted])
+            self._memory.reuse(frame)
         else:
-            self.frame_received(memoryview(frame)[LENGTH_BYTES:wanted])
-        self._memory.reuse(frame)
+            self.own_frame_received(frame, memoryview(frame)[LENGTH_BYTES:wanted])
 
     def _size_known(self) -> None:
         """The length field is complete: account for the frame, or stop reading until memory is there."""
@@ -296,8 +303,8 @@ class FramedConnection(asyncio.BufferedProtocol):
         """The buffer grows with what has arrived, not with what the length field claims."""
         assert self._partial is not None
         room = len(self._partial)
-        if self._filled == room or room < min(self._wanted, GROWTH_BYTES):
-            bigger = self._memory.buffer(min(self._wanted, max(2 * room, GROWTH_BYTES)))
+        if self._filled == room or room < min(self._wanted, self.growth_bytes):
+            bigger = self._memory.buffer(min(self._wanted, max(2 * room, self.growth_bytes)))
             bigger[: self._filled] = self._partial[: self._filled]
             self._partial = bigger
 
