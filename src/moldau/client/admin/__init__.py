@@ -1,4 +1,4 @@
-"""The admin client: topics, settings, groups and their offsets, data directories, transactions, the cluster."""
+"""The admin client: topics, replicas, settings, groups and their offsets, data directories, transactions, cluster."""
 
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.cluster import ClusterDescription, Features, VersionRange
@@ -16,6 +16,7 @@ from moldau.client.admin.groups import GroupDescription, GroupListing, MemberDes
 from moldau.client.admin.log_dirs import LogDir, ReplicaInfo
 from moldau.client.admin.offsets import UP_TO_THE_END, ListedOffset, OffsetSpec
 from moldau.client.admin.outcome import SomeFailed
+from moldau.client.admin.replicas import ElectionType, OngoingReassignment
 from moldau.client.admin.resets import (
     ByDuration,
     Reset,
@@ -58,6 +59,7 @@ __all__ = [
     "ConfigSource",
     "ConfigSynonym",
     "CreatedTopic",
+    "ElectionType",
     "Features",
     "GroupDescription",
     "GroupListing",
@@ -67,6 +69,7 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
+    "OngoingReassignment",
     "OpenTransaction",
     "PartitionDescription",
     "ProducerState",

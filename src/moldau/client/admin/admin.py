@@ -11,12 +11,15 @@ from moldau.client.admin.configs import ConfigCalls
 from moldau.client.admin.group_offsets import GroupOffsetCalls
 from moldau.client.admin.groups import GroupCalls
 from moldau.client.admin.log_dirs import LogDirCalls
+from moldau.client.admin.replicas import ReplicaCalls
 from moldau.client.admin.topics import TopicCalls
 from moldau.client.admin.transactions import TransactionCalls
 from moldau.client.settings import ADMIN, ClientSettings
 
 
-class Admin(TopicCalls, ConfigCalls, GroupCalls, GroupOffsetCalls, LogDirCalls, TransactionCalls, ClusterCalls):
+class Admin(
+    TopicCalls, ReplicaCalls, ConfigCalls, GroupCalls, GroupOffsetCalls, LogDirCalls, TransactionCalls, ClusterCalls
+):
     """What an operator does to a cluster, call by call. One subject is one module beside this.
 
     Settings are Kafka's (`bootstrap.servers`, `request.timeout.ms` …), as a mapping or as keywords. Every call takes a

@@ -20,8 +20,17 @@ Answers: TypeAlias = dict[K, V | MoldauError]
 
 MAX_ERRORS_SHOWN = 3
 
-FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
-"""Codes that a producer retries, since the topic may be about to appear, and an administrator wants to hear at once."""
+FINAL = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    }
+)
+"""Codes that a producer retries, since the topic or its leader may be about to appear, and an administrator wants to
+hear at once."""
 
 
 class SomeFailed(MoldauError):

@@ -80,6 +80,10 @@ class Admin:
     list_topics = _blocking(AioAdmin.list_topics)
     describe_topics = _blocking(AioAdmin.describe_topics)
 
+    elect_leaders = _blocking(AioAdmin.elect_leaders)
+    alter_partition_reassignments = _blocking(AioAdmin.alter_partition_reassignments)
+    list_partition_reassignments = _blocking(AioAdmin.list_partition_reassignments)
+
     describe_configs = _blocking(AioAdmin.describe_configs)
     alter_configs = _blocking(AioAdmin.alter_configs)
 

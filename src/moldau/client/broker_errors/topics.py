@@ -6,6 +6,7 @@ from moldau.client.broker_errors.base import BrokerError
 from moldau.wire.errors import ErrorCode as Code
 
 __all__ = [
+    "EligibleLeadersNotAvailable",
     "FencedLeaderEpoch",
     "InvalidConfig",
     "InvalidPartitions",
@@ -16,9 +17,11 @@ __all__ = [
     "KafkaStorageFailed",
     "LeaderNotAvailable",
     "LogDirNotFound",
+    "NoReassignmentInProgress",
     "NotController",
     "NotLeaderOrFollower",
     "PolicyViolation",
+    "PreferredLeaderNotAvailable",
     "TopicAlreadyExists",
     "TopicDeletionDisabled",
     "UnknownLeaderEpoch",
@@ -105,6 +108,25 @@ class FencedLeaderEpoch(
 
 class UnknownLeaderEpoch(
     BrokerError, code=Code.UNKNOWN_LEADER_EPOCH, says="the broker has not heard of that leader yet; try again"
+): ...
+
+
+class PreferredLeaderNotAvailable(
+    BrokerError,
+    code=Code.PREFERRED_LEADER_NOT_AVAILABLE,
+    says="the first replica is away or not in sync; try again when it has caught up",
+): ...
+
+
+class EligibleLeadersNotAvailable(
+    BrokerError,
+    code=Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    says="no replica that may lead is alive; bring one of them back, or hold an unclean election where one lives",
+): ...
+
+
+class NoReassignmentInProgress(
+    BrokerError, code=Code.NO_REASSIGNMENT_IN_PROGRESS, says="the partition is not being reassigned"
 ): ...
 
 

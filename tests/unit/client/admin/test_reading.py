@@ -11,9 +11,10 @@ from moldau.client.admin.configs import ConfigOp, ConfigSource, change_of
 from moldau.client.admin.group_offsets import fetch_request, read_committed, read_fetched
 from moldau.client.admin.groups import decode_assignment, read_classic_groups
 from moldau.client.admin.offsets import by_topic
+from moldau.client.admin.replicas import read_elected, read_reassignments, reassign_request
 from moldau.client.admin.topics import DescribedPages, create_request, topic_id_text
 from moldau.client.admin.transactions import OpenTransaction, hanging, open_longer_than
-from moldau.client.errors import GroupIdNotFound, GroupNotEmpty, MoldauError
+from moldau.client.errors import GroupIdNotFound, GroupNotEmpty, MoldauError, PreferredLeaderNotAvailable
 from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.describe_groups import DescribeGroupsResponse, DescribeGroupsResponseGroup
@@ -22,6 +23,16 @@ from moldau.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+)
+from moldau.wire.messages.elect_leaders import (
+    ElectLeadersResponse,
+    ElectLeadersResponsePartition,
+    ElectLeadersResponseTopic,
+)
+from moldau.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponsePartition,
+    ListPartitionReassignmentsResponseTopic,
 )
 from moldau.wire.messages.offset_commit import (
     OffsetCommitResponse,
@@ -168,3 +179,30 @@ def test_only_what_no_coordinator_will_end_hangs() -> None:
 def test_ids_look_as_kafka_shows_them() -> None:
     assert topic_id_text(bytes(range(16))) == "AAECAwQFBgcICQoLDA0ODw"
     assert topic_id_text(bytes(16)) == "-"
+
+
+def test_an_election_that_was_not_needed_is_no_failure() -> None:
+    codes = [ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+    results = [
+        ElectLeadersResponsePartition(partition_id=index, error_code=code, error_message=None)
+        for index, code in enumerate(codes)
+    ]
+    topic = ElectLeadersResponseTopic(topic="orders", partition_result=results)
+    found = read_elected(ElectLeadersResponse(replica_election_results=[topic]))
+    assert found[TopicPartition("orders", 0)] is True
+    assert found[ONE] is False
+    assert isinstance(found[TWO], PreferredLeaderNotAvailable)
+
+
+def test_a_reassignment_ends_with_those_that_are_not_removed() -> None:
+    partition = ListPartitionReassignmentsResponsePartition(
+        partition_index=1, replicas=[4, 1, 2], adding_replicas=[4], removing_replicas=[1]
+    )
+    topic = ListPartitionReassignmentsResponseTopic(name="orders", partitions=[partition])
+    found = read_reassignments(ListPartitionReassignmentsResponse(topics=[topic]))
+    assert found[ONE].target == (4, 2)
+
+
+def test_a_null_list_of_replicas_cancels() -> None:
+    request = reassign_request({ONE: [3, 4], TWO: None}, [TWO, ONE], 1_000, True)
+    assert [(one.partition_index, one.replicas) for one in request.topics[0].partitions] == [(1, [3, 4]), (2, None)]
