@@ -23,7 +23,8 @@ ROOMS = {
     # The type UUID, of which it makes no new ones.
     "chance": ("client/serialization.py",),
     # Whoever calls a blocking client is in another thread than the loop that serves it.
-    "threads": ("client/",),
+    # Brokers that share a tree in memory may each have a thread of their own.
+    "threads": ("client/", "cluster/memory_store.py"),
     "processes": (),
 }
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from posixpath import join
 
 from moldau.broker.broker import Broker, Host
 from moldau.cluster.sqlite_store import SqliteStore
-from moldau.cluster.store import Store
+from moldau.cluster.store import OpenStore
+from moldau.host import machine
 from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.host.fs import FileSystem, LocalFileSystem
 from moldau.host.threads import Threads
@@ -24,29 +26,28 @@ async def assemble(
     fs: FileSystem | None = None,
     clock: Clock | None = None,
     randomness: Randomness | None = None,
-    store: Store | None = None,
+    threads: Threads | None = None,
+    boot_id: str | None = None,
+    open_store: OpenStore | None = None,
 ) -> Broker:
     """A broker that is ready to `start`, its metadata in a file of the first data directory unless a store is given.
 
-    Raises SettingError, StoreError, LogError or OSError, each with a text for people.
+    Raises SettingError, LogError or OSError, each with a text for people; so does `start`, and StoreError.
     """
     settings = BrokerSettings(texts)
     settings.listener_plan()  # whatever is wrong with the settings is said before the disk is touched
     clock = clock or SystemClock()
     randomness = randomness or SystemRandomness()
     fs = fs or LocalFileSystem()
-    threads = Threads(settings["moldau.threads"])
+    threads = threads or Threads(settings["moldau.threads"])
+    boot_id = boot_id if boot_id is not None else machine.boot_id()
     paths = settings.log_dirs
     dirs = LogDirs(list(paths), fs, clock, randomness)
     try:
         settings = settings.with_node_id(dirs.open(settings.node_id))
-        if store is None:
-            store = await SqliteStore.open(join(paths[0], METADATA_FILE), threads)
-        try:
-            return Broker(settings, Host(clock, randomness, threads), dirs, store)
-        except BaseException:
-            await store.close()
-            raise
+        if open_store is None:
+            open_store = partial(SqliteStore.open, join(paths[0], METADATA_FILE), threads)
+        return Broker(settings, Host(clock, randomness, threads, boot_id), dirs, open_store)
     except BaseException:
         dirs.release()
         await threads.close()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from moldau.broker import handlers  # noqa: F401  (registers them)
 from moldau.broker.cleaning import Cleaning
-from moldau.broker.configs import controller_rules, log_config
+from moldau.broker.configs import log_config, metadata_rules
 from moldau.broker.connections import IDLE_SWEEPS, Connections
 from moldau.broker.delayed import DelayedFetches
 from moldau.broker.fetch_sessions import FetchSessions
@@ -25,10 +25,10 @@ from moldau.broker.registry import Handler
 from moldau.broker.session import Route, build_routes
 from moldau.broker.transactions import Transactions
 from moldau.cluster.configs import Alteration
-from moldau.cluster.controller import Controller
 from moldau.cluster.image import ALL_BROKERS, BrokerImage, ClusterImage, TopicImage
+from moldau.cluster.metadata import Metadata
 from moldau.cluster.refusal import Refusal
-from moldau.cluster.store import Store
+from moldau.cluster.store import OpenStore
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
 from moldau.host.clock import Clock, Randomness
 from moldau.host.threads import Threads
@@ -54,17 +54,19 @@ class Host(NamedTuple):
     clock: Clock
     randomness: Randomness
     threads: Threads
+    boot_id: str
+    """Which run of the machine this is: what was not synced to disk does not outlive it."""
 
 
 class Broker:
-    def __init__(self, settings: BrokerSettings, host: Host, dirs: LogDirs, store: Store) -> None:
+    def __init__(self, settings: BrokerSettings, host: Host, dirs: LogDirs, open_store: OpenStore) -> None:
         self.settings = settings
         """Those in force now; replaced as a whole when one is changed at run time."""
         self.threads = host.threads
         self.clock = host.clock
         self.now_ms = host.clock.now_ms
         self.log_dirs = dirs
-        self.store = store
+        self.boot_id = host.boot_id
         self.node_id: int = settings["node.id"]
         self.loop = asyncio.get_running_loop()
         self.stopping = False
@@ -86,8 +88,9 @@ class Broker:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._clockwork: list[asyncio.Task[None]] = []
         self._default_log_config: LogConfig | None = None
-        self.controller = Controller(store, host.randomness, controller_rules(lambda: self.settings))
-        self.controller.listen(self._image_changed)
+        rules = metadata_rules(lambda: self.settings)
+        self.metadata = Metadata(self.node_id, open_store, host.randomness, rules)
+        self.metadata.listen(self._image_changed)
         self.replicas = ReplicaManager(self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn)
         self.cleaning = Cleaning(lambda: self.settings, self.replicas, dirs, host.threads, host.clock, host.randomness)
         self.moves = Moves(self, host.randomness)
@@ -100,7 +103,7 @@ class Broker:
 
     @property
     def image(self) -> ClusterImage:
-        return self.controller.image
+        return self.metadata.image
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -113,14 +116,15 @@ class Broker:
             self._metrics_server = await serve_metrics(self, self.settings["moldau.metrics.host"], metrics_port)
             log.info("metrics", extra={"address": "{}:{}".format(*self._metrics_server.sockets[0].getsockname()[:2])})
         endpoints = tuple(listener.endpoint() for listener in self.listeners)
-        image = await self.controller.start(
-            BrokerImage(self.node_id, endpoints, self.settings["broker.rack"]), self.log_dirs.cluster_id
-        )
+        image = await self.metadata.open(self.log_dirs.cluster_id)
         self.log_dirs.remember_cluster(image.cluster_id)
         self._take_dynamic_settings()
         await self.log_dirs.load(
             self.threads, self._log_config_by_name, self.settings["num.recovery.threads.per.data.dir"]
         )
+        rack, directory_id = self.settings["broker.rack"], self.log_dirs.directory_id
+        await self.metadata.register(BrokerImage(self.node_id, endpoints, rack, directory_id=directory_id))
+        image = self.image
         await self.replicas.start(image)
         await self.cleaning.start()
         self.groups.start()
@@ -157,7 +161,7 @@ class Broker:
         self.connections.close_all()
         await self._connections_closed()
         self.transactions.stop()
-        await self.controller.stop()
+        await self.metadata.stop()
         await self.cleaning.stop()
         self.replicas.stop()
         for task in self._clockwork:
@@ -166,7 +170,7 @@ class Broker:
         while self._tasks:
             await asyncio.wait(list(self._tasks))
         await self.log_dirs.close(self.threads)
-        await self.store.close()
+        await self.metadata.close()
         await self.threads.close()
         log.info("stopped", extra={"node": self.node_id})
 
@@ -184,7 +188,7 @@ class Broker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.store.close()
+        await self.metadata.close()
         await self.threads.close()
         self.log_dirs.release()
 
@@ -267,25 +271,25 @@ class Broker:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
         """Each topic, ready to take records, or why not."""
-        answers = await self.controller.create_topics(topics, validate_only=validate_only)
+        answers = await self.metadata.create_topics(topics, validate_only=validate_only)
         await self.replicas.settled()
         return answers
 
     async def delete_topics(self, refs: Sequence[TopicRef]) -> list[TopicImage | Refusal]:
-        answers = await self.controller.delete_topics(refs)
+        answers = await self.metadata.delete_topics(refs)
         await self.replicas.settled()
         return answers
 
     async def create_partitions(
         self, requests: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
-        answers = await self.controller.create_partitions(requests, validate_only=validate_only)
+        answers = await self.metadata.create_partitions(requests, validate_only=validate_only)
         await self.replicas.settled()
         return answers
 
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        answers = await self.controller.alter_configs(alterations, validate_only=validate_only)
+        answers = await self.metadata.alter_configs(alterations, validate_only=validate_only)
         await self.replicas.settled()
         return answers

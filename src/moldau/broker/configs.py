@@ -1,12 +1,14 @@
-"""Settings as the other parts of the broker want them: a log's as a LogConfig, the controller's as rules."""
+"""Settings as the other parts of the broker want them: a log's as a LogConfig, the metadata's as rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from typing import Any
 
 from moldau.cluster.configs import ConfigRules
-from moldau.cluster.controller import ControllerRules
+from moldau.cluster.image import TopicImage
+from moldau.cluster.metadata import MetadataRules
 from moldau.cluster.topics import TopicDefaults
 from moldau.log.config import LogConfig
 from moldau.settings import BROKER, TOPIC, BrokerSettings, SettingTable, SettingType
@@ -20,10 +22,10 @@ def log_config(settings: BrokerSettings, overrides: Mapping[str, str]) -> LogCon
     return LogConfig(**{field: values[name] for field, name in _LOG_SETTINGS})  # type: ignore[arg-type]
 
 
-def controller_rules(current: Callable[[], BrokerSettings]) -> ControllerRules:
-    """What the controller must know of settings; asked anew each time, since some change while the broker runs."""
+def metadata_rules(current: Callable[[], BrokerSettings]) -> MetadataRules:
+    """What decisions about the cluster must know of settings; asked anew each time, since some change."""
     settings = current()
-    return ControllerRules(
+    return MetadataRules(
         defaults=TopicDefaults(settings["num.partitions"], settings["default.replication.factor"]),
         topic_configs=ConfigRules(
             check=lambda overrides: current().topic_error(overrides),
@@ -35,7 +37,14 @@ def controller_rules(current: Callable[[], BrokerSettings]) -> ControllerRules:
             is_list=lambda name: _is_list(BROKER, name),
             default=lambda name: next((one.value for one in current().describe([name])), None),
         ),
+        min_insync_replicas=lambda topic: _topic_value(current(), topic, "min.insync.replicas"),
+        unclean_election=lambda topic: _topic_value(current(), topic, "unclean.leader.election.enable"),
     )
+
+
+def _topic_value(settings: BrokerSettings, topic: TopicImage, name: str) -> Any:
+    overrides = {name: topic.configs[name]} if name in topic.configs else {}
+    return settings.topic_values(overrides)[name]
 
 
 def _is_list(table: SettingTable, name: str) -> bool:

@@ -41,7 +41,7 @@ class Groups(Coordination[GroupShard]):
             return GroupShard(config, lambda: id_text(randomness.uuid()), broker.image.topics)
 
         super().__init__(broker, topic, make_shard)
-        broker.controller.listen(self._image_changed)
+        broker.metadata.listen(self._image_changed)
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.topics is not new.topics:

@@ -28,7 +28,9 @@ ATTEMPTS = 100
 class ProducerIds:
     """The ids that this broker may hand out."""
 
-    def __init__(self, store: Store, spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]) -> None:
+    def __init__(
+        self, store: Callable[[], Store], spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    ) -> None:
         self._store = store
         self._spawn = spawn
         self._blocks: list[range] = []
@@ -62,7 +64,7 @@ class ProducerIds:
 
     async def _reserve(self) -> None:
         try:
-            first = await reserve_block(self._store)
+            first = await reserve_block(self._store())
         except StoreError as error:
             log.error("no producer ids could be reserved", extra={"reason": str(error)})
             return

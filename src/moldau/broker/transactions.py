@@ -57,7 +57,7 @@ class Asking(Later):
 class Transactions:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.producer_ids = ProducerIds(broker.store, broker.spawn)
+        self.producer_ids = ProducerIds(lambda: broker.metadata.store, broker.spawn)
         settings = broker.settings
         topic = InternalTopic(
             TRANSACTION_STATE,

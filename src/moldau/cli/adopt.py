@@ -86,15 +86,16 @@ async def _adopt(data: Path, sources: Sequence[Source], topics: dict[str, bytes]
     broker = await assemble({"log.dirs": str(data)})
     try:
         cluster_id = broker.log_dirs.cluster_id
-        image = await broker.controller.start(BrokerImage(broker.node_id, ()), cluster_id)
+        image = await broker.metadata.open(cluster_id)
         broker.log_dirs.remember_cluster(image.cluster_id)
+        await broker.metadata.register(BrokerImage(broker.node_id, ()))
         wanted = [_wanted(broker, name, topic_id, sources) for name, topic_id in topics.items()]
-        for answer in await broker.controller.create_topics(wanted, validate_only=True):
+        for answer in await broker.metadata.create_topics(wanted, validate_only=True):
             if isinstance(answer, Refusal):
                 raise AdoptError(answer.message)
         for source in sources:
             _copy(source, data)
-        for answer in await broker.controller.create_topics(wanted):
+        for answer in await broker.metadata.create_topics(wanted):
             if isinstance(answer, Refusal):
                 raise AdoptError(answer.message)
             print(f"adopted {answer.name}: {len(answer.partitions)} partitions")

@@ -42,7 +42,8 @@ class BrokerConfigsChanged(NamedTuple):
     configs: Mapping[str, str]
 
 
-Change = TopicCreated | TopicDeleted | PartitionsChanged | TopicConfigsChanged | BrokerConfigsChanged
+TopicChange = TopicCreated | TopicDeleted | PartitionsChanged | TopicConfigsChanged
+Change = TopicChange | BrokerConfigsChanged
 
 
 def applied(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:

@@ -50,8 +50,11 @@ class PartitionState:
     """Replicas that a reassignment brings and takes away; both are among `replicas` until it is complete."""
 
 
+MAX_KNOWN_STATES: Final = 20_000
+
+
 class PartitionStates:
-    """Makes equal partition states one object."""
+    """Makes equal partition states one object, as long as there are not too many different ones."""
 
     __slots__ = ("_known",)
 
@@ -59,6 +62,8 @@ class PartitionStates:
         self._known: dict[PartitionState, PartitionState] = {}
 
     def one(self, state: PartitionState) -> PartitionState:
+        if len(self._known) >= MAX_KNOWN_STATES:
+            self._known.clear()  # most of them are of the past
         return self._known.setdefault(state, state)
 
 
@@ -98,6 +103,8 @@ class BrokerImage:
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     epoch: int = -1
+    directory_id: str = ""
+    """Of its first data directory: who has the same id and another directory is another broker."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address on a named listener, or None where the broker does not have it."""

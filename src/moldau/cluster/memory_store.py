@@ -1,14 +1,18 @@
 """The metadata store in memory: what the store's rules mean, in their plainest form.
 
 Many sessions can share one tree, which the embedded engine cannot offer; tests of failover and whole clusters in one
-process stand on that. Nothing is kept when the process ends.
+process stand on that, also where each broker has a thread and a loop of its own. A test can take a session out of
+touch, bring it back, or let it expire. Nothing is kept when the process ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.cluster.store import (
     ANY_VERSION,
@@ -21,6 +25,8 @@ from moldau.cluster.store import (
     Listener,
     Node,
     Operation,
+    SessionEvent,
+    SessionListener,
     Set,
     Store,
     StoreError,
@@ -29,6 +35,8 @@ from moldau.cluster.store import (
     events_of,
     split,
 )
+
+SESSION_TIMEOUT_S: Final = 6.0
 
 
 class _Owned(NamedTuple):
@@ -41,13 +49,45 @@ class MemoryTree:
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Owned] = {}
+        self._names: dict[str, dict[str, None]] = {}  # of the children, by parent
         self._commits = 0
         self._sessions: list[MemoryStore] = []
+        # Sessions may live in several threads. Nobody waits while holding it.
+        self._lock = threading.RLock()
 
     def session(self) -> MemoryStore:
-        session = MemoryStore(self)
-        self._sessions.append(session)
+        return self.join(MemoryStore(self))
+
+    async def open(self) -> MemoryStore:
+        """A new session, in the form of `OpenStore`."""
+        return self.session()
+
+    def join(self, session: MemoryStore) -> MemoryStore:
+        with self._lock:
+            self._sessions.append(session)
         return session
+
+    # -- what happens to sessions, for tests -----------------------------------------------------------------------
+
+    def suspend(self, session: MemoryStore) -> None:
+        """The session is out of touch: its calls fail, and what happens in the tree is not told to it."""
+        with self._lock:
+            session.suspended = True
+        session.tell(SessionEvent.SUSPENDED)
+
+    def resume(self, session: MemoryStore) -> None:
+        """In touch again; what happened meanwhile stays untold, except that the session expired."""
+        with self._lock:
+            session.suspended = False
+        session.tell(SessionEvent.EXPIRED if session.ended else SessionEvent.RESUMED)
+
+    def expire(self, session: MemoryStore) -> None:
+        """The tree gives the session up: its ephemeral nodes go, and it is told so, unless it is out of touch."""
+        self.end(session)
+        if not session.suspended:
+            session.tell(SessionEvent.EXPIRED)
+
+    # -- reading and writing ---------------------------------------------------------------------------------------
 
     def get(self, path: str) -> Node | None:
         split(path)
@@ -57,38 +97,58 @@ class MemoryTree:
     def children(self, path: str) -> list[str]:
         if path != "/":
             split(path)
-        parent = "" if path == "/" else path
-        return sorted(name for above, name in map(split, self._nodes) if above == parent)
+        with self._lock:
+            return sorted(self._names.get("" if path == "/" else path, ()))
+
+    def read_children(self, path: str) -> dict[str, Node]:
+        above = "" if path == "/" else path
+        with self._lock:
+            return {name: self._nodes[f"{above}/{name}"].node for name in self.children(path)}
 
     def commit(self, session: MemoryStore, operations: Sequence[Operation]) -> None:
         check_operations(operations)
-        before = dict(self._nodes)
-        self._commits += 1
-        try:
-            for operation in operations:
-                self._apply(session, operation)
-        except Conflict:
-            self._nodes = before
-            raise
-        self._publish(events_of(operations))
+        with self._lock:
+            before: dict[str, _Owned | None] = {}
+            self._commits += 1
+            try:
+                for operation in operations:
+                    before.setdefault(operation.path, self._nodes.get(operation.path))
+                    self._apply(session, operation)
+            except Conflict:
+                for path, owned in before.items():
+                    self._put(path, owned)
+                raise
+            self._publish(events_of(operations))
 
     def end(self, session: MemoryStore) -> None:
-        gone = [path for path, owned in self._nodes.items() if owned.owner is session]
-        for path in gone:
-            del self._nodes[path]
-        self._sessions.remove(session)
-        self._publish([Event(EventKind.DELETED, path) for path in gone])
+        with self._lock:
+            if session not in self._sessions:
+                return
+            self._sessions.remove(session)
+            gone = [path for path, owned in self._nodes.items() if owned.owner is session]
+            for path in gone:
+                self._put(path, None)
+            session.ended = True
+            self._publish([Event(EventKind.DELETED, path) for path in gone])
 
     def _publish(self, events: Sequence[Event]) -> None:
         for session in list(self._sessions):
-            session.watches.publish(events)
+            session.happened(events)
+
+    def _put(self, path: str, owned: _Owned | None) -> None:
+        parent, name = split(path)
+        if owned is not None:
+            self._nodes[path] = owned
+            self._names.setdefault(parent, {})[name] = None
+        elif self._nodes.pop(path, None) is not None:
+            del self._names[parent][name]
 
     def _apply(self, session: MemoryStore, operation: Operation) -> None:
         path = operation.path
         if isinstance(operation, Create):
             self._check_place(path)
             node = Node(operation.value, 0, self._commits, operation.ephemeral)
-            self._nodes[path] = _Owned(node, session if operation.ephemeral else None)
+            self._put(path, _Owned(node, session if operation.ephemeral else None))
             return
         owned = self._nodes.get(path)
         if owned is None:
@@ -98,11 +158,11 @@ class MemoryTree:
             raise Conflict(path, f"is at version {node.version}, expected was {operation.version}")
         if isinstance(operation, Set):
             changed = node._replace(value=operation.value, version=node.version + 1)
-            self._nodes[path] = _Owned(changed, owned.owner)
+            self._put(path, _Owned(changed, owned.owner))
         elif isinstance(operation, Delete):
-            if self.children(path):
+            if self._names.get(path):
                 raise Conflict(path, "has children")
-            del self._nodes[path]
+            self._put(path, None)
         else:
             assert isinstance(operation, Check)
 
@@ -120,14 +180,26 @@ class MemoryTree:
 class MemoryStore(Store):
     """One session with a tree in memory. Made by `MemoryTree().session()`."""
 
-    def __init__(self, tree: MemoryTree) -> None:
-        self._tree = tree
-        self._closed = False
+    shared = True
+
+    def __init__(self, tree: MemoryTree, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
+        self.session_timeout_s = session_timeout_s
+        self.suspended = False
+        self.ended = False
         self.watches = Watches()
+        self._tree = tree
+        self._session_listeners: dict[int, SessionListener] = {}
+        self._listeners_added = 0
+        self._untold: deque[Callable[[], None]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None  # of whoever listens
 
     async def get(self, path: str) -> Node | None:
         await self._answer()
         return self._tree.get(path)
+
+    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+        await self._answer()
+        return [self._tree.get(path) for path in paths]
 
     async def children(self, path: str) -> list[str]:
         await self._answer()
@@ -135,25 +207,70 @@ class MemoryStore(Store):
 
     async def read_children(self, path: str) -> dict[str, Node]:
         await self._answer()
-        above = "" if path == "/" else path
-        nodes = {name: self._tree.get(f"{above}/{name}") for name in self._tree.children(path)}
-        return {name: node for name, node in nodes.items() if node is not None}
+        return self._tree.read_children(path)
 
     async def commit(self, operations: Sequence[Operation]) -> None:
         await self._answer()
         self._tree.commit(self, operations)
 
+    async def sync(self) -> None:
+        await self._answer()
+
     def watch(self, path: str, listener: Listener) -> Callable[[], None]:
+        self._loop = _running_loop()
         return self.watches.add(path, listener)
 
+    def on_session(self, listener: SessionListener) -> Callable[[], None]:
+        self._loop = _running_loop()
+        self._listeners_added += 1
+        number = self._listeners_added
+        self._session_listeners[number] = listener
+        return lambda: self._session_listeners.pop(number, None) and None
+
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.watches.clear()
-            self._tree.end(self)
+        self.watches.clear()
+        self._session_listeners.clear()
+        self._tree.end(self)
+
+    # -- told by the tree, in whatever thread ----------------------------------------------------------------------
+
+    def happened(self, events: Sequence[Event]) -> None:
+        if not self.suspended:
+            self._untold.append(lambda: self.watches.publish(events))
+            self._tell_on_loop()
+
+    def tell(self, event: SessionEvent) -> None:
+        def listeners() -> None:
+            for listener in list(self._session_listeners.values()):
+                listener(event)
+
+        self._untold.append(listeners)
+        self._tell_on_loop()
+
+    def _tell_on_loop(self) -> None:
+        """At once where the loop of the session is the one that runs here; else there, in the order of the commits."""
+        loop = self._loop
+        if loop is None or loop is _running_loop():
+            self._tell_all()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: its broker crashed, nobody listens
+                loop.call_soon_threadsafe(self._tell_all)
+
+    def _tell_all(self) -> None:
+        while self._untold:
+            self._untold.popleft()()
 
     async def _answer(self) -> None:
         """As with any store, others run before the answer comes."""
         await asyncio.sleep(0)
-        if self._closed:
+        if self.suspended:
+            raise StoreError("the metadata store in memory: out of touch")
+        if self.ended:
             raise StoreError("the metadata store in memory: this session has ended")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

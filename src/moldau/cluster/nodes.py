@@ -1,12 +1,13 @@
 """The nodes of the metadata tree: one class a kind, with its path, and its value to and from JSON.
 
     /cluster/id                      the cluster's id, made once
-    /brokers/ids/N                   a live broker: endpoints, rack; vanishes with its session
+    /brokers/incarnations/N          who has this id; its version counts the lives of the broker and is its epoch
+    /brokers/ids/N                   a live broker: endpoints, rack, epoch; vanishes with its session
     /topics/NAME                     a topic: id, and the state of all its partitions
     /config/topics/NAME              settings of a topic that differ from the defaults; missing where there are none
     /config/brokers/N, …/default     dynamic settings of one broker, or of all
-    /controller                      the broker that may change topics; vanishes with its session
-    /controller_epoch                how many controllers there have been; every change checks its version
+    /controller                      the broker that elects leaders; vanishes with its session
+    /controller_epoch                how many controllers there have been; every act of one checks its version
 
 Every value is a JSON object with a `version`; a larger one than is known here is refused, never guessed at.
 """
@@ -36,6 +37,7 @@ FOLDERS: Final = (
     "/cluster",
     "/brokers",
     "/brokers/ids",
+    "/brokers/incarnations",
     "/topics",
     "/config",
     "/config/topics",
@@ -76,8 +78,22 @@ class ClusterIdNode:
         return _decode(ClusterIdNode.path, value, lambda fields: _text(fields["id"]))
 
 
+class IncarnationNode:
+    """Which data directory has a broker id. Written anew by each life of the broker: the version is its epoch."""
+
+    folder = "/brokers/incarnations"
+
+    @staticmethod
+    def path(broker_id: int) -> str:
+        return f"{IncarnationNode.folder}/{broker_id}"
+
+    @staticmethod
+    def encode(directory_id: str) -> bytes:
+        return _encode({"directory_id": directory_id})
+
+
 class BrokerNode:
-    """A live broker. Its epoch is not in the value: it is the number that the store gave the node."""
+    """A live broker. The directory id tells a broker that came back from another one that was given the same id."""
 
     folder = "/brokers/ids"
 
@@ -96,10 +112,17 @@ class BrokerNode:
             }
             for endpoint in broker.endpoints
         ]
-        return _encode({"endpoints": endpoints, "rack": broker.rack})
+        return _encode(
+            {
+                "epoch": broker.epoch,
+                "directory_id": broker.directory_id,
+                "endpoints": endpoints,
+                "rack": broker.rack,
+            }
+        )
 
     @staticmethod
-    def decode(name: str, value: bytes, epoch: int) -> BrokerImage:
+    def decode(name: str, value: bytes) -> BrokerImage:
         def build(fields: Mapping[str, Any]) -> BrokerImage:
             endpoints = tuple(
                 Endpoint(
@@ -110,8 +133,10 @@ class BrokerNode:
                 )
                 for endpoint in fields["endpoints"]
             )
-            rack = fields["rack"]
-            return BrokerImage(int(name), endpoints, None if rack is None else _text(rack), epoch)
+            rack = None if fields["rack"] is None else _text(fields["rack"])
+            return BrokerImage(
+                int(name), endpoints, rack, _number(fields["epoch"]), directory_id=_text(fields["directory_id"])
+            )
 
         return _decode(f"{BrokerNode.folder}/{name}", value, build)
 
@@ -214,6 +239,7 @@ class BrokerConfigNode(ConfigNode):
 class ControllerNode:
     """Which broker is the controller."""
 
+    name = "controller"
     path = "/controller"
 
     @staticmethod

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sqlite3
 import zlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -26,6 +27,7 @@ from moldau.cluster.store import (
     Listener,
     Node,
     Operation,
+    SessionListener,
     Set,
     Store,
     StoreError,
@@ -88,6 +90,9 @@ class _DamagedError(Exception):
 class SqliteStore(Store):
     """The tree in one SQLite file. Made by `await SqliteStore.open(path, threads)`."""
 
+    shared = False
+    session_timeout_s = math.inf
+
     def __init__(self, path: str, threads: Threads, connection: sqlite3.Connection) -> None:
         self._path = path
         self._threads = threads
@@ -117,6 +122,13 @@ class SqliteStore(Store):
 
     def watch(self, path: str, listener: Listener) -> Callable[[], None]:
         return self._watches.add(path, listener)
+
+    async def sync(self) -> None:
+        """Nothing to do: there is nobody else."""
+
+    def on_session(self, _listener: SessionListener) -> Callable[[], None]:
+        """Never called: the session is the open file."""
+        return lambda: None
 
     async def close(self) -> None:
         if not self._closed:

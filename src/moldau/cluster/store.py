@@ -2,7 +2,8 @@
 
 The model is ZooKeeper's, so that an engine over it is a thin one: slash-separated paths, values of bytes, a version a
 node that starts at 0 and grows by one with each change, nodes that vanish with the session that made them, and
-commits of several operations that happen together or not at all. A store object is one session.
+commits of several operations that happen together or not at all. A store object is one session: it may lose touch with
+its store and find it again (`SessionEvent`), and once it has expired it is of no more use: open another one.
 
 It is not a database: values are small, there are no queries, and reads of several nodes are not one snapshot.
 Whoever needs one states the versions it read in its commit, and starts over on `Conflict`.
@@ -10,10 +11,11 @@ Whoever needs one states the versions it read in its commit, and starts over on 
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 # ZooKeeper refuses messages above 1 MB (jute.maxbuffer): a value stays below it with room for path and header.
 MAX_VALUE_BYTES = 1_000_000
@@ -100,8 +102,28 @@ class Event(NamedTuple):
 Listener = Callable[[Event], None]
 
 
+class SessionEvent(Enum):
+    """What became of a session that its owner did not end."""
+
+    SUSPENDED = "suspended"
+    """Out of touch: reads and commits fail, events may be missed, ephemeral nodes still stand."""
+    RESUMED = "resumed"
+    """In touch again, the session is the same. What happened meanwhile was not told: `sync`, then read again."""
+    EXPIRED = "expired"
+    """Over: its ephemeral nodes are gone, or will be. This Store object is dead."""
+
+
+SessionListener = Callable[[SessionEvent], None]
+
+
 class Store(ABC):
     """One session with a metadata store. Used from one event loop."""
+
+    shared: ClassVar[bool]
+    """Whether several brokers can meet in it. Where not, nobody else changes anything, and nobody needs to watch."""
+
+    session_timeout_s: float
+    """How long a session survives without touch."""
 
     @abstractmethod
     async def get(self, path: str) -> Node | None:
@@ -131,8 +153,20 @@ class Store(ABC):
         """
 
     @abstractmethod
+    async def sync(self) -> None:
+        """What anyone had committed before this call is seen by reads after it. Reads alone may be a little behind."""
+
+    @abstractmethod
+    def on_session(self, listener: SessionListener) -> Callable[[], None]:
+        """Calls the listener, on the loop, when the session is suspended, resumed or expired; returns the end of it."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Ends the session: its ephemeral nodes vanish."""
+
+    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+        """The nodes of many paths, asked for at the same time."""
+        return await asyncio.gather(*(self.get(path) for path in paths))
 
     async def ensure(self, paths: Sequence[str]) -> None:
         """Creates those nodes, empty, that are missing. Parents come before their children."""
@@ -143,6 +177,10 @@ class Store(ABC):
                 except Conflict:
                     if await self.get(path) is None:  # not someone else creating it: the parent is missing
                         raise
+
+
+OpenStore = Callable[[], Awaitable[Store]]
+"""Every call is a new session with the same store. Raises StoreError."""
 
 
 def split(path: str) -> tuple[str, str]:

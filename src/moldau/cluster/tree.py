@@ -1,12 +1,14 @@
-"""The tree: the image's place in the store. Reads all of it, and turns changes into operations with expected versions.
+"""The tree: the image's place in the store. Reads all of it or a part, and turns changes into operations with expected
+versions.
 
-It remembers the version of every node it read or wrote, and that of the controller epoch, which every commit checks:
-a controller that was replaced cannot change anything any more, however late it notices.
+It remembers the version of every node it read or wrote: an image and the versions it was read at go together. One
+tree is one session; its methods run one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -17,15 +19,24 @@ from moldau.cluster.changes import (
     TopicConfigsChanged,
     TopicCreated,
 )
-from moldau.cluster.image import EMPTY, NO_CONTROLLER, BrokerImage, ClusterImage, PartitionStates
+from moldau.cluster.image import (
+    EMPTY,
+    NO_CONTROLLER,
+    BrokerImage,
+    ClusterImage,
+    PartitionStates,
+    TopicImage,
+)
 from moldau.cluster.nodes import (
     FOLDERS,
+    BadNode,
     BrokerConfigNode,
     BrokerNode,
     ClusterIdNode,
     ConfigNode,
     ControllerEpochNode,
     ControllerNode,
+    IncarnationNode,
     TopicConfigNode,
     TopicNode,
 )
@@ -40,7 +51,10 @@ from moldau.cluster.store import (
     Set,
     Store,
     StoreError,
+    split,
 )
+
+log = logging.getLogger(__name__)
 
 MAX_CLAIM_ATTEMPTS: Final = 10
 
@@ -54,55 +68,82 @@ class TooLarge(Exception):
 
 
 class Claim(NamedTuple):
-    """The right to change topics: of one broker, until there is another controller."""
+    """The right to elect leaders: of one broker, until there is another controller."""
 
     broker_id: int
     epoch: int
     epoch_version: int
 
 
+class _Known(NamedTuple):
+    """Which state of a node the image has. `created` is None while only this session's own commit tells of it."""
+
+    version: int
+    created: int | None
+
+
 class Tree:
-    """The metadata of one cluster in one store, as one controller sees it. Its methods run one at a time."""
+    """The metadata of one cluster, as one session sees it."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._versions: dict[str, int] = {}
-        self._claim: Claim | None = None
+        self.store: Final = store
         self.states: Final = PartitionStates()
+        self.claim: Claim | None = None
+        self._known: dict[str, _Known] = {}
+        self._registered_epoch: int | None = None
 
     async def prepare(self, new_cluster_id: str) -> str:
         """Makes the folders that are missing, and the cluster's id if it has none yet. Returns the id it has."""
-        await self._store.ensure(FOLDERS)
-        if await self._store.get(ClusterIdNode.path) is None:
+        await self.store.ensure(FOLDERS)
+        if await self.store.get(ClusterIdNode.path) is None:
             try:
-                await self._store.commit([Create(ClusterIdNode.path, ClusterIdNode.encode(new_cluster_id))])
+                await self.store.commit([Create(ClusterIdNode.path, ClusterIdNode.encode(new_cluster_id))])
             except Conflict:
-                pass  # another broker of a new cluster was faster: its id it is
-        node = await self._store.get(ClusterIdNode.path)
+                await self.store.sync()  # another broker of a new cluster was faster: its id it is
+        node = await self.store.get(ClusterIdNode.path)
         assert node is not None
         return ClusterIdNode.decode(node.value)
+
+    # -- joining ---------------------------------------------------------------------------------------------------
 
     async def register(self, broker: BrokerImage) -> BrokerImage:
         """Makes the broker known as alive while this session lasts, and returns it with its epoch.
 
-        Registering again gives new endpoints and a new epoch. Another session's registration is a StoreError.
+        A registration that an earlier session of the same data directory left is replaced: it need not be waited for.
+        That of another directory is a StoreError. Registering again gives new endpoints and a new epoch.
         """
-        path = BrokerNode.path(broker.id)
-        creation = Create(path, BrokerNode.encode(broker), ephemeral=True)
-        again: list[Operation] = [Delete(path)] if path in self._versions else []
-        try:
-            await self._store.commit([*again, creation])
-        except Conflict as conflict:
-            raise StoreError(f"broker {broker.id} cannot be registered: another broker has this id") from conflict
-        self._versions[path] = 0
-        node = await self._store.get(path)
-        assert node is not None
-        return replace(broker, epoch=node.created)
+        path, lives = BrokerNode.path(broker.id), IncarnationNode.path(broker.id)
+        for _ in range(MAX_CLAIM_ATTEMPTS):
+            life, there = await self.store.get_each([lives, path])
+            operations: list[Operation] = []
+            if there is not None:
+                if not self._is_the_same(broker, BrokerNode.decode(str(broker.id), there.value)):
+                    raise StoreError(f"broker {broker.id} cannot be registered: another broker has this id")
+                operations.append(Delete(path, there.version))
+            value = IncarnationNode.encode(broker.directory_id)
+            registered = replace(broker, epoch=0 if life is None else life.version + 1)
+            operations += [
+                Create(lives, value) if life is None else Set(lives, value, life.version),
+                Create(path, BrokerNode.encode(registered), ephemeral=True),
+            ]
+            try:
+                await self.store.commit(operations)
+            except Conflict:
+                await self.store.sync()
+                continue
+            self._registered_epoch = registered.epoch
+            return registered
+        raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
 
-    async def claim(self, broker_id: int) -> Claim:
+    def _is_the_same(self, broker: BrokerImage, there: BrokerImage) -> bool:
+        if there.epoch == self._registered_epoch:
+            return True
+        return broker.directory_id != "" and broker.directory_id == there.directory_id
+
+    async def become_controller(self, broker_id: int) -> None:
         """Makes the broker the controller. `NotController` where another one is."""
         for _ in range(MAX_CLAIM_ATTEMPTS):
-            node = await self._store.get(ControllerEpochNode.path)
+            node = await self.store.get(ControllerEpochNode.path)
             epoch = 1 if node is None else ControllerEpochNode.decode(node.value) + 1
             value = ControllerEpochNode.encode(epoch)
             counted: Operation
@@ -112,32 +153,37 @@ class Tree:
                 counted = Set(ControllerEpochNode.path, value, node.version)
             taken = Create(ControllerNode.path, ControllerNode.encode(broker_id), ephemeral=True)
             try:
-                await self._store.commit([taken, counted])
+                await self.store.commit([taken, counted])
             except Conflict as conflict:
                 if conflict.path == ControllerNode.path:
                     raise NotController(f"broker {broker_id} cannot be controller: another one is") from conflict
+                await self.store.sync()
                 continue
-            self._claim = Claim(broker_id, epoch, 0 if node is None else node.version + 1)
-            return self._claim
+            self.claim = Claim(broker_id, epoch, 0 if node is None else node.version + 1)
+            return
         raise StoreError(f"broker {broker_id} cannot be controller: the controller epoch changes all the time")
+
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     async def load(self) -> ClusterImage:
         """Reads everything. Damaged nodes are a StoreError that names them."""
-        versions: dict[str, int] = {}
-        topic_configs = _configs(await self._store.read_children(TopicConfigNode.folder), TopicConfigNode, versions)
-        broker_configs = _configs(await self._store.read_children(BrokerConfigNode.folder), BrokerConfigNode, versions)
+        known: dict[str, _Known] = {}
+        # Settings after topics: a topic that is seen is seen with the settings that it was made with, or later ones.
+        topic_nodes = await self.store.read_children(TopicNode.folder)
+        topic_configs = _configs(await self.store.read_children(TopicConfigNode.folder), TopicConfigNode, known)
+        broker_configs = _configs(await self.store.read_children(BrokerConfigNode.folder), BrokerConfigNode, known)
         topics = []
-        for name, node in (await self._store.read_children(TopicNode.folder)).items():
+        for name, node in topic_nodes.items():
             topics.append(TopicNode.decode(name, node.value, topic_configs.get(name, EMPTY), self.states))
-            versions[TopicNode.path(name)] = node.version
+            known[TopicNode.path(name)] = _Known(node.version, node.created)
         brokers = []
-        for name, node in (await self._store.read_children(BrokerNode.folder)).items():
-            brokers.append(BrokerNode.decode(name, node.value, node.created))
-            versions[BrokerNode.path(int(name))] = node.version
-        cluster_id, controller = await self._store.get(ClusterIdNode.path), await self._store.get(ControllerNode.path)
+        for name, node in (await self.store.read_children(BrokerNode.folder)).items():
+            brokers.append(BrokerNode.decode(name, node.value))
+            known[BrokerNode.path(int(name))] = _Known(node.version, node.created)
+        cluster_id, controller = await self.store.get_each([ClusterIdNode.path, ControllerNode.path])
         if cluster_id is None:
             raise StoreError(f"the metadata store: {ClusterIdNode.path} is missing")
-        self._versions = versions
+        self._known = known
         image = ClusterImage(
             ClusterIdNode.decode(cluster_id.value),
             NO_CONTROLLER if controller is None else ControllerNode.decode(controller.value),
@@ -145,64 +191,166 @@ class Tree:
         )
         return image.with_brokers(brokers).with_topics(topics)
 
+    async def reread(self, image: ClusterImage, paths: Iterable[str]) -> ClusterImage:
+        """The image with what is at these paths now. A node that is damaged is left as it was, and named in the log."""
+        by_folder: dict[str, dict[str, None]] = {}
+        for path in paths:
+            folder, name = split(path)
+            by_folder.setdefault(folder, {})[name] = None
+        topic_names, config_names = by_folder.get(TopicNode.folder, {}), by_folder.get(TopicConfigNode.folder, {})
+        if topic_names or config_names:
+            image = await self._reread_topics(image, topic_names, config_names)
+        # A broker's epoch is in its own node: it is what a new incarnation changes.
+        broker_names = {**by_folder.get(BrokerNode.folder, {}), **by_folder.get(IncarnationNode.folder, {})}
+        if broker_names:
+            image = await self._reread_brokers(image, broker_names)
+        if names := by_folder.get(BrokerConfigNode.folder):
+            changed = await self._reread_configs(BrokerConfigNode, names)
+            image = image.with_broker_configs(
+                {BrokerConfigNode.resource_name(name): configs for name, configs in changed.items()}
+            )
+        if ControllerNode.name in by_folder.get("", {}):
+            node = await self.store.get(ControllerNode.path)
+            controller = NO_CONTROLLER if node is None else ControllerNode.decode(node.value)
+            image = replace(image, controller_id=controller)
+        return image
+
+    async def _reread_topics(
+        self, image: ClusterImage, names: Mapping[str, None], config_names: Mapping[str, None]
+    ) -> ClusterImage:
+        changed: dict[str, TopicImage] = {}
+        deleted: list[str] = []
+        new: dict[str, None] = {}
+        nodes = await self.store.get_each([TopicNode.path(name) for name in names])
+        for name, node in zip(names, nodes, strict=True):
+            if not self._differs(TopicNode.path(name), node):
+                continue
+            before = image.topics.get(name)
+            if node is None:
+                if before is not None:
+                    deleted.append(name)
+                continue
+            configs = EMPTY if before is None else before.configs
+            try:
+                topic = TopicNode.decode(name, node.value, configs, self.states)
+            except BadNode as error:
+                log.error("%s: it is left as it was", error)
+                continue
+            if before is None or before.id != topic.id:
+                new[name] = None
+            if topic != before:
+                changed[name] = topic
+        # A topic is never seen without the settings that it was made with: they are read after it.
+        for name, configs in (await self._reread_configs(TopicConfigNode, {**config_names, **new}, always=new)).items():
+            known = changed.get(name) or image.topics.get(name)
+            if known is not None and known.configs != configs and name not in deleted:
+                changed[name] = replace(known, configs=configs)
+        return image.with_topics(changed.values(), deleted) if changed or deleted else image
+
+    async def _reread_brokers(self, image: ClusterImage, names: Mapping[str, None]) -> ClusterImage:
+        brokers = dict(image.brokers)
+        nodes = await self.store.get_each([f"{BrokerNode.folder}/{name}" for name in names])
+        for name, node in zip(names, nodes, strict=True):
+            try:
+                if node is None:
+                    brokers.pop(int(name), None)
+                else:
+                    brokers[int(name)] = BrokerNode.decode(name, node.value)
+            except BadNode as error:
+                log.error("%s: it is left as it was", error)
+        return image if brokers == image.brokers else image.with_brokers(brokers.values())
+
+    async def _reread_configs(
+        self,
+        kind: type[TopicConfigNode] | type[BrokerConfigNode],
+        names: Mapping[str, None],
+        always: Container[str] = (),
+    ) -> dict[str, Mapping[str, str]]:
+        """The settings that are others now than the image has, and those of `always`; empty where there are none."""
+        changed: dict[str, Mapping[str, str]] = {}
+        paths = {name: f"{kind.folder}/{name}" for name in names}
+        nodes = await self.store.get_each(list(paths.values()))
+        for (name, path), node in zip(paths.items(), nodes, strict=True):
+            if self._differs(path, node) or name in always:
+                try:
+                    changed[name] = EMPTY if node is None else ConfigNode.decode(path, node.value)
+                except BadNode as error:
+                    log.error("%s: it is left as it was", error)
+        return changed
+
+    def _differs(self, path: str, node: Node | None) -> bool:
+        """Whether this is another state of the node than the image has; remembers it."""
+        before = self._known.get(path)
+        if node is None:
+            self._known.pop(path, None)
+            return before is not None
+        self._known[path] = now = _Known(node.version, node.created)
+        return now != before
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
     def operations(self, change: Change) -> list[Operation]:
         """What stores a change. `TooLarge` where it does not fit."""
-        if isinstance(change, TopicCreated):
-            return [
-                Create(TopicNode.path(change.topic.name), _fitting(TopicNode.encode(change.topic))),
-                *self._store_configs(TopicConfigNode.path(change.topic.name), change.topic.configs),
-            ]
-        if isinstance(change, PartitionsChanged):
-            path = TopicNode.path(change.topic.name)
-            return [Set(path, _fitting(TopicNode.encode(change.topic)), self._versions[path])]
-        if isinstance(change, TopicConfigsChanged):
-            # The check keeps the settings of a topic from outliving it.
-            path = TopicNode.path(change.topic.name)
-            return [
-                Check(path, self._versions[path]),
-                *self._store_configs(TopicConfigNode.path(change.topic.name), change.topic.configs),
-            ]
         if isinstance(change, BrokerConfigsChanged):
             return self._store_configs(BrokerConfigNode.path(change.resource_name), change.configs)
-        paths = (TopicNode.path(change.topic.name), TopicConfigNode.path(change.topic.name))
-        return [Delete(path, self._versions[path]) for path in paths if path in self._versions]
-
-    async def commit(self, operations: Sequence[Operation]) -> None:
-        """Stores what `operations` gave, all or nothing, if this is still the controller and nothing else changed."""
-        if self._claim is None:
-            raise NotController("this broker is not the controller")
-        try:
-            await self._store.commit([Check(ControllerEpochNode.path, self._claim.epoch_version), *operations])
-        except Conflict as conflict:
-            if conflict.path == ControllerEpochNode.path:
-                self._claim = None
-                raise NotController("this broker is no longer the controller") from conflict
-            raise
-        for operation in operations:
-            if isinstance(operation, Create):
-                self._versions[operation.path] = 0
-            elif isinstance(operation, Set):
-                self._versions[operation.path] = operation.version + 1
-            elif isinstance(operation, Delete):
-                del self._versions[operation.path]
+        path, config_path = TopicNode.path(change.topic.name), TopicConfigNode.path(change.topic.name)
+        if isinstance(change, TopicCreated):
+            return [
+                Create(path, _fitting(TopicNode.encode(change.topic))),
+                *self._store_configs(config_path, change.topic.configs),
+            ]
+        if isinstance(change, PartitionsChanged):
+            return [Set(path, _fitting(TopicNode.encode(change.topic)), self._known[path].version)]
+        if isinstance(change, TopicConfigsChanged):
+            # The check keeps the settings of a topic from outliving it.
+            return [
+                Check(path, self._known[path].version),
+                *self._store_configs(config_path, change.topic.configs),
+            ]
+        return [Delete(one, self._known[one].version) for one in (path, config_path) if one in self._known]
 
     def _store_configs(self, path: str, configs: Mapping[str, str]) -> list[Operation]:
-        version = self._versions.get(path)
-        if version is None:
+        known = self._known.get(path)
+        if known is None:
             return [Create(path, _fitting(ConfigNode.encode(configs)))] if configs else []
         if not configs:
-            return [Delete(path, version)]
-        return [Set(path, _fitting(ConfigNode.encode(configs)), version)]
+            return [Delete(path, known.version)]
+        return [Set(path, _fitting(ConfigNode.encode(configs)), known.version)]
+
+    async def commit(self, operations: Sequence[Operation], *, as_controller: bool = False) -> None:
+        """Stores what `operations` gave, all or nothing, if nothing of it changed meanwhile; and, for what only the
+        controller may do, if this is the controller still."""
+        if not as_controller:
+            await self.store.commit(operations)
+        elif self.claim is None:
+            raise NotController("this broker is not the controller")
+        else:
+            try:
+                await self.store.commit([Check(ControllerEpochNode.path, self.claim.epoch_version), *operations])
+            except Conflict as conflict:
+                if conflict.path == ControllerEpochNode.path:
+                    self.claim = None
+                    raise NotController("this broker is no longer the controller") from conflict
+                raise
+        for operation in operations:
+            if isinstance(operation, Create):
+                self._known[operation.path] = _Known(0, None)
+            elif isinstance(operation, Set):
+                before = self._known.get(operation.path)
+                created = None if before is None else before.created
+                self._known[operation.path] = _Known(operation.version + 1, created)
+            elif isinstance(operation, Delete):
+                self._known.pop(operation.path, None)
 
 
 def _configs(
-    nodes: Mapping[str, Node], kind: type[TopicConfigNode] | type[BrokerConfigNode], versions: dict[str, int]
+    nodes: Mapping[str, Node], kind: type[TopicConfigNode] | type[BrokerConfigNode], known: dict[str, _Known]
 ) -> dict[str, Mapping[str, str]]:
     configs: dict[str, Mapping[str, str]] = {}
     for name, node in nodes.items():
         path = f"{kind.folder}/{name}"
         configs[name] = kind.decode(path, node.value)
-        versions[path] = node.version
+        known[path] = _Known(node.version, node.created)
     return configs
 
 

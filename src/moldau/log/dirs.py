@@ -25,7 +25,7 @@ from moldau.log.index import IndexCache
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir, Survey
 from moldau.log.move import moved_here
-from moldau.log.names import MOVED, NO_TOPIC_ID, PartitionName, marked_directory
+from moldau.log.names import MOVED, NO_TOPIC_ID, PartitionName, marked_directory, uuid_text
 from moldau.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -94,6 +94,11 @@ class LogDirs:
     @property
     def online(self) -> list[LogDir]:
         return [one for one in self.all if one.online]
+
+    @property
+    def directory_id(self) -> str:
+        """Of the first directory that is online: what tells this broker from another one that was given its id."""
+        return next((uuid_text(one.meta.directory_id) for one in self.online if one.meta.directory_id), "")
 
     @property
     def any_offline(self) -> bool:

@@ -27,6 +27,7 @@ from moldau.broker.broker import Broker as Served
 from moldau.cluster.image import TopicImage
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.refusal import Refusal
+from moldau.cluster.store import OpenStore
 from moldau.cluster.topics import NewTopic
 from moldau.testing import quiet
 from moldau.testing.clock import MovableClock
@@ -48,6 +49,8 @@ SETTINGS = {
 }
 """What differs from a broker's own defaults; whatever is asked for comes before it."""
 
+LOG_LEVEL = logging.ERROR
+
 Setting = str | int | float | bool
 
 
@@ -59,7 +62,7 @@ class Broker:
         settings: Mapping[str, Setting] | None = None,
         *,
         data: str | os.PathLike[str] | None = None,
-        log_level: int = logging.ERROR,
+        log_level: int = LOG_LEVEL,
     ) -> None:
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         self._data = None if data is None else os.fspath(data)
@@ -148,7 +151,13 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, Setting] | None = None) -> None:
         """Makes a topic; ValueError where the broker refuses it."""
-        new = NewTopic(name, partitions, 1, configs={key: _text(value) for key, value in (configs or {}).items()})
+        self._create_topic(name, partitions, 1, configs)
+
+    def _create_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, Setting] | None
+    ) -> None:
+        texts = {key: _text(value) for key, value in (configs or {}).items()}
+        new = NewTopic(name, partitions, replication_factor, configs=texts)
         life = self._running()
         (answer,) = life.run(life.broker.create_topics([new]))
         if not isinstance(answer, TopicImage):
@@ -203,10 +212,13 @@ class Broker:
             "log.dirs": directory,
             **self._settings,
         }
-        store = self._metadata.session() if self._data is None else None
-        broker = await assemble(texts, fs=ScratchFileSystem(), clock=self._clock, store=store)
+        broker = await assemble(texts, fs=ScratchFileSystem(), clock=self._clock, open_store=self._open_store())
         self.faults.prepare(broker)
         return broker
+
+    def _open_store(self) -> OpenStore | None:
+        """Where its metadata is: of a broker whose data is kept, there."""
+        return self._metadata.open if self._data is None else None
 
     def _born(self, broker: Served) -> None:
         assert self._life is not None

@@ -18,7 +18,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 def ids_of(store: Store) -> ProducerIds:
-    return ProducerIds(store, asyncio.get_running_loop().create_task)
+    return ProducerIds(lambda: store, asyncio.get_running_loop().create_task)
 
 
 async def taken(ids: ProducerIds, many: int) -> list[int]:
@@ -73,7 +73,7 @@ def test_without_a_store_there_are_no_ids_and_later_there_are() -> None:
         ids = ids_of(BrokenStore())  # type: ignore[arg-type]
         assert not await ids.ready()
         assert ids.take() is None
-        ids._store = MemoryTree().session()
+        ids._store = lambda: MemoryTree().session()
         assert await taken(ids, 1) == [0]
 
     run(scenario())

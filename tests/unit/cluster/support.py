@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeVar
 import hypothesis
 
 from moldau.cluster.configs import Alteration, ConfigOperation, ConfigRules, ResourceType
-from moldau.cluster.controller import Controller, ControllerRules
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
+from moldau.cluster.metadata import Metadata, MetadataRules
 from moldau.cluster.refusal import Refusal
 from moldau.cluster.sqlite_store import SqliteStore
 from moldau.cluster.store import Operation, Store
@@ -31,6 +31,13 @@ def examples(percent: int) -> hypothesis.settings:
 
 def run(scenario: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(scenario, timeout=60))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - anything at all may make it true
+            await asyncio.sleep(0)
 
 
 class Engine(Protocol):
@@ -95,9 +102,13 @@ def _check(configs: Mapping[str, str]) -> str | None:
 RULES = ConfigRules(check=_check, is_list=LISTS.__contains__, default=(LISTS | NUMBERS).get)
 
 
-def new_controller(store: Store, *, partitions: int = 3, factor: int = 1, seed: int = 1) -> Controller:
+def new_metadata(store: Store, broker_id: int = 0, *, partitions: int = 3, factor: int = 1, seed: int = 1) -> Metadata:
     defaults = TopicDefaults(num_partitions=partitions, replication_factor=factor)
-    return Controller(store, SeededRandomness(seed), ControllerRules(defaults, RULES, RULES))
+
+    async def open_store() -> Store:
+        return store
+
+    return Metadata(broker_id, open_store, SeededRandomness(seed), MetadataRules(defaults, RULES, RULES))
 
 
 def topic_of(answer: TopicImage | Refusal) -> TopicImage:
@@ -110,10 +121,11 @@ def code_of(answer: object) -> ErrorCode:
     return answer.code
 
 
-async def started(store: Store, broker_id: int = 0) -> Controller:
-    controller = new_controller(store)
-    await controller.start(broker(broker_id))
-    return controller
+async def started(store: Store, broker_id: int = 0) -> Metadata:
+    metadata = new_metadata(store, broker_id)
+    await metadata.open()
+    await metadata.register(broker(broker_id))
+    return metadata
 
 
 def retention(topic: str, value: str) -> Alteration:
@@ -133,5 +145,5 @@ class Interposed(MemoryStore):
 def interposed() -> tuple[MemoryTree, Interposed]:
     tree = MemoryTree()
     session = Interposed(tree)
-    tree._sessions.append(session)
+    tree.join(session)
     return tree, session

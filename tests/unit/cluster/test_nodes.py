@@ -43,7 +43,7 @@ def test_a_topic_is_read_as_it_was_written(topic: TopicImage) -> None:
 @given(st.text(), st.text(), st.integers(0, 65535), st.none() | st.text(), BROKER_IDS)
 def test_a_broker_is_read_as_it_was_written(listener: str, host: str, port: int, rack: str | None, number: int) -> None:
     broker = BrokerImage(number, (Endpoint(listener, host, port, "SSL"),), rack, epoch=7)
-    assert BrokerNode.decode(str(number), BrokerNode.encode(broker), 7) == broker
+    assert BrokerNode.decode(str(number), BrokerNode.encode(broker)) == broker
 
 
 @given(st.dictionaries(st.text(), st.text()))
@@ -131,4 +131,4 @@ def test_a_later_version_of_a_node_is_not_guessed_at() -> None:
     with pytest.raises(BadNode, match="cannot be understood"):
         TopicConfigNode.decode("/config/topics/t", b'{"version":1,"config":{"a":1}}')
     with pytest.raises(BadNode, match="/brokers/ids/x"):
-        BrokerNode.decode("x", b'{"version":1,"endpoints":[],"rack":null}', 1)
+        BrokerNode.decode("x", b'{"version":1,"epoch":0,"directory_id":"","endpoints":[],"rack":null}')

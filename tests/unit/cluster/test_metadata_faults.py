@@ -1,41 +1,42 @@
-"""The controller when the store changes under it, fails, fills up, or belongs to a successor."""
+"""The metadata when the store changes under it, fails, fills up, or belongs to a successor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from moldau.cluster import controller as controller_module
+from moldau.cluster import view
 from moldau.cluster.image import ClusterImage, TopicImage
 from moldau.cluster.memory_store import MemoryTree
-from moldau.cluster.nodes import ControllerEpochNode, ControllerNode, TopicNode
+from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, TopicNode
 from moldau.cluster.store import Create, Delete, Operation, Set, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic
-from moldau.cluster.tree import NotController
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.support import (
     SqliteEngine,
     broker,
     code_of,
     interposed,
-    new_controller,
+    new_metadata,
     retention,
     run,
     started,
     topic_of,
+    until,
 )
 
 
 def test_a_request_that_meets_a_conflict_is_decided_again_over_what_is_stored() -> None:
     async def scenario() -> None:
         tree, session = interposed()
-        controller = await started(session)
-        await controller.create_topics([NewTopic("mine")])
+        metadata = await started(session)
+        await metadata.create_topics([NewTopic("mine")])
         images: list[ClusterImage] = []
-        controller.listen(lambda _old, new: images.append(new))
-        foreign = TopicNode.encode(TopicImage("theirs", b"t" * 16, controller.image.topics["mine"].partitions))
+        metadata.listen(lambda _old, new: images.append(new))
+        foreign = TopicNode.encode(TopicImage("theirs", b"t" * 16, metadata.image.topics["mine"].partitions))
         other = tree.session()
 
         def interfere(_operations: Sequence[Operation]) -> None:
@@ -43,11 +44,11 @@ def test_a_request_that_meets_a_conflict_is_decided_again_over_what_is_stored() 
             tree.commit(other, [Create("/topics/theirs", foreign)])
 
         session.before_commit = interfere
-        theirs, more = await controller.create_topics([NewTopic("theirs"), NewTopic("more")])
+        theirs, more = await metadata.create_topics([NewTopic("theirs"), NewTopic("more")])
         assert code_of(theirs) == ErrorCode.TOPIC_ALREADY_EXISTS
         topic_of(more)
-        assert sorted(controller.image.topics) == ["mine", "more", "theirs"]
-        assert controller.image.topic_by_id(b"t" * 16) is not None
+        assert sorted(metadata.image.topics) == ["mine", "more", "theirs"]
+        assert metadata.image.topic_by_id(b"t" * 16) is not None
         assert [sorted(image.topics) for image in images] == [["mine", "theirs"], ["mine", "more", "theirs"]]
 
     run(scenario())
@@ -56,8 +57,8 @@ def test_a_request_that_meets_a_conflict_is_decided_again_over_what_is_stored() 
 def test_a_growing_topic_that_was_changed_meanwhile_keeps_that_change() -> None:
     async def scenario() -> None:
         tree, session = interposed()
-        controller = await started(session)
-        (topic,) = await controller.create_topics([NewTopic("t", 1)])
+        metadata = await started(session)
+        (topic,) = await metadata.create_topics([NewTopic("t", 1)])
         grown = TopicImage("t", topic_of(topic).id, topic_of(topic).partitions * 4)
         other = tree.session()
 
@@ -66,9 +67,9 @@ def test_a_growing_topic_that_was_changed_meanwhile_keeps_that_change() -> None:
             tree.commit(other, [Set("/topics/t", TopicNode.encode(grown))])
 
         session.before_commit = interfere
-        (answer,) = await controller.create_partitions([MorePartitions("t", 3)])
+        (answer,) = await metadata.create_partitions([MorePartitions("t", 3)])
         assert code_of(answer) == ErrorCode.INVALID_PARTITIONS
-        assert len(controller.image.topics["t"].partitions) == 4
+        assert len(metadata.image.topics["t"].partitions) == 4
 
     run(scenario())
 
@@ -76,8 +77,8 @@ def test_a_growing_topic_that_was_changed_meanwhile_keeps_that_change() -> None:
 def test_settings_of_a_topic_that_was_deleted_meanwhile_are_not_stored() -> None:
     async def scenario() -> None:
         tree, session = interposed()
-        controller = await started(session)
-        await controller.create_topics([NewTopic("t")])
+        metadata = await started(session)
+        await metadata.create_topics([NewTopic("t")])
         other = tree.session()
 
         def interfere(_operations: Sequence[Operation]) -> None:
@@ -85,7 +86,7 @@ def test_settings_of_a_topic_that_was_deleted_meanwhile_are_not_stored() -> None
             tree.commit(other, [Delete("/topics/t")])
 
         session.before_commit = interfere
-        (answer,) = await controller.alter_configs([retention("t", "1")])
+        (answer,) = await metadata.alter_configs([retention("t", "1")])
         assert code_of(answer) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert tree.children("/config/topics") == []
 
@@ -112,8 +113,8 @@ def test_settings_that_a_topic_left_behind_are_not_those_of_the_next_topic_of_th
 def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry() -> None:
     async def scenario() -> None:
         tree, session = interposed()
-        controller = await started(session)
-        await controller.create_topics([NewTopic("t")])
+        metadata = await started(session)
+        await metadata.create_topics([NewTopic("t")])
         other = tree.session()
         attempts = 0
 
@@ -125,9 +126,9 @@ def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry
             tree.commit(other, [Set("/topics/t", node.value)])
 
         session.before_commit = interfere
-        (answer,) = await controller.create_partitions([MorePartitions("t", 9)])
+        (answer,) = await metadata.create_partitions([MorePartitions("t", 9)])
         assert code_of(answer) == ErrorCode.REQUEST_TIMED_OUT
-        assert attempts == controller_module.MAX_ATTEMPTS
+        assert attempts == view.MAX_ATTEMPTS
 
     run(scenario())
 
@@ -135,21 +136,21 @@ def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry
 def test_a_store_that_fails_is_answered_as_such_and_read_again_before_the_next_request() -> None:
     async def scenario() -> None:
         tree, session = interposed()
-        controller = await started(session)
+        metadata = await started(session)
 
         def done_but_not_heard_of(operations: Sequence[Operation]) -> None:
             tree.commit(session, operations)
             raise StoreError("the connection was lost")
 
         session.before_commit = done_but_not_heard_of
-        refused, missing = await controller.create_topics([NewTopic("t"), NewTopic("bad name")])
+        refused, missing = await metadata.create_topics([NewTopic("t"), NewTopic("bad name")])
         assert code_of(refused) == ErrorCode.KAFKA_STORAGE_ERROR
         assert "the connection was lost" in str(refused)
         assert code_of(missing) == ErrorCode.INVALID_TOPIC_EXCEPTION
         session.before_commit = lambda _operations: None
-        (again,) = await controller.create_topics([NewTopic("t")])
+        (again,) = await metadata.create_topics([NewTopic("t")])
         assert code_of(again) == ErrorCode.TOPIC_ALREADY_EXISTS
-        assert list(controller.image.topics) == ["t"]
+        assert list(metadata.image.topics) == ["t"]
 
     run(scenario())
 
@@ -158,14 +159,14 @@ def test_a_full_disk_refuses_the_request_and_the_next_one_with_room_succeeds(tmp
     async def scenario() -> None:
         engine = SqliteEngine(tmp_path)
         store = await engine.open()
-        controller = await started(store)
+        metadata = await started(store)
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
-        refused = await controller.create_topics([NewTopic(f"t{number}", 100) for number in range(90)])
+        refused = await metadata.create_topics([NewTopic(f"t{number}", 100) for number in range(90)])
         assert {code_of(answer) for answer in refused} == {ErrorCode.KAFKA_STORAGE_ERROR}
-        assert controller.image.topics == {}
+        assert metadata.image.topics == {}
         store._connection.execute("PRAGMA max_page_count = 1000000")
-        for answer in await controller.create_topics([NewTopic(f"t{number}", 100) for number in range(90)]):
+        for answer in await metadata.create_topics([NewTopic(f"t{number}", 100) for number in range(90)]):
             topic_of(answer)
         await store.close()
         await engine.dispose()
@@ -175,8 +176,8 @@ def test_a_full_disk_refuses_the_request_and_the_next_one_with_room_succeeds(tmp
 
 def test_a_change_that_does_not_fit_in_a_node_is_refused_and_its_neighbours_are_not() -> None:
     async def scenario() -> None:
-        controller = await started(MemoryTree().session())
-        too_large, fits = await controller.create_topics(
+        metadata = await started(MemoryTree().session())
+        too_large, fits = await metadata.create_topics(
             [NewTopic("large", configs={"leader.throttled": "0:1," * 300_000}), NewTopic("small")]
         )
         assert code_of(too_large) == ErrorCode.POLICY_VIOLATION
@@ -185,39 +186,20 @@ def test_a_change_that_does_not_fit_in_a_node_is_refused_and_its_neighbours_are_
     run(scenario())
 
 
-def test_a_second_controller_cannot_start_while_the_first_lives_and_takes_over_when_it_is_gone() -> None:
+def test_the_first_broker_is_the_controller_and_the_next_one_takes_over_when_it_is_gone() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
-        first_session, second_session = tree.session(), tree.session()
+        first_session = tree.session()
         first = await started(first_session, 1)
         await first.create_topics([NewTopic("t")])
-        second = new_controller(second_session)
-        with pytest.raises(NotController):
-            await second.start(broker(2))
+        second = await started(tree.session(), 2)
+        assert (first.leads_cluster, second.leads_cluster) == (True, False)
+        assert second.image.controller_id == 1
         await first_session.close()
-        third_session = tree.session()
-        third = await started(third_session, 3)
-        assert third.image.controller_id == 3
-        assert sorted(third.image.brokers) == [2, 3]
-        assert list(third.image.topics) == ["t"]
-
-    run(scenario())
-
-
-def test_a_controller_that_was_replaced_changes_nothing_any_more() -> None:
-    async def scenario() -> None:
-        tree = MemoryTree()
-        old_session, new_session = tree.session(), tree.session()
-        old = await started(old_session, 1)
-        # Its session was lost without its noticing: the node goes, and another broker takes its place.
-        await new_session.commit([Delete(ControllerNode.path)])
-        new = await started(new_session, 2)
-        for _ in range(2):
-            (answer,) = await old.create_topics([NewTopic("t")])
-            assert code_of(answer) == ErrorCode.NOT_CONTROLLER
-        assert await new_session.children("/topics") == []
-        topic_of((await new.create_topics([NewTopic("t")]))[0])
-        epoch = await new_session.get(ControllerEpochNode.path)
+        await until(lambda: second.image.controller_id == 2)
+        assert second.leads_cluster
+        assert sorted(second.image.brokers) == [2]
+        epoch = tree.get(ControllerEpochNode.path)
         assert epoch is not None
         assert ControllerEpochNode.decode(epoch.value) == 2
 
@@ -230,5 +212,23 @@ def test_a_broker_id_that_another_session_has_is_refused() -> None:
         await started(tree.session(), 1)
         with pytest.raises(StoreError, match="another broker has this id"):
             await started(tree.session(), 1)
+
+    run(scenario())
+
+
+def test_a_broker_that_comes_back_replaces_the_registration_of_its_former_life_at_once() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        mine = replace(broker(1), directory_id="my-directory")
+        first, second = new_metadata(former := tree.session(), 1), new_metadata(tree.session(), 1)
+        for life in (first, second):
+            await life.open()
+            await life.register(mine)
+        assert second.broker_epoch == first.broker_epoch + 1
+        assert second.image.brokers[1].epoch == second.broker_epoch
+        await former.close()
+        node = tree.get(BrokerNode.path(1))
+        assert node is not None, "the end of the former session took the new registration along"
+        assert BrokerNode.decode("1", node.value).epoch == second.broker_epoch
 
     run(scenario())

@@ -9,12 +9,12 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from moldau.cluster.configs import Alteration, ConfigOperation, ResourceType
-from moldau.cluster.controller import Controller
 from moldau.cluster.image import TopicImage
+from moldau.cluster.metadata import Metadata
 from moldau.cluster.refusal import Refusal
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
 from moldau.wire.errors import ErrorCode
-from tests.unit.cluster.support import ENGINES, broker, examples, new_controller, run
+from tests.unit.cluster.support import ENGINES, broker, examples, new_metadata, run
 
 NAMES = st.sampled_from(["a", "b", "c.d", "c_d"])
 STEPS = st.lists(
@@ -63,43 +63,45 @@ class Model:
         return ErrorCode.NONE
 
 
-async def done(controller: Controller, kind: str, name: str, argument: object) -> ErrorCode:
+async def done(metadata: Metadata, kind: str, name: str, argument: object) -> ErrorCode:
     answer: TopicImage | Refusal | None
     if kind == "create":
         assert isinstance(argument, int)
-        (answer,) = await controller.create_topics([NewTopic(name, argument)])
+        (answer,) = await metadata.create_topics([NewTopic(name, argument)])
     elif kind == "delete":
-        topic = controller.image.topics.get(name)
+        topic = metadata.image.topics.get(name)
         ref = TopicRef(topic_id=topic.id) if argument and topic else TopicRef(name)
-        (answer,) = await controller.delete_topics([ref])
+        (answer,) = await metadata.delete_topics([ref])
     elif kind == "grow":
         assert isinstance(argument, int)
-        (answer,) = await controller.create_partitions([MorePartitions(name, argument)])
+        (answer,) = await metadata.create_partitions([MorePartitions(name, argument)])
     else:
         operation = ("retention.ms", ConfigOperation.SET, str(argument))
         if argument == 0:
             operation = ("retention.ms", ConfigOperation.DELETE, "ignored")
-        (answer,) = await controller.alter_configs([Alteration(ResourceType.TOPIC, name, (operation,))])
+        (answer,) = await metadata.alter_configs([Alteration(ResourceType.TOPIC, name, (operation,))])
     return answer.code if isinstance(answer, Refusal) else ErrorCode.NONE
 
 
 async def follow(directory: str, steps: list[tuple[str, str, object]], engine_name: str) -> None:
     engine = ENGINES[engine_name](Path(directory))
     store = await engine.open()
-    controller = new_controller(store, partitions=DEFAULT_PARTITIONS)
-    await controller.start(broker(0))
+    metadata = new_metadata(store, partitions=DEFAULT_PARTITIONS)
+    await metadata.open()
+    await metadata.register(broker(0))
     model = Model()
     ids_seen: dict[bytes, str] = {}
     for number, (kind, name, argument) in enumerate(steps):
         if kind == "restart":
-            await controller.stop()
+            await metadata.stop()
             await store.close()
             store = await engine.open()
-            controller = new_controller(store, partitions=DEFAULT_PARTITIONS, seed=number + 2)
-            await controller.start(broker(0))
+            metadata = new_metadata(store, partitions=DEFAULT_PARTITIONS, seed=number + 2)
+            await metadata.open()
+            await metadata.register(broker(0))
         else:
-            assert await done(controller, kind, name, argument) == model.expected(kind, name, argument)
-        image = controller.image
+            assert await done(metadata, kind, name, argument) == model.expected(kind, name, argument)
+        image = metadata.image
         found = {name: (len(t.partitions), t.configs.get("retention.ms")) for name, t in image.topics.items()}
         assert found == model.topics
         assert {image.topics[name].id: name for name in image.topics} == image.topic_names_by_id

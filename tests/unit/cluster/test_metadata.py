@@ -1,4 +1,4 @@
-"""The controller: keeps what it was told over restarts, stores before it tells, does one thing at a time."""
+"""The metadata: keeps what it was told over restarts, stores before it tells, does one thing at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cluster import controller as controller_module
+from moldau.cluster import metadata as metadata_module
 from moldau.cluster.configs import Alteration, ConfigOperation, ResourceType
 from moldau.cluster.image import ALL_BROKERS, ClusterImage, TopicImage, topics_delta
 from moldau.cluster.memory_store import MemoryTree
@@ -27,7 +27,7 @@ from tests.unit.cluster.support import (
     broker,
     code_of,
     interposed,
-    new_controller,
+    new_metadata,
     retention,
     run,
     started,
@@ -85,12 +85,12 @@ def test_everything_is_there_again_after_a_restart(kind: str, tmp_path: Path) ->
 def test_a_deleted_topic_leaves_nothing_in_the_store_and_its_name_gets_a_new_id() -> None:
     async def scenario() -> None:
         store = MemoryTree().session()
-        controller = await started(store)
-        (first,) = await controller.create_topics([NewTopic("t", configs={"retention.ms": "1"})])
-        (deleted,) = await controller.delete_topics([TopicRef(topic_id=topic_of(first).id)])
+        metadata = await started(store)
+        (first,) = await metadata.create_topics([NewTopic("t", configs={"retention.ms": "1"})])
+        (deleted,) = await metadata.delete_topics([TopicRef(topic_id=topic_of(first).id)])
         assert deleted == first
         assert await store.children("/topics") == await store.children("/config/topics") == []
-        (second,) = await controller.create_topics([NewTopic("t")])
+        (second,) = await metadata.create_topics([NewTopic("t")])
         assert topic_of(second).id != topic_of(first).id
         assert topic_of(second).configs == {}
 
@@ -100,16 +100,16 @@ def test_a_deleted_topic_leaves_nothing_in_the_store_and_its_name_gets_a_new_id(
 def test_settings_that_are_all_deleted_leave_no_node() -> None:
     async def scenario() -> None:
         store = MemoryTree().session()
-        controller = await started(store)
-        await controller.create_topics([NewTopic("t")])
-        assert await controller.alter_configs([retention("t", "1")]) == [None]
+        metadata = await started(store)
+        await metadata.create_topics([NewTopic("t")])
+        assert await metadata.alter_configs([retention("t", "1")]) == [None]
         assert await store.children("/config/topics") == ["t"]
-        assert await controller.alter_configs([retention("t", "2")]) == [None]
+        assert await metadata.alter_configs([retention("t", "2")]) == [None]
         undo = Alteration(ResourceType.TOPIC, "t", (("retention.ms", DELETE, None),))
-        assert await controller.alter_configs([undo]) == [None]
+        assert await metadata.alter_configs([undo]) == [None]
         assert await store.children("/config/topics") == []
-        assert controller.image.topics["t"].configs == {}
-        assert await controller.alter_configs([undo]) == [None]
+        assert metadata.image.topics["t"].configs == {}
+        assert await metadata.alter_configs([undo]) == [None]
 
     run(scenario())
 
@@ -117,26 +117,24 @@ def test_settings_that_are_all_deleted_leave_no_node() -> None:
 def test_nothing_is_stored_when_a_request_is_only_to_be_validated() -> None:
     async def scenario() -> None:
         store = MemoryTree().session()
-        controller = await started(store)
-        await controller.create_topics([NewTopic("t")])
-        before = controller.image
-        good, bad = await controller.create_topics([NewTopic("u", 2), NewTopic("t")], validate_only=True)
+        metadata = await started(store)
+        await metadata.create_topics([NewTopic("t")])
+        before = metadata.image
+        good, bad = await metadata.create_topics([NewTopic("u", 2), NewTopic("t")], validate_only=True)
         assert len(topic_of(good).partitions) == 2
         assert code_of(bad) == ErrorCode.TOPIC_ALREADY_EXISTS
         assert (
             len(
-                topic_of(
-                    (await controller.create_partitions([MorePartitions("t", 9)], validate_only=True))[0]
-                ).partitions
+                topic_of((await metadata.create_partitions([MorePartitions("t", 9)], validate_only=True))[0]).partitions
             )
             == 9
         )
-        assert await controller.alter_configs([retention("t", "5")], validate_only=True) == [None]
+        assert await metadata.alter_configs([retention("t", "5")], validate_only=True) == [None]
         assert (
-            code_of((await controller.alter_configs([retention("t", "x")], validate_only=True))[0])
+            code_of((await metadata.alter_configs([retention("t", "x")], validate_only=True))[0])
             == ErrorCode.INVALID_CONFIG
         )
-        assert controller.image is before
+        assert metadata.image is before
         assert await store.children("/topics") == ["t"]
         assert await store.children("/config/topics") == []
 
@@ -167,11 +165,11 @@ def test_a_new_store_takes_the_cluster_id_that_the_logs_remember_and_another_clu
     async def scenario() -> None:
         tree = MemoryTree()
         one = tree.session()
-        image = await new_controller(one).start(broker(0), cluster_id="remembered")
+        image = await new_metadata(one).open("remembered")
         assert image.cluster_id == "remembered"
         await one.close()
         with pytest.raises(StoreError, match="belongs to cluster remembered, but the log directories to cluster other"):
-            await new_controller(tree.session()).start(broker(0), cluster_id="other")
+            await new_metadata(tree.session()).open("other")
 
     run(scenario())
 
@@ -195,43 +193,44 @@ def test_a_damaged_node_stops_the_start_and_is_named() -> None:
 def test_listeners_see_each_image_once_it_is_stored_and_before_the_answer() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
-        controller = new_controller(tree.session())
+        metadata = new_metadata(tree.session())
         seen: list[tuple[ClusterImage, ClusterImage]] = []
 
         def listener(old: ClusterImage, new: ClusterImage) -> None:
             assert all(tree.get(TopicNode.path(name)) is not None for name in new.topics), "told before it was stored"
-            assert controller.image is new
+            assert metadata.image is new
             seen.append((old, new))
 
-        end = controller.listen(listener)
-        await controller.start(broker(0))
-        assert [(len(old.brokers), len(new.brokers)) for old, new in seen] == [(0, 1)]
-        await controller.create_topics([NewTopic("t"), NewTopic("t2")])
+        end = metadata.listen(listener)
+        await metadata.open()
+        await metadata.register(broker(0))
+        assert [(len(old.brokers), len(new.brokers)) for old, new in seen] == [(0, 0), (0, 1)]
+        await metadata.create_topics([NewTopic("t"), NewTopic("t2")])
         assert [topic.name for topic in topics_delta(*seen[-1]).created] == ["t", "t2"]
-        await controller.create_topics([NewTopic("t")])
-        await controller.refresh()
-        assert len(seen) == 2, "an image that changed nothing was published"
-        await controller.delete_topics([TopicRef("t")])
+        await metadata.create_topics([NewTopic("t")])
+        await metadata.refresh()
+        assert len(seen) == 3, "an image that changed nothing was published"
+        await metadata.delete_topics([TopicRef("t")])
         assert [topic.name for topic in topics_delta(*seen[-1]).deleted] == ["t"]
         assert all(new is later_old for (_, new), (later_old, _) in pairwise(seen))
         end()
-        await controller.delete_topics([TopicRef("t2")])
-        assert len(seen) == 3
+        await metadata.delete_topics([TopicRef("t2")])
+        assert len(seen) == 4
 
     run(scenario())
 
 
 def test_a_listener_that_fails_is_logged_and_the_others_are_called(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        controller = await started(MemoryTree().session())
+        metadata = await started(MemoryTree().session())
         seen: list[ClusterImage] = []
 
         def failing(_old: ClusterImage, _new: ClusterImage) -> None:
             raise OSError("no room for a log")
 
-        controller.listen(failing)
-        controller.listen(lambda _old, new: seen.append(new))
-        topic_of((await controller.create_topics([NewTopic("t")]))[0])
+        metadata.listen(failing)
+        metadata.listen(lambda _old, new: seen.append(new))
+        topic_of((await metadata.create_topics([NewTopic("t")]))[0])
         assert list(seen[0].topics) == ["t"]
 
     with caplog.at_level(logging.ERROR):
@@ -241,12 +240,12 @@ def test_a_listener_that_fails_is_logged_and_the_others_are_called(caplog: pytes
 
 def test_a_broker_that_registers_again_has_new_endpoints_and_a_later_epoch() -> None:
     async def scenario() -> None:
-        controller = await started(MemoryTree().session())
-        before = controller.image.brokers[0]
-        await controller.register(broker(0, rack="moved"))
-        after = controller.image.brokers[0]
+        metadata = await started(MemoryTree().session())
+        before = metadata.image.brokers[0]
+        await metadata.register(broker(0, rack="moved"))
+        after = metadata.image.brokers[0]
         assert after.rack == "moved"
-        assert after.epoch > before.epoch > 0
+        assert after.epoch > before.epoch >= 0
 
     run(scenario())
 
@@ -257,14 +256,14 @@ def test_a_broker_that_registers_again_has_new_endpoints_and_a_later_epoch() -> 
 def test_topics_of_many_requests_take_turns_on_the_brokers() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
-        controller = await started(tree.session())
+        metadata = await started(tree.session())
         others = [Tree(tree.session()) for _ in range(2)]
         for broker_id, other in enumerate(others, start=1):
             await other.register(broker(broker_id))
-        await controller.refresh()
+        await metadata.refresh()
         for number in range(9):
-            await controller.create_topics([NewTopic(f"t{number}", 1)])
-        leaders = [topic.partitions[0].leader for topic in controller.image.topics.values()]
+            await metadata.create_topics([NewTopic(f"t{number}", 1)])
+        leaders = [topic.partitions[0].leader for topic in metadata.image.topics.values()]
         assert sorted(leaders) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
     run(scenario())
@@ -275,22 +274,20 @@ def test_requests_at_the_same_time_are_done_one_after_the_other(kind: str, tmp_p
     async def scenario() -> None:
         engine: Engine = ENGINES[kind](tmp_path)
         store = await engine.open()
-        controller = await started(store)
-        answers = await asyncio.gather(
-            *[controller.create_topics([NewTopic("t"), NewTopic(f"t{n}")]) for n in range(20)]
-        )
+        metadata = await started(store)
+        answers = await asyncio.gather(*[metadata.create_topics([NewTopic("t"), NewTopic(f"t{n}")]) for n in range(20)])
         assert sum(isinstance(same, TopicImage) for same, _ in answers) == 1
         assert all(isinstance(own, TopicImage) for _, own in answers)
-        grown = await asyncio.gather(*[controller.create_partitions([MorePartitions("t", n)]) for n in range(1, 12)])
+        grown = await asyncio.gather(*[metadata.create_partitions([MorePartitions("t", n)]) for n in range(1, 12)])
         sizes = [len(topic.partitions) for (topic,) in grown if isinstance(topic, TopicImage)]
         assert sizes == sorted(set(sizes))
-        assert len(controller.image.topics["t"].partitions) == 11
-        await asyncio.gather(*[controller.alter_configs([retention(f"t{n}", str(n))]) for n in range(20)])
+        assert len(metadata.image.topics["t"].partitions) == 11
+        await asyncio.gather(*[metadata.alter_configs([retention(f"t{n}", str(n))]) for n in range(20)])
         expected = {f"t{n}": {"retention.ms": str(n)} for n in range(20)}
-        assert {name: topic.configs for name, topic in controller.image.topics.items() if name != "t"} == expected
-        in_memory = controller.image
-        await controller.refresh()
-        assert controller.image is in_memory, "the store has something else than the image"
+        assert {name: topic.configs for name, topic in metadata.image.topics.items() if name != "t"} == expected
+        in_memory = metadata.image
+        await metadata.refresh()
+        assert metadata.image is in_memory, "the store has something else than the image"
         await store.close()
         await engine.dispose()
 
@@ -299,15 +296,15 @@ def test_requests_at_the_same_time_are_done_one_after_the_other(kind: str, tmp_p
 
 def test_a_request_whose_caller_is_cancelled_is_finished_and_published() -> None:
     async def scenario() -> None:
-        controller = await started(MemoryTree().session())
+        metadata = await started(MemoryTree().session())
         seen: list[ClusterImage] = []
-        controller.listen(lambda _old, new: seen.append(new))
-        request = asyncio.ensure_future(controller.create_topics([NewTopic("t")]))
+        metadata.listen(lambda _old, new: seen.append(new))
+        request = asyncio.ensure_future(metadata.create_topics([NewTopic("t")]))
         await asyncio.sleep(0)
         request.cancel()
         await asyncio.wait([request])
         assert request.cancelled()
-        await controller.stop()
+        await metadata.stop()
         assert [list(image.topics) for image in seen] == [["t"]]
 
     run(scenario())
@@ -315,12 +312,12 @@ def test_a_request_whose_caller_is_cancelled_is_finished_and_published() -> None
 
 def test_a_stopped_controller_finishes_what_it_began_and_refuses_the_rest() -> None:
     async def scenario() -> None:
-        controller = await started(MemoryTree().session())
-        begun = asyncio.ensure_future(controller.create_topics([NewTopic("t")]))
+        metadata = await started(MemoryTree().session())
+        begun = asyncio.ensure_future(metadata.create_topics([NewTopic("t")]))
         await asyncio.sleep(0)
-        stopping = asyncio.ensure_future(controller.stop())
+        stopping = asyncio.ensure_future(metadata.stop())
         await asyncio.sleep(0)
-        (late,) = await controller.create_topics([NewTopic("u")])
+        (late,) = await metadata.create_topics([NewTopic("u")])
         assert code_of(late) == ErrorCode.NOT_CONTROLLER
         await stopping
         topic_of((await begun)[0])
@@ -329,14 +326,14 @@ def test_a_stopped_controller_finishes_what_it_began_and_refuses_the_rest() -> N
 
 
 def test_no_more_requests_wait_than_the_bound_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_module, "MAX_WAITING_REQUESTS", 3)
+    monkeypatch.setattr(metadata_module, "MAX_WAITING_REQUESTS", 3)
 
     async def scenario() -> None:
-        controller = await started(MemoryTree().session())
-        answers = await asyncio.gather(*[controller.create_topics([NewTopic(f"t{n}")]) for n in range(5)])
+        metadata = await started(MemoryTree().session())
+        answers = await asyncio.gather(*[metadata.create_topics([NewTopic(f"t{n}")]) for n in range(5)])
         refused = [answer for (answer,) in answers if isinstance(answer, Refusal)]
         assert [answer.code for answer in refused] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 2
-        topic_of((await controller.create_topics([NewTopic("later")]))[0])
+        topic_of((await metadata.create_topics([NewTopic("later")]))[0])
 
     run(scenario())
 
@@ -344,16 +341,16 @@ def test_no_more_requests_wait_than_the_bound_allows(monkeypatch: pytest.MonkeyP
 def test_a_large_request_is_committed_in_parts_that_a_store_can_carry() -> None:
     async def scenario() -> None:
         _, session = interposed()
-        controller = await started(session)
+        metadata = await started(session)
         sizes: list[int] = []
         session.before_commit = lambda operations: sizes.append(
             sum(len(operation.path) + len(getattr(operation, "value", b"")) for operation in operations)
         )
         configs = {"leader.throttled": "x" * 3_000}
         names = [f"{number:05}" + "n" * 240 for number in range(1_200)]
-        for answer in await controller.create_topics([NewTopic(name, 1, configs=configs) for name in names]):
+        for answer in await metadata.create_topics([NewTopic(name, 1, configs=configs) for name in names]):
             topic_of(answer)
-        assert len(controller.image.topics) == 1_200
+        assert len(metadata.image.topics) == 1_200
         assert len(sizes) >= 3
         assert max(sizes) < 1_000_000
 
@@ -364,11 +361,11 @@ def test_a_pool_that_is_closed_too_early_is_an_answer_not_a_crash(tmp_path: Path
     async def scenario() -> None:
         engine = SqliteEngine(tmp_path)
         store = await engine.open()
-        controller = await started(store)
+        metadata = await started(store)
         await engine.threads.close()
         with pytest.raises(ThreadsClosed):
             await engine.threads.run("any", int)
-        (answer,) = await controller.create_topics([NewTopic("t")])
+        (answer,) = await metadata.create_topics([NewTopic("t")])
         assert code_of(answer) == ErrorCode.KAFKA_STORAGE_ERROR
         store._threads = Threads()
         await store.close()
