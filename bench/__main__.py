@@ -20,14 +20,17 @@ from bench import (
     client_latency,
     client_produce,
     commits,
+    failover,
     fetch,
     heartbeats,
     idempotent_produce,
     idle_connections,
     long_polls,
     many_partitions,
+    many_replicas,
     offsets_replay,
     produce,
+    replication_cost,
     report,
     small_batches,
     spark_sink,
@@ -57,6 +60,9 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "client_produce": client_produce.run,
     "client_latency": client_latency.run,
     "client_arrow": client_arrow.run,
+    "failover": failover.run,
+    "replication_cost": replication_cost.run,
+    "many_replicas": many_replicas.run,
 }
 
 

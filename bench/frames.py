@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from moldau.records import Record, encode_batch
 
-PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
-PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 7, 11, 1
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
+PRODUCE_VERSION, FETCH_VERSION, LIST_OFFSETS_VERSION, METADATA_VERSION = 7, 11, 1, 1
 
 CLIENT_ID: Final = b"bench"
 NO_TOPIC_FILTER: Final = -1
 CONNECT_TIMEOUT_S: Final = 30
 
+LATEST: Final = -1
+
 _SIZE = struct.Struct(">i")
+_OFFSET = struct.Struct(">ihqq")
+"""A partition in an answer to ListOffsets: index, error code, timestamp, offset."""
 
 
 def request(api: int, version: int, body: bytes, correlation: int = 0) -> bytes:
@@ -56,6 +61,20 @@ def fetch(
     body += struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
     body += struct.pack(">i", 0) + _string("")
     return request(FETCH, FETCH_VERSION, body)
+
+
+def latest_offsets(topic: str, partitions: Sequence[int]) -> bytes:
+    """Where these partitions end. Only a partition's leader knows, and says so."""
+    body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">i", len(partitions))
+    body += b"".join(struct.pack(">iq", partition, LATEST) for partition in partitions)
+    return request(LIST_OFFSETS, LIST_OFFSETS_VERSION, body)
+
+
+def led(answer: bytes) -> list[int]:
+    """The partitions of an answer about one topic that came without an error."""
+    (name,) = struct.unpack_from(">h", answer, 8)
+    partitions = _OFFSET.iter_unpack(answer[8 + 2 + name + 4 :])
+    return [index for index, code, _, _ in partitions if not code]
 
 
 def produce_error(answer: bytes) -> int:

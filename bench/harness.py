@@ -121,6 +121,10 @@ class Broker:
         assert self._process is not None, "the broker is not running"
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
     def command(self) -> list[str]:
         program = str(Path(sys.executable).with_name("moldau"))
         overrides = [f"--set={setting}" for setting in self._settings]
@@ -130,8 +134,8 @@ class Broker:
     def start(self) -> float:
         """Starts it, and gives the seconds from there to the first answered Metadata request."""
         began = time.perf_counter()
-        with (self.data.parent / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(self.command(), stdout=log, stderr=log)
+        self.launch()
+        assert self._process is not None
         deadline = began + START_TIMEOUT_S
         while True:
             try:
@@ -145,6 +149,27 @@ class Broker:
                     self.stop()
                     raise
                 time.sleep(START_POLL_S)
+
+    def launch(self) -> None:
+        """Begins to start it."""
+        with (self.data.parent / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(self.command(), stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None, "the broker is not running"
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting for what comes of it."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def wait_stopped(self) -> None:
+        assert self._process is not None, "the broker is not running"
+        self._process.wait(STOP_TIMEOUT_S)
+        self._process = None
 
     def stop(self) -> float:
         """A clean stop, and the seconds that it took."""
@@ -161,10 +186,10 @@ class Broker:
                 self._process = None
         return time.perf_counter() - began
 
-    def create_topic(self, name: str, partitions: int, **settings: str) -> None:
+    def create_topic(self, name: str, partitions: int, factor: int = 1, **settings: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 3})
         config = {setting.replace("_", "."): value for setting, value in settings.items()}
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=factor, config=config)
         admin.create_topics([topic], request_timeout=ADMIN_TIMEOUT_S)[name].result(timeout=ADMIN_TIMEOUT_S)
 
     def delete_topic(self, name: str) -> None:

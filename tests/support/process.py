@@ -105,17 +105,21 @@ class BrokerProcess:
 
     def stop(self) -> int:
         """A clean stop; the exit code."""
+        self.ask_to_stop()
+        return self.wait_ended()
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM. A second one would end it at once."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self._ended()
 
     def kill(self) -> None:
         """kill -9."""
         assert self.process is not None
         self.process.kill()
-        self._ended()
+        self.wait_ended()
 
-    def _ended(self) -> int:
+    def wait_ended(self) -> int:
         assert self.process is not None
         assert self._reader is not None
         code = self.process.wait(STOP_TIMEOUT_S)

@@ -252,6 +252,58 @@ async def run_aiokafka(options: Options, stop: Stop) -> None:
     await consumer.stop()
 
 
+def run_moldau(options: Options, stop: Stop) -> None:
+    from moldau import Consumer, MoldauError, TopicPartition
+
+    class Listener:
+        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            say("assigned", *(one.partition for one in partitions))
+
+        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            say("revoked", *(one.partition for one in partitions))
+
+        def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+            self.on_partitions_revoked(partitions)
+
+    settings: dict[str, Any] = {
+        "bootstrap.servers": options.bootstrap,
+        "client.id": options.name,
+        "group.id": options.group,
+        "group.protocol": options.protocol,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "max.poll.interval.ms": options.rebalance_ms,
+        "max.poll.records": RECORDS_A_TURN,
+        "reconnect.backoff.max.ms": RECONNECT_MOST_MS,
+        "retry.backoff.max.ms": RECONNECT_MOST_MS,
+        "fetch.max.wait.ms": FETCH_WAIT_MS,
+    }
+    if options.protocol == "classic":
+        settings |= {
+            "session.timeout.ms": options.session_ms,
+            "heartbeat.interval.ms": options.heartbeat_ms,
+            "partition.assignment.strategy": ",".join(options.assignors),
+        }
+    if options.instance:
+        settings["group.instance.id"] = options.instance
+    consumer = Consumer(settings)
+    consumer.subscribe(options.topic, listener=Listener())
+    say("ready")
+    while not stop:
+        try:
+            found: dict[int, list[Any]] = {}
+            for record in consumer.poll(TURN_S):
+                found.setdefault(record.partition, []).append(record)
+            for partition, records in found.items():
+                process(partition, [record.value for record in records])
+            if found:
+                ends = {partition: records[-1].offset + 1 for partition, records in found.items()}
+                consumer.commit({TopicPartition(options.topic, partition): end for partition, end in ends.items()})
+        except MoldauError as error:
+            say("refused", type(error).__name__)
+    consumer.close()
+
+
 def main() -> None:
     options = Options(**json.loads(sys.argv[1]))
     stop = Stop()
@@ -259,6 +311,8 @@ def main() -> None:
         run_confluent_kafka(options, stop)
     elif options.client == "kafka-python":
         run_kafka_python(options, stop)
+    elif options.client == "moldau":
+        run_moldau(options, stop)
     else:
         asyncio.run(run_aiokafka(options, stop))
     say("closed")

@@ -68,7 +68,7 @@ class WatchedBroker(BrokerProcess):
 
     def wait_for_end(self) -> None:
         """The process was killed, or kills itself: returns when it is gone."""
-        self._ended()
+        self.wait_ended()
 
 
 class History:

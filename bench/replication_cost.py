@@ -1,0 +1,49 @@
+"""Processor time of all brokers per GB, written with acks=all to three replicas, beside acks=1 and one.
+
+Both are written by the same kcat to the same three brokers, turn and turn about. With factor 3 each GB is received
+once, read twice, sent twice, received twice more and written three times; with factor 1 it is received and written
+once. A GB is 10^9 bytes of record batches as one replica stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import cluster, kcat
+from bench.harness import GB, Context, Row, median, settle, spread
+
+PARTITIONS = 6
+MOST_RATIO = 3.5
+COMMON = ("batch.size=1000000", "batch.num.messages=1000000", "linger.ms=100")
+KINDS = {1: ("acks=1",), 3: ("acks=all",)}
+
+
+def run(context: Context) -> Iterator[Row]:
+    lines = context.lines(context.sized(4_000_000, 2_000_000))
+    costs: dict[int, list[float]] = {factor: [] for factor in KINDS}
+    with cluster.running(context, "min.insync.replicas=2") as running:
+        for factor in KINDS:
+            _produce(running, f"warm-up-{factor}", factor, context.lines(500_000))
+        for turn in range(context.repeats):
+            for factor in KINDS:
+                costs[factor].append(_produce(running, f"cost-{factor}-{turn}", factor, lines))
+            context.say(f"CPU s/GB: factor 3 {costs[3][-1]:.2f}, factor 1 {costs[1][-1]:.2f}")
+    ratio = median(costs[3]) / median(costs[1])
+    note = f"{median(costs[3]):.2f} ({spread(costs[3])}) against {median(costs[1]):.2f} ({spread(costs[1])}) CPU s/GB; "
+    note += "1 MB batches"
+    yield Row("acks=all, 3 replicas: CPU of all brokers", ratio, "x acks=1, 1 replica", MOST_RATIO, note=note)
+
+
+def _produce(running: cluster.Cluster, topic: str, factor: int, lines: Path) -> float:
+    """Processor seconds per GB, until every replica has everything."""
+    running.brokers[1].create_topic(topic, PARTITIONS, factor)
+    cluster.wait_whole(running, topic, PARTITIONS)
+    settle()
+    before = running.cpu_seconds()
+    kcat.produce(running.addresses, topic, lines, (*COMMON, *KINDS[factor]))
+    # The last records are acknowledged when they are in the ISR: nothing is left to be copied.
+    spent = running.cpu_seconds() - before
+    size = sum(kcat.stored(broker.data, topic).bytes for broker in running.brokers.values()) / factor
+    running.brokers[1].delete_topic(topic)
+    return spent / size * GB

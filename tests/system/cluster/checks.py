@@ -1,0 +1,142 @@
+"""What must be true of a cluster when all is over: of its logs as clients read them, and of its replicas' files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+import moldau
+from moldau.records import BatchHeader, peek_header
+from tests.support.process import BrokerProcess
+from tests.support.raw import RawConnection
+from tests.system import calls
+from tests.system.cluster.harness import ProcessCluster
+
+READ_TIMEOUT_S = 30.0
+RECORDS_A_TURN = 5_000
+TURN_S = 0.05
+
+Numbers = list[tuple[int, int]]
+"""(offset, number) of each record of a partition, as they came."""
+
+
+def read_with_confluent_kafka(bootstrap: str, topic: str, partition: int) -> Numbers:
+    """All that is committed, by an assignment to this partition alone."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+    found: Numbers = []
+    try:
+        place = TopicPartition(topic, partition, 0)
+        _, end = consumer.get_watermark_offsets(place, READ_TIMEOUT_S)
+        consumer.assign([place])
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while True:
+            messages = consumer.consume(RECORDS_A_TURN, TURN_S)
+            if messages:
+                deadline = time.monotonic() + READ_TIMEOUT_S
+            assert time.monotonic() < deadline, f"{topic}-{partition}: nothing came after {found[-1:]}"
+            for message in messages:
+                if message.error() is None:
+                    found.append((message.offset() or 0, int(message.value() or b"-1")))
+                elif message.error().name() == "_PARTITION_EOF":
+                    if message.offset() >= end:
+                        return found
+                else:
+                    raise KafkaException(message.error())
+    finally:
+        consumer.close()
+
+
+def read_with_moldau(bootstrap: str, topic: str, partition: int) -> Numbers:
+    """The same with our own consumer."""
+    place = moldau.TopicPartition(topic, partition)
+    found: Numbers = []
+    with moldau.Consumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="none", isolation_level="read_committed"
+    ) as consumer:
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        end = consumer.end_offsets(place)[place]
+        while consumer.position(place) < end:
+            records = consumer.poll(READ_TIMEOUT_S, max_records=RECORDS_A_TURN)
+            found += [(record.offset, int(record.value or b"-1")) for record in records]
+    return found
+
+
+READERS: dict[str, Callable[[str, str, int], Numbers]] = {
+    "confluent-kafka": read_with_confluent_kafka,
+    "moldau": read_with_moldau,
+}
+
+
+def check_numbers(reader: str, bootstrap: str, topic: str, written: Sequence[int]) -> None:
+    """The topic, read by assignment, holds each number once and in order, at the offset that equals it."""
+    for partition, count in enumerate(written):
+        found = READERS[reader](bootstrap, topic, partition)
+        for expected, one in enumerate(found):
+            assert one == (expected, expected), (
+                f"{topic}-{partition}: offset {one[0]} has number {one[1]} where {expected} was expected, {reader} says"
+            )
+        assert len(found) == count, f"{topic}-{partition}: {len(found)} records where {count} were acknowledged"
+
+
+def high_watermarks(cluster: ProcessCluster) -> dict[tuple[str, int], int]:
+    """Of every partition, as its leader tells it."""
+    found = {}
+    for topic, partitions in cluster.wait_whole().items():
+        for index, state in partitions.items():
+            with RawConnection(cluster.brokers[state.leader].bootstrap) as connection:
+                found[topic, index] = calls.offset_of(connection, topic, index)
+    return found
+
+
+def check_replicas(cluster: ProcessCluster) -> int:
+    """Stops the brokers, and compares what each replica's files hold below the high watermark; bytes compared."""
+    placed = cluster.wait_whole()
+    watermarks = high_watermarks(cluster)
+    cluster.stop()
+    return sum(
+        check_files(cluster.brokers, f"{topic}-{index}", placed[topic][index].replicas, end)
+        for (topic, index), end in watermarks.items()
+    )
+
+
+def check_files(brokers: Mapping[int, BrokerProcess], name: str, replicas: Sequence[int], end: int) -> int:
+    """Every replica of this partition has the same bytes up to this offset; how many."""
+    first, *others = replicas
+    expected = list(batches(brokers[first].data / name, end))
+    reached = peek_header(expected[-1]).last_offset + 1 if expected else 0
+    assert reached == end, f"{name}: broker {first} ends at {reached}, the high watermark was {end}"
+    for other in others:
+        for mine, theirs in zip_longest(expected, batches(brokers[other].data / name, end)):
+            at = peek_header(mine or theirs or b"").base_offset
+            assert mine == theirs, f"{name}: brokers {first} and {other} differ from offset {at} on"
+    return sum(map(len, expected))
+
+
+def batches(directory: Path, end: int) -> Iterator[bytes]:
+    """The batches of a partition's files up to an offset, in order: segments may begin elsewhere on each replica."""
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        position = 0
+        while position < len(data):
+            header: BatchHeader = peek_header(data, position)
+            if header.base_offset >= end:
+                return
+            batch = data[position : position + header.size]
+            assert len(batch) == header.size, f"{path}: the batch at {header.base_offset} is torn"
+            yield batch
+            position += header.size

@@ -1,0 +1,39 @@
+"""Networks of namespaces where this machine lets us make them; where not, the run says what was not tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.cluster.network import NO_NAMESPACES, Bridge, Loopback, NoNamespaces
+
+_UNCUT = pytest.StashKey[list[str]]()
+"""The tests of this run that had to do without cutting links."""
+
+
+@pytest.fixture
+def network(request: pytest.FixtureRequest) -> Iterator[Bridge | Loopback]:
+    """Links that can be cut, or else loopback: processes can be troubled there just the same."""
+    try:
+        bridge = Bridge().__enter__()
+    except NoNamespaces as error:
+        request.config.stash.setdefault(_UNCUT, []).append(f"{request.node.name}: {error}")
+        yield Loopback()
+        return
+    with bridge:
+        yield bridge
+
+
+@pytest.fixture
+def bridge(network: Bridge | Loopback) -> Bridge:
+    """Links that can be cut; without them the test is skipped."""
+    if not isinstance(network, Bridge):
+        pytest.skip(NO_NAMESPACES)
+    return network
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Links that were never cut are a promise not checked: say so in a line of its own."""
+    for what in config.stash.get(_UNCUT, []):
+        terminalreporter.write_line(f"WARNING: {NO_NAMESPACES}, NO LINK WAS CUT: {what}", red=True, bold=True)

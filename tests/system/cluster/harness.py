@@ -1,0 +1,253 @@
+"""A cluster as a user runs it: ZooKeeper and brokers as processes, and what can be seen of them from outside."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.metadata import MetadataResponse
+from tests.support.process import BrokerProcess
+from tests.support.raw import RawConnection
+from tests.system import calls
+from tests.system.cluster.network import Bridge, Loopback
+from tests.system.cluster.waiting import NotYet, eventually
+from tests.system.cluster.zookeeper import Ensemble
+
+SESSION_TIMEOUT_S = 2.0
+LAG_TIME_S = 2.0
+PATIENCE_S = 40.0
+"""For a cluster that has just lost something to be whole again, on cores that others use too."""
+
+ASK_TIMEOUT_S = 2.0
+LOG_LINES_SHOWN = 80
+
+SETTINGS: Mapping[str, str] = {
+    "zookeeper.session.timeout.ms": str(int(SESSION_TIMEOUT_S * 1000)),
+    "replica.lag.time.max.ms": str(int(LAG_TIME_S * 1000)),
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.min.session.timeout.ms": "500",
+    "group.initial.rebalance.delay.ms": "100",
+    # Replicas are compared byte by byte: each cleans its own log when it likes.
+    "log.cleaner.enable": "false",
+}
+
+
+class PartitionSeen(NamedTuple):
+    """A partition as one broker tells it."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def whole(self) -> bool:
+        return self.leader >= 0 and sorted(self.isr) == sorted(self.replicas)
+
+
+class ClusterBroker(BrokerProcess):
+    """One broker of a cluster."""
+
+    def __init__(
+        self, number: int, data: Path, network: Loopback | Bridge, zookeeper: str, settings: Mapping[str, str]
+    ) -> None:
+        self.id = number
+        self.name = f"broker-{number}"
+        super().__init__(
+            data,
+            {"node.id": str(number), **settings},
+            arguments=["--zookeeper", zookeeper],
+            host=network.address(self.name),
+            enter=network.enter(self.name),
+        )
+        self.paused = False
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.paused = False
+
+    def end(self) -> None:
+        """Dead, whatever it was before."""
+        if self.alive():
+            self.kill()
+        self.paused = False
+
+    def ask_metadata(self, *topics: str) -> MetadataResponse:
+        with RawConnection(self.bootstrap, timeout_s=ASK_TIMEOUT_S) as connection:
+            return calls.metadata(connection, *topics)
+
+
+class ProcessCluster:
+    """ZooKeeper and some brokers. Leaving the context ends them all, cleanly where nothing went wrong."""
+
+    def __init__(
+        self,
+        directory: Path,
+        network: Loopback | Bridge | None = None,
+        *,
+        brokers: int = 3,
+        zookeepers: int = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.network = network or Loopback()
+        self.settings = {**SETTINGS, **(settings or {})}
+        self.zookeeper = Ensemble(directory, self.network, zookeepers)
+        self.brokers: dict[int, ClusterBroker] = {}
+        for number in range(1, brokers + 1):
+            self.add(number)
+
+    def add(self, number: int, data: Path | None = None, settings: Mapping[str, str] | None = None) -> ClusterBroker:
+        """One more broker, not started yet; also one that takes the place of another with the same id."""
+        place = data or self.directory / f"broker-{number}"
+        found = ClusterBroker(
+            number, place, self.network, self.zookeeper.connect, {**self.settings, **(settings or {})}
+        )
+        self.brokers[number] = found
+        return found
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    @property
+    def living(self) -> list[ClusterBroker]:
+        """Those that could answer."""
+        return [broker for broker in self.brokers.values() if broker.alive() and not broker.paused]
+
+    def start(self) -> None:
+        """All brokers that do not run, at the same time."""
+        starting = [broker for broker in self.brokers.values() if not broker.alive()]
+        for broker in starting:
+            broker.launch()
+        for broker in starting:
+            broker.wait_ready()
+
+    def stop(self) -> None:
+        """All at the same time, by SIGTERM."""
+        stopping = [broker for broker in self.brokers.values() if broker.alive()]
+        for broker in stopping:
+            broker.ask_to_stop()
+        for broker in stopping:
+            code = broker.wait_ended()
+            assert code == 0, f"{broker.name} ended with {code}:\n{broker.log}"
+
+    def erase(self, number: int) -> None:
+        """A new disk for a broker that is not running."""
+        broker = self.brokers[number]
+        assert not broker.alive()
+        shutil.rmtree(broker.data)
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: str, partitions: int, factor: int = 3, configs: dict[str, str] | None = None
+    ) -> dict[int, PartitionSeen]:
+        """Made, and known and whole everywhere."""
+        with RawConnection(self.living[0].bootstrap) as connection:
+            calls.create_topic(connection, name, partitions, configs, factor)
+        return self.wait_whole([name])[name]
+
+    def describe(self, topic: str) -> dict[int, PartitionSeen]:
+        """As the first broker that answers tells it."""
+        return seen(self.living[0].ask_metadata(topic)).get(topic, {})
+
+    def leader_of(self, topic: str, index: int) -> ClusterBroker:
+        def look() -> ClusterBroker:
+            leader = self.describe(topic)[index].leader
+            if leader not in self.brokers:
+                raise NotYet(f"{topic}-{index} has no leader")
+            return self.brokers[leader]
+
+        return eventually(look, PATIENCE_S)
+
+    @property
+    def controller_id(self) -> int:
+        return self.living[0].ask_metadata("").controller_id
+
+    def wait_whole(
+        self, topics: Iterable[str] | None = None, within_s: float = PATIENCE_S
+    ) -> dict[str, dict[int, PartitionSeen]]:
+        """Returns when all brokers that live say the same of these topics, or of all: every replica is in sync."""
+        wanted = None if topics is None else list(topics)
+
+        def look() -> dict[str, dict[int, PartitionSeen]]:
+            told = [seen(broker.ask_metadata(*(wanted or ()))) for broker in self.living]
+            for name in wanted or ():
+                if any(name not in one for one in told):
+                    raise NotYet(f"{name} is not known everywhere")
+            for broker, one in zip(self.living, told, strict=True):
+                if one != told[0]:
+                    raise NotYet(f"{broker.name} says {one}, another {told[0]}")
+                for name, partitions in one.items():
+                    lacking = {index: state for index, state in partitions.items() if not state.whole}
+                    if lacking:
+                        raise NotYet(f"{broker.name} says of {name}: {lacking}")
+            return told[0]
+
+        return eventually(look, within_s)
+
+    # --------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.zookeeper.__enter__()
+        try:
+            self.start()
+        except BaseException:
+            self._end(show=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.stop()
+        finally:
+            self._end(show=error is not None)
+
+    def _end(self, *, show: bool) -> None:
+        for broker in self.brokers.values():
+            broker.end()
+            if show:
+                print(f"--- {broker.name}", *broker.log.splitlines()[-LOG_LINES_SHOWN:], sep="\n", file=sys.stderr)
+        self.zookeeper.kill()
+
+
+def seen(metadata: MetadataResponse) -> dict[str, dict[int, PartitionSeen]]:
+    """Every topic that was told without an error."""
+    return {
+        topic.name: {
+            one.partition_index: PartitionSeen(
+                one.leader_id, one.leader_epoch, tuple(one.replica_nodes), tuple(one.isr_nodes)
+            )
+            for one in topic.partitions
+        }
+        for topic in metadata.topics or ()
+        if topic.name is not None and topic.error_code == ErrorCode.NONE
+    }
+
+
+def accidents(brokers: Sequence[BrokerProcess]) -> list[str]:
+    """Lines in which a broker tells of a fault of its own."""
+    return [line for broker in brokers for line in broker.log.splitlines() if "Traceback" in line or "handler" in line]

@@ -1,0 +1,200 @@
+"""Producers that number the records of each partition from 0 and go on whatever happens to the cluster.
+
+Each writes to topics of its own, idempotently and with acks=all, and never gives up. So number and offset must agree:
+a record that is missing, doubled or out of order moves all that follow.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, Self
+
+from tests.system.producers import Progress
+
+TICK_S = 0.02
+JOIN_TIMEOUT_S = 30
+MOST_UNACKNOWLEDGED = 20_000
+"""Enough for the longest time that a cluster may be away; then the writer waits."""
+
+GIVE_UP_MS = 3_600_000
+"""No record is given up while a test runs: what happened to it would not be known."""
+
+NO_OFFSET = -1
+"""librdkafka's answer for a batch that the broker knew already."""
+
+
+class Writer(ABC):
+    """Writes some records a tick, from entering the context until `end`."""
+
+    def __init__(self, topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
+        self.topic = topic
+        self.written = [0] * partitions
+        self.acknowledged = [0] * partitions
+        self.progress = Progress()
+        self.longest_silence_s = 0.0
+        """The longest time without an acknowledgement so far."""
+        self._padding = b" " * padding
+        self._a_tick = a_tick
+        self._failures: list[str] = []
+        self._last_heard = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @abstractmethod
+    def _send(self, partition: int, number: int, value: bytes) -> None: ...
+
+    @abstractmethod
+    def _serve(self) -> None:
+        """Called every tick: callbacks may be due."""
+
+    @abstractmethod
+    def _flush(self, timeout_s: float) -> None: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+    def _run(self) -> None:
+        turn = 0
+        try:
+            while not self._ended.wait(TICK_S):
+                if sum(self.written) - sum(self.acknowledged) < MOST_UNACKNOWLEDGED:
+                    for _ in range(self._a_tick):
+                        partition, turn = turn % len(self.written), turn + 1
+                        number, self.written[partition] = self.written[partition], self.written[partition] + 1
+                        self._send(partition, number, b"%d%s" % (number, self._padding))
+                self._serve()
+        except Exception as error:  # noqa: BLE001 - told by check
+            self._failures.append(f"gave up: {error!r}")
+
+    def _delivered(self, partition: int, number: int, offset: int | None, error: object) -> None:
+        if error is not None:
+            self._failures.append(f"{number} of partition {partition}: {error}")
+            return
+        if offset not in (number, NO_OFFSET):
+            self._failures.append(f"{number} of partition {partition} was acknowledged at {offset}")
+        if number != self.acknowledged[partition]:
+            expected = self.acknowledged[partition]
+            self._failures.append(f"{number} of partition {partition} was acknowledged, but {expected} was next")
+        now = time.monotonic()
+        self.longest_silence_s = max(self.longest_silence_s, now - self._last_heard)
+        self._last_heard = now
+        self.acknowledged[partition] = number + 1
+        self.progress.add(1)
+
+    def add_partitions(self, count: int) -> None:
+        """The topic has more of them: they are written to as well."""
+        self.acknowledged += [0] * (count - len(self.acknowledged))
+        self.written += [0] * (count - len(self.written))
+
+    def check(self) -> None:
+        """Nothing went wrong so far."""
+        assert not self._failures, f"{self}: {self._failures[:5]}"
+
+    def end(self, within_s: float) -> list[int]:
+        """Writes no more; how many each partition has, all of them acknowledged."""
+        self._stop()
+        self._flush(within_s)
+        self.check()
+        assert self.acknowledged == self.written, f"{self}: {self.acknowledged} of {self.written} were acknowledged"
+        return self.written
+
+    def _stop(self) -> None:
+        self._ended.set()
+        self._thread.join(JOIN_TIMEOUT_S)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} of {self.topic}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+        self._close()
+
+
+class ConfluentWriter(Writer):
+    """librdkafka through confluent-kafka."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
+        from confluent_kafka import Producer
+
+        super().__init__(topic, partitions, a_tick, padding)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "client.id": "confluent-writer",
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "message.timeout.ms": GIVE_UP_MS,
+                "request.timeout.ms": 5_000,
+                "socket.timeout.ms": 6_000,
+                "socket.connection.setup.timeout.ms": 2_000,
+                "topic.metadata.refresh.interval.ms": 2_000,
+                "retry.backoff.ms": 50,
+                "retry.backoff.max.ms": 200,
+                "reconnect.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+
+    def _send(self, partition: int, number: int, value: bytes) -> None:
+        def delivered(error: object, message: Any) -> None:
+            self._delivered(partition, number, message.offset(), error)
+
+        self._producer.produce(self.topic, value, partition=partition, on_delivery=delivered)
+
+    def _serve(self) -> None:
+        self._producer.poll(0)
+
+    def _flush(self, timeout_s: float) -> None:
+        left = self._producer.flush(timeout_s)
+        assert left == 0, f"{self}: {left} records were not acknowledged in {timeout_s} s"
+
+    def _close(self) -> None:
+        self._producer.purge()
+        self._producer.flush(1)
+
+
+class MoldauWriter(Writer):
+    """Our own producer."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
+        from moldau import Producer
+
+        super().__init__(topic, partitions, a_tick, padding)
+        self._producer = Producer(
+            bootstrap_servers=bootstrap,
+            client_id="moldau-writer",
+            acks="all",
+            linger_ms=2,
+            delivery_timeout_ms=GIVE_UP_MS,
+            max_block_ms=GIVE_UP_MS,
+            request_timeout_ms=5_000,
+            socket_connection_setup_timeout_ms=2_000,
+            reconnect_backoff_max_ms=200,
+            retry_backoff_max_ms=200,
+        )
+
+    def _send(self, partition: int, number: int, value: bytes) -> None:
+        def delivered(metadata: Any, error: object) -> None:
+            self._delivered(partition, number, None if metadata is None else metadata.offset, error)
+
+        self._producer.send(self.topic, value, partition=partition, on_delivery=delivered)
+
+    def _serve(self) -> None:
+        """Its callbacks come by themselves."""
+
+    def _flush(self, timeout_s: float) -> None:
+        self._producer.flush(timeout_s)
+
+    def _close(self) -> None:
+        self._producer.close(timeout=5)
