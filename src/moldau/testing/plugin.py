@@ -8,8 +8,10 @@
 | `moldau_new_topic` | test | a function that makes more of them: `moldau_new_topic(partitions=3, configs={...})` |
 | `moldau_faults` | test | the broker's `faults`, all of them ended when the test is |
 | `moldau_own_broker` | test | a broker of the test's own: for tests that move time, restart or crash it |
+| `moldau_cluster` | test | a `Cluster` of the test's own, of three brokers: for tests of failover |
 
 `@pytest.mark.moldau_topic(partitions=3, configs={"cleanup.policy": "compact"})` says what `moldau_topic` shall be like.
+`@pytest.mark.moldau_cluster(5)` says how many brokers `moldau_cluster` has, and whatever else a `Cluster` takes.
 `moldau_settings` in the ini file, one `name=value` a line, and the fixture `moldau_settings`, which a conftest.py may
 override, say what the brokers' settings are.
 """
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from moldau.testing import Broker, Faults
+    from moldau.testing import Broker, Cluster, Faults
 
 MAX_NAME = 80
 """Of a test's name in a topic's. A topic's may have 249."""
@@ -36,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "moldau_topic(partitions=1, configs={}): what the topic of the fixture moldau_topic is like"
+    )
+    config.addinivalue_line(
+        "markers", "moldau_cluster(brokers=3, settings={}, racks=None): what the fixture moldau_cluster is like"
     )
 
 
@@ -73,6 +78,19 @@ def moldau_own_broker(moldau_settings: Mapping[str, str]) -> Iterator[Broker]:
 
     with Broker(moldau_settings) as broker:
         yield broker
+
+
+@pytest.fixture
+def moldau_cluster(moldau_settings: Mapping[str, str], request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster of the test's own, whose brokers may be stopped, crashed and started again."""
+    from moldau.testing import Cluster
+
+    mark = request.node.get_closest_marker("moldau_cluster")
+    args, named = (mark.args, dict(mark.kwargs)) if mark else ((), {})
+    brokers = args[0] if args else named.pop("brokers", 3)
+    settings = args[1] if len(args) > 1 else named.pop("settings", {})
+    with Cluster(brokers, {**moldau_settings, **settings}, **named) as cluster:
+        yield cluster
 
 
 @pytest.fixture

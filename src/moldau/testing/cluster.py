@@ -1,0 +1,313 @@
+"""Several brokers for tests: one cluster in this process, for whatever must live through the loss of a broker.
+
+    with Cluster(3) as cluster:
+        cluster.create_topic("orders", partitions=6, replication_factor=3)
+        producer = Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all")
+        cluster.brokers[cluster.leader_of("orders", 0)].crash()
+
+Each broker is a `moldau.testing.Broker` with a thread, a port, a directory, time and faults of its own; they replicate
+and elect as in production. Only the metadata store is in memory, and shared: it needs no ZooKeeper, and outlives them
+all. `brokers[i]` has the node id i.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from moldau.broker.broker import Broker as Served
+from moldau.cluster.image import NO_LEADER, ClusterImage
+from moldau.cluster.memory_store import MemoryStore, MemoryTree
+from moldau.cluster.store import OpenStore
+from moldau.testing.broker import LOG_LEVEL, Broker, Setting
+from moldau.testing.life import ANSWER_TIMEOUT_S, BrokerNotRunning
+
+T = TypeVar("T")
+Beginning = tuple["ClusterBroker", Future[Served]]
+
+BROKERS = 3
+MAX_BROKERS = 100
+
+WAIT_S = 30.0
+LOOK_AGAIN_S = 0.005
+"""Between two looks at what is being waited for."""
+
+SETTINGS: Mapping[str, Setting] = {
+    # So that every broker of a small cluster coordinates something.
+    "offsets.topic.num.partitions": 3,
+    "transaction.state.log.num.partitions": 3,
+}
+"""What differs from the settings of a broker alone."""
+
+
+class _Session(MemoryStore):
+    """A broker's session, which a crash can leave behind."""
+
+    left_behind = False
+
+    async def close(self) -> None:
+        if not self.left_behind:
+            await super().close()
+
+
+class ClusterBroker(Broker):
+    """One of a cluster's brokers."""
+
+    def __init__(
+        self,
+        node_id: int,
+        tree: MemoryTree,
+        settings: Mapping[str, Setting],
+        *,
+        data: str | os.PathLike[str] | None,
+        log_level: int,
+    ) -> None:
+        super().__init__({**SETTINGS, **settings, "node.id": node_id}, data=data, log_level=log_level)
+        self.node_id = node_id
+        self._tree = tree
+        self._session: _Session | None = None
+        self._expiry: threading.Timer | None = None
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("<Broker", f"<Broker {self.node_id}", 1)
+
+    def crash(self, noticed_after_s: float = 0) -> None:
+        """As `kill -9`. The others notice it at once, or after as long as its session with the metadata store outlives
+        it; unless it is started again before."""
+        session = self._session
+        if noticed_after_s and session is not None:
+            session.left_behind = True
+            self._tree.suspend(session)
+        super().crash()
+        if noticed_after_s and session is not None:
+            self._expiry = threading.Timer(noticed_after_s, self._tree.end, (session,))
+            self._expiry.daemon = True
+            self._expiry.start()
+
+    def expire_session(self) -> None:
+        """The metadata store gives the broker up, as after a long pause: it stops leading, and comes back by itself."""
+        self._running()
+        assert self._session is not None
+        self._tree.expire(self._session)
+
+    def lose_touch(self) -> None:
+        """The broker cannot reach the metadata store any more; its session is kept there."""
+        self._running()
+        assert self._session is not None
+        self._tree.suspend(self._session)
+
+    def find_touch(self) -> None:
+        """The end of `lose_touch`."""
+        self._running()
+        assert self._session is not None
+        self._tree.resume(self._session)
+
+    # -- for the cluster -------------------------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> bool:
+        return self._life is not None
+
+    def look(self, function: Callable[[Served], T]) -> T:
+        """What a function finds in the broker, in the broker's own thread."""
+        life = self._running()
+        return life.call(function, life.broker)
+
+    def forget_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry.join()
+            self._expiry = None
+
+    def _open_store(self) -> OpenStore:
+        self.forget_expiry()
+
+        async def open_session() -> _Session:
+            self._session = _Session(self._tree)
+            self._tree.join(self._session)
+            return self._session
+
+        return open_session
+
+
+class Cluster:
+    """Brokers from `with` (or `start`) to their end. Each may be stopped, crashed and started again in between."""
+
+    def __init__(
+        self,
+        brokers: int = BROKERS,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        racks: Sequence[str] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        log_level: int = LOG_LEVEL,
+    ) -> None:
+        """`racks` has a rack for each broker; `data` is a directory to keep, with a directory a broker in it."""
+        if not 1 <= brokers <= MAX_BROKERS:
+            raise ValueError(f"a cluster of {brokers} brokers; 1 to {MAX_BROKERS} are possible")
+        if racks is not None and len(racks) != brokers:
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        self._tree = MemoryTree()
+        self.brokers: list[ClusterBroker] = []
+        """By node id."""
+        for node_id in range(brokers):
+            of_broker: dict[str, Setting] = dict(settings or {})
+            if racks is not None:
+                of_broker["broker.rack"] = racks[node_id]
+            home = None if data is None else Path(data) / f"broker-{node_id}"
+            self.brokers.append(ClusterBroker(node_id, self._tree, of_broker, data=home, log_level=log_level))
+
+    def __repr__(self) -> str:
+        return f"<Cluster of {self.brokers}>"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Of all brokers, whether they run or not; stays the same from the first start on."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers)
+
+    @property
+    def live(self) -> list[ClusterBroker]:
+        """The brokers that run."""
+        return [broker for broker in self.brokers if broker.runs]
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Starts those that do not run, at the same time; returns when all know of each other."""
+        self._finish_start(self._begin_start())
+        return self
+
+    def _begin_start(self) -> list[Beginning]:
+        return [(broker, broker._begin()) for broker in self.brokers if not broker.runs]
+
+    def _finish_start(self, begun: list[Beginning]) -> None:
+        errors = []
+        for broker, future in begun:
+            try:
+                broker._born(future.result(ANSWER_TIMEOUT_S))
+            except BaseException as error:  # noqa: BLE001 - raised again below, when the others have been waited for
+                broker._not_born()
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        ids = {broker.node_id for broker in self.live}
+        self.wait_until(lambda image: image.brokers.keys() == ids, "the brokers know of each other")
+
+    def stop(self) -> None:
+        """A clean stop of all that run, at the same time."""
+        ending = [(broker, broker._running().stop()) for broker in self.live]
+        errors = []
+        for broker, future in ending:
+            try:
+                broker._wait(future)
+            except BaseException as error:  # noqa: BLE001 - raised again below, when the others have been waited for
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def close(self) -> None:
+        """The end: all are stopped, what is temporary is removed."""
+        try:
+            self.stop()
+        finally:
+            for broker in self.brokers:
+                broker.forget_expiry()
+                broker.close()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        begun = self._begin_start()
+        try:
+            await asyncio.wait([asyncio.wrap_future(future) for _, future in begun])
+        finally:
+            try:
+                self._finish_start(begun)  # also where the waiting was cancelled: nothing may be left behind
+            except BaseException:
+                self.close()
+                raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, Setting] | None = None,
+    ) -> None:
+        """Makes a topic, with a replica on each of up to three brokers unless told otherwise; ValueError where it is
+        refused. At return every broker knows it and every partition is led."""
+        factor = min(BROKERS, len(self.live)) if replication_factor is None else replication_factor
+        self._anyone()._create_topic(name, partitions, factor, configs)
+        self.wait_until(
+            lambda image: name in image.topics and all(one.leader >= 0 for one in image.topics[name].partitions),
+            f"topic {name} is led everywhere",
+        )
+
+    def leader_of(self, topic: str, index: int = 0) -> int:
+        """The id of the broker that leads a partition, as a live broker knows it; -1 where nobody does."""
+        return self._partition(topic, index)[0]
+
+    def in_sync(self, topic: str, index: int = 0) -> tuple[int, ...]:
+        """The ids of the brokers whose replicas are in sync, as a live broker knows them."""
+        return self._partition(topic, index)[1]
+
+    def wait_until(self, holds: Callable[[ClusterImage], bool], what: str = "", timeout: float = WAIT_S) -> None:
+        """Returns when something holds in every live broker's view of the cluster."""
+        deadline = time.monotonic() + timeout
+        for broker in self.live:
+            while broker.runs and not broker.look(lambda served: holds(served.image)):
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"{broker!r} did not see within {timeout} s that {what or holds}")
+                time.sleep(LOOK_AGAIN_S)
+
+    def wait_in_sync(self, timeout: float = WAIT_S) -> None:
+        """Returns when every replica of a live broker is in sync, and every partition is led."""
+        live = frozenset(broker.node_id for broker in self.live)
+
+        def holds(image: ClusterImage) -> bool:
+            return all(
+                one.leader in live and live.intersection(one.replicas) <= frozenset(one.isr)
+                for topic in image.topics.values()
+                for one in topic.partitions
+            )
+
+        self.wait_until(holds, "all replicas are in sync", timeout)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _anyone(self) -> ClusterBroker:
+        for broker in self.brokers:
+            if broker.runs:
+                return broker
+        raise BrokerNotRunning("no broker of the cluster is running: `start` one first")
+
+    def _partition(self, topic: str, index: int) -> tuple[int, tuple[int, ...]]:
+        state = self._anyone().look(lambda served: served.image.partition(topic, index))
+        if state is None:
+            raise ValueError(f"there is no partition {topic}-{index}")
+        return (state.leader, state.isr) if state.leader >= 0 else (NO_LEADER, state.isr)
