@@ -15,16 +15,17 @@ EVERYWHERE_ALLOWED = ("host/", "cli/", "testing/", "__main__.py")
 """The seams themselves, and the shell around a broker: command line and test fixtures start real processes."""
 
 ROOMS = {
-    "network": ("net/",),
+    # ZooKeeper's client brings its own thread and socket. A simulation has another store.
+    "network": ("net/", "cluster/kazoo_session.py"),
     "database": ("cluster/sqlite_store.py",),
-    "files": (),
+    "files": ("cluster/kazoo_session.py",),
     # To ask a clock that was handed in, for every record, would be a quarter of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
     # The type UUID, of which it makes no new ones.
     "chance": ("client/serialization.py",),
     # Whoever calls a blocking client is in another thread than the loop that serves it.
     # Brokers that share a tree in memory may each have a thread of their own.
-    "threads": ("client/", "cluster/memory_store.py"),
+    "threads": ("client/", "cluster/memory_store.py", "cluster/kazoo_session.py"),
     "processes": (),
 }
 

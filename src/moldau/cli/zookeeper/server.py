@@ -1,0 +1,245 @@
+"""ZooKeeper servers as processes of this machine: one alone, or an ensemble, from their start to their end.
+
+They listen on 127.0.0.1 only and serve nothing but clients (no admin server, no JMX). Time is counted in small ticks,
+so that a session ends when its time-out says and not seconds later. Data is on disk before it is acknowledged, as in
+production; started again on the same directory, a server has everything it had.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from moldau.cli.children import ChildProcess
+from moldau.cli.zookeeper.java import java_program, zookeeper_jars
+
+HOST: Final = "127.0.0.1"
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 10.0
+ASK_TIMEOUT_S: Final = 2.0
+BETWEEN_QUESTIONS_S: Final = 0.03
+LOG_TAIL_CHARACTERS: Final = 1_500
+MAX_SERVERS: Final = 7
+
+TICK_MS: Final = 250
+# In ticks: ten seconds to join a leader, five to lag behind it, however small the tick.
+INIT_LIMIT: Final = 10_000 // TICK_MS
+SYNC_LIMIT: Final = 5_000 // TICK_MS
+MIN_SESSION_MS: Final = 2 * TICK_MS
+MAX_SESSION_MS: Final = 120_000
+
+# Where the ports of an ensemble are that only its servers use, seen from the port of the clients: 2888 and 3888.
+PEER_PORT_OFFSET: Final = 707
+ELECTION_PORT_OFFSET: Final = 1_707
+
+LOG_FILE: Final = "zookeeper.log"
+
+_LOGGING: Final = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %-5p %c{1}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+# A small heap, a plain collector and no second compiler: it starts in a second and takes little of a laptop.
+_JAVA_OPTIONS: Final = ("-Xms32m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+class ZooKeeperFailed(Exception):
+    """A server did not start or did not go on, and why, for a person."""
+
+
+class Ports(NamedTuple):
+    """Where a server listens: for clients, for the other servers, for their elections."""
+
+    client: int
+    peer: int
+    election: int
+
+
+class ZooKeeperServer:
+    """One server. Made by `ZooKeeperEnsemble`, which knows the others."""
+
+    def __init__(self, number: int, directory: Path, ports: Sequence[Ports]) -> None:
+        self.number = number
+        self.directory = directory
+        self.port = ports[number - 1].client
+        self._ports = ports
+        self._child: ChildProcess | None = None
+
+    @property
+    def child(self) -> ChildProcess:
+        assert self._child is not None, "it was not started"
+        return self._child
+
+    @property
+    def alive(self) -> bool:
+        return self._child is not None and self._child.alive
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def launch(self) -> None:
+        """Starts the process, and does not wait for it to serve."""
+        java, jars = java_program(), zookeeper_jars()
+        for port in self._ports[self.number - 1] if len(self._ports) > 1 else (self.port,):
+            _require_free(port)
+        data = self.directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "myid").write_text(f"{self.number}\n")
+        configuration = self.directory / "zoo.cfg"
+        configuration.write_text(self._configuration())
+        logging = self.directory / "log4j2.properties"
+        logging.write_text(_LOGGING)
+        command = [
+            java,
+            *_JAVA_OPTIONS,
+            "-Dzookeeper.jmx.log4j.disable=true",
+            "-Dcom.sun.management.jmxremote=false",
+            f"-Dlog4j2.configurationFile={logging.absolute().as_uri()}",
+            "-cp",
+            f"{jars}/*",
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(configuration.absolute()),
+        ]
+        with (self.directory / LOG_FILE).open("ab") as log:
+            self._child = ChildProcess(f"zookeeper-{self.number}", command, stdout=log, stderr=log)
+
+    def _configuration(self) -> str:
+        lines = [
+            f"tickTime={TICK_MS}",
+            f"initLimit={INIT_LIMIT}",
+            f"syncLimit={SYNC_LIMIT}",
+            f"minSessionTimeout={MIN_SESSION_MS}",
+            f"maxSessionTimeout={MAX_SESSION_MS}",
+            f"dataDir={self.directory.absolute() / 'data'}",
+            f"clientPort={self.port}",
+            f"clientPortAddress={HOST}",
+            "maxClientCnxns=0",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=srvr",
+            "autopurge.snapRetainCount=3",
+            "autopurge.purgeInterval=1",
+        ]
+        if len(self._ports) > 1:
+            lines += [f"server.{number}={HOST}:{one.peer}:{one.election}" for number, one in enumerate(self._ports, 1)]
+        return "\n".join([*lines, ""])
+
+    def serves(self) -> bool:
+        """Whether it answers clients now: alone at once, in an ensemble when there is a leader."""
+        return b"Mode: " in ask(self.port, b"srvr")
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.child.kill()
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.stop(STOP_TIMEOUT_S)
+
+    def log_tail(self) -> str:
+        return (self.directory / LOG_FILE).read_text(errors="replace")[-LOG_TAIL_CHARACTERS:].strip()
+
+
+class ZooKeeperEnsemble:
+    """One server or several that agree, in one directory. `with` starts and stops it."""
+
+    def __init__(self, directory: Path, *, port: int = 0, servers: int = 1) -> None:
+        """`port` is the first server's for clients, the others have those after it; 0: any free ones."""
+        if not 1 <= servers <= MAX_SERVERS or servers % 2 == 0:
+            raise ValueError(f"an ensemble has an odd number of servers, at most {MAX_SERVERS}, not {servers}")
+        ports = _free_ports(servers) if port == 0 else _ports_from(port, servers)
+        names = ["zookeeper"] if servers == 1 else [f"zookeeper-{number}" for number in range(1, servers + 1)]
+        self.servers = [ZooKeeperServer(number, directory / name, ports) for number, name in enumerate(names, 1)]
+
+    @property
+    def connect(self) -> str:
+        """The addresses of all servers, as `zookeeper.connect` takes them."""
+        return ",".join(server.address for server in self.servers)
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Returns when every server serves. `ZooKeeperFailed` where one does not; then none is left running."""
+        try:
+            for server in self.servers:
+                server.launch()
+            self.wait_until_serving(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def wait_until_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        for server in self.servers:
+            while not server.serves():
+                if not server.alive:
+                    ended = server.child.ending()
+                    raise ZooKeeperFailed(f"ZooKeeper on {server.address} ended ({ended}):\n{server.log_tail()}")
+                if time.monotonic() > deadline:
+                    raise ZooKeeperFailed(
+                        f"ZooKeeper on {server.address} does not serve after {timeout_s:g} s:\n{server.log_tail()}"
+                    )
+                time.sleep(BETWEEN_QUESTIONS_S)
+
+    def stop(self) -> None:
+        """Ends every server, all at once: what was acknowledged is on disk."""
+        for server in self.servers:
+            if server.alive:
+                server.child.terminate()
+        for server in self.servers:
+            server.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def ask(port: int, word: bytes) -> bytes:
+    """The answer to a four-letter word; empty where nobody answers."""
+    answer = b""
+    try:
+        with closing(socket.create_connection((HOST, port), ASK_TIMEOUT_S)) as connection:
+            connection.sendall(word)
+            while part := connection.recv(4_096):
+                answer += part
+    except OSError:
+        pass  # not there yet, or not any more
+    return answer
+
+
+def _ports_from(port: int, servers: int) -> list[Ports]:
+    return [
+        Ports(port + index, port + PEER_PORT_OFFSET + index, port + ELECTION_PORT_OFFSET + index)
+        for index in range(servers)
+    ]
+
+
+def _free_ports(servers: int) -> list[Ports]:
+    """Ports that nobody has now. Held until all are chosen, so that they differ."""
+    held = [socket.create_server((HOST, 0)) for _ in range(3 * servers)]
+    numbers = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return [Ports(*numbers[3 * index : 3 * index + 3]) for index in range(servers)]
+
+
+def _require_free(port: int) -> None:
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        raise ZooKeeperFailed(
+            f"ZooKeeper cannot listen on {HOST}:{port} ({error.strerror}); stop what does, or choose another --port"
+        ) from None

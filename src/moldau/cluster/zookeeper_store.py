@@ -1,0 +1,433 @@
+"""The metadata store in ZooKeeper (3.6 or later): where the brokers of a cluster meet.
+
+A store object is a ZooKeeper session, and the store's rules are ZooKeeper's own, so an operation is an operation there
+and a commit is one transaction. One recursive watch over the whole tree tells of every change; it ends with the
+connection and is set anew on the next one *before* RESUMED is told, so that a reader that reads again after RESUMED
+misses nothing.
+
+Reads go to the server that this session is connected to and may be a little behind; `sync` catches up. While the
+connection is down everything fails at once with a StoreError: kazoo goes on trying to reconnect until the session has
+expired, and then this object is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.protocol.states import KazooState, ZnodeStat
+
+from moldau.cluster.kazoo_session import AddWatch, KazooSession, ReadMany
+from moldau.cluster.store import (
+    Check,
+    Conflict,
+    Create,
+    Delete,
+    Event,
+    EventKind,
+    Listener,
+    Node,
+    Operation,
+    SessionEvent,
+    SessionListener,
+    Set,
+    Store,
+    StoreError,
+    Watches,
+    check_operations,
+    split,
+)
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT: Final = 2181
+MAX_MESSAGE_BYTES: Final = 0xFFFFF
+"""ZooKeeper's `jute.maxbuffer`: a server cuts the connection of whoever sends more."""
+PATHS_A_MESSAGE: Final = 200
+MESSAGES_AT_A_TIME: Final = 8
+CLOSE_GRACE_S: Final = 3.0
+RESERVED: Final = "zookeeper"
+"""ZooKeeper's own node below the root."""
+
+_EVENT_KINDS: Final = {1: EventKind.CREATED, 2: EventKind.DELETED, 3: EventKind.CHANGED}
+
+# Bytes of an operation beside its path and value.
+_OVERHEAD: Final[dict[type[Operation], int]] = {Create: 48, Set: 21, Delete: 17, Check: 17}
+_COMMIT_OVERHEAD: Final = 17
+
+
+class Ensemble(NamedTuple):
+    """`host:port,host:port/chroot`, taken apart."""
+
+    hosts: tuple[tuple[str, int], ...]
+    root: str
+    """The chroot, or "" where there is none."""
+
+    @classmethod
+    def parse(cls, connect: str) -> Ensemble:
+        """`ValueError` for what does not name an ensemble."""
+        addresses, slash, chroot = connect.strip().partition("/")
+        hosts = tuple(_address(one.strip()) for one in addresses.split(","))
+        root = f"/{chroot.strip().rstrip('/')}" if slash and chroot.strip().rstrip("/") else ""
+        if root:
+            split(root)
+        return cls(hosts, root)
+
+
+def _address(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+)(?::(\d{1,5}))?", text)
+    if match is None or not 0 < int(match[2] or DEFAULT_PORT) < 65_536:
+        raise ValueError(f"{text!r} is not of the form HOST:PORT")
+    return match[1].strip("[]"), int(match[2] or DEFAULT_PORT)
+
+
+class _Phase(Enum):
+    OPENING = auto()
+    CONNECTED = auto()
+    SUSPENDED = auto()
+    EXPIRED = auto()
+    CLOSED = auto()
+
+
+class ZookeeperStore(Store):
+    """The tree below a path of a ZooKeeper ensemble. Made by `await ZookeeperStore.open(connect, ...)`."""
+
+    shared: ClassVar[bool] = True
+
+    def __init__(self, connect: str, session_timeout_s: float) -> None:
+        self._connect = connect
+        try:
+            ensemble = Ensemble.parse(connect)
+        except ValueError as error:
+            raise self._error(f"{error}; write HOST:PORT,HOST:PORT/CHROOT") from None
+        self._root = ensemble.root
+        self._phase = _Phase.OPENING
+        self._session = KazooSession(
+            ensemble.hosts, session_timeout_s, heard=self._heard, state_changed=self._state_changed
+        )
+        self._watches = Watches()
+        self._session_listeners: dict[int, SessionListener] = {}
+        self._next_listener = 0
+        self._in_flight: dict[asyncio.Future[Any], None] = {}
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._preparing: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, connect: str, *, session_timeout_s: float, connection_timeout_s: float) -> ZookeeperStore:
+        """A new session. The chroot is made if it is missing. `StoreError` where nobody answers in time."""
+        store = cls(connect, session_timeout_s)
+        store._session.begin()
+        try:
+            async with asyncio.timeout(connection_timeout_s):
+                await store._opened
+        except TimeoutError:
+            await store.close()
+            raise store._error(
+                f"no server answers within {connection_timeout_s:g} s; check the addresses of zookeeper.connect, "
+                "or start one (moldau zookeeper)"
+            ) from None
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def session_timeout_s(self) -> float:  # type: ignore[override]
+        """As the server granted it, which has bounds of its own."""
+        return float(self._session.negotiated_timeout_s)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def get(self, path: str) -> Node | None:
+        split(path)
+        try:
+            return _node(await self._ask(self._session.get_async, self._root + path))
+        except kazoo_errors.NoNodeError:
+            return None
+        except kazoo_errors.KazooException as error:
+            raise self._explained(error) from error
+
+    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+        for path in paths:
+            split(path)
+        return await self._read([self._root + path for path in paths])
+
+    async def children(self, path: str) -> list[str]:
+        if path != "/":
+            split(path)
+        try:
+            names = await self._ask(self._session.get_children_async, self._place(path))
+        except kazoo_errors.NoNodeError:
+            return []
+        except kazoo_errors.KazooException as error:
+            raise self._explained(error) from error
+        return sorted(name for name in names if name != RESERVED or path != "/" or self._root)
+
+    async def read_children(self, path: str) -> dict[str, Node]:
+        names = await self.children(path)
+        above = "" if path == "/" else path
+        nodes = await self._read([f"{self._root}{above}/{name}" for name in names])
+        # One that is None was deleted after the children were listed.
+        return {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+
+    async def sync(self) -> None:
+        try:
+            await self._ask(self._session.sync_async, self._place("/"))
+        except kazoo_errors.KazooException as error:
+            raise self._explained(error) from error
+
+    async def _read(self, places: Sequence[str]) -> list[Node | None]:
+        """The nodes of many places: hundreds to a message, several messages on their way at a time."""
+        messages = [places[start : start + PATHS_A_MESSAGE] for start in range(0, len(places), PATHS_A_MESSAGE)]
+        nodes: list[Node | None] = []
+        try:
+            for start in range(0, len(messages), MESSAGES_AT_A_TIME):
+                together = messages[start : start + MESSAGES_AT_A_TIME]
+                for answers in await asyncio.gather(
+                    *(self._ask(self._session.ask, ReadMany(message)) for message in together)
+                ):
+                    nodes += map(_node_or_none, answers)
+        except kazoo_errors.KazooException as error:
+            raise self._explained(error) from error
+        return nodes
+
+    # -- changing --------------------------------------------------------------------------------------------------
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        check_operations(operations)
+        size = _COMMIT_OVERHEAD + sum(map(self._size, operations))
+        if size > MAX_MESSAGE_BYTES:
+            raise self._error(
+                f"a commit of {size} bytes, ZooKeeper takes {MAX_MESSAGE_BYTES} (jute.maxbuffer); nothing was changed"
+            )
+        self._require_connection()
+        if not operations:
+            return
+        transaction = self._session.transaction()
+        for operation in operations:
+            place = self._root + operation.path
+            if isinstance(operation, Create):
+                transaction.create(place, operation.value, ephemeral=operation.ephemeral)
+            elif isinstance(operation, Set):
+                transaction.set_data(place, operation.value, operation.version)
+            elif isinstance(operation, Delete):
+                transaction.delete(place, operation.version)
+            else:
+                transaction.check(place, operation.version)
+        try:
+            results = await self._ask(transaction.commit_async)
+        except kazoo_errors.KazooException as error:
+            raise self._explained(error, "; the commit may or may not have happened: read again") from error
+        for operation, result in zip(operations, results, strict=True):
+            self._check_result(operation, result)
+
+    def _size(self, operation: Operation) -> int:
+        value = operation.value if isinstance(operation, Create | Set) else b""
+        return _OVERHEAD[type(operation)] + len(self._root) + len(operation.path.encode()) + len(value)
+
+    def _check_result(self, operation: Operation, result: object) -> None:
+        """Raises what one operation met. Those before the failing one say only that they were rolled back."""
+        if not isinstance(result, Exception) or isinstance(result, kazoo_errors.RolledBackError):
+            return
+        path, creating = operation.path, isinstance(operation, Create)
+        if isinstance(result, kazoo_errors.NodeExistsError):
+            raise Conflict(path, "exists already")
+        if isinstance(result, kazoo_errors.NoNodeError):
+            raise Conflict(path, "its parent does not exist" if creating else "does not exist")
+        if isinstance(result, kazoo_errors.NoChildrenForEphemeralsError):
+            raise Conflict(path, "its parent is ephemeral and can have no children")
+        if isinstance(result, kazoo_errors.NotEmptyError):
+            raise Conflict(path, "has children")
+        if isinstance(result, kazoo_errors.BadVersionError):
+            assert not isinstance(operation, Create)
+            raise Conflict(path, f"is not at version {operation.version}, which was expected")
+        raise self._explained(result, f" at {path}; nothing was changed")
+
+    # -- watching --------------------------------------------------------------------------------------------------
+
+    def watch(self, path: str, listener: Listener) -> Callable[[], None]:
+        return self._watches.add(path, listener)
+
+    def on_session(self, listener: SessionListener) -> Callable[[], None]:
+        number = self._next_listener
+        self._next_listener += 1
+        self._session_listeners[number] = listener
+
+        def end() -> None:
+            self._session_listeners.pop(number, None)
+
+        return end
+
+    def _heard(self, kind: int, place: str) -> None:
+        if self._phase is _Phase.CLOSED or kind not in _EVENT_KINDS:
+            return
+        path = place.removeprefix(self._root) or "/"
+        if path != "/" and (self._root or not path.startswith(f"/{RESERVED}")):
+            self._watches.publish([Event(_EVENT_KINDS[kind], path)])
+
+    def _tell(self, event: SessionEvent) -> None:
+        for listener in list(self._session_listeners.values()):
+            listener(event)
+
+    # -- the session's life ----------------------------------------------------------------------------------------
+
+    def _state_changed(self, state: str) -> None:
+        """What kazoo's thread reported, now on the loop."""
+        if self._phase in (_Phase.EXPIRED, _Phase.CLOSED):
+            return
+        if state == KazooState.CONNECTED:
+            self._preparing = asyncio.ensure_future(self._prepare())
+            return
+        if self._preparing is not None:
+            self._preparing.cancel()
+            self._preparing = None
+        # kazoo has failed the requests that it knew of then. One that this side sent before it heard of the loss may
+        # still stand in kazoo's queue, and goes out with the next connection: nobody should wait for that. It comes
+        # before the requests of `_prepare`, so what it does is done when RESUMED is told.
+        self._fail_all(kazoo_errors.ConnectionLoss())
+        if state == KazooState.LOST:
+            before, self._phase = self._phase, _Phase.EXPIRED
+            if not self._opened.done():
+                self._opened.set_exception(self._error("it refused the session; look into its log"))
+            if before is not _Phase.OPENING:
+                log.warning("the ZooKeeper session has expired", extra={"ensemble": self._connect})
+                self._tell(SessionEvent.EXPIRED)
+        elif self._phase is _Phase.CONNECTED:
+            self._phase = _Phase.SUSPENDED
+            log.warning("the connection to ZooKeeper is lost, trying again", extra={"ensemble": self._connect})
+            self._tell(SessionEvent.SUSPENDED)
+
+    async def _prepare(self) -> None:
+        """What a new connection needs before anybody may use it: the watch, and to be no further behind than the last
+        one was. The requests leave together, and are answered in their order."""
+        try:
+            if self._phase is _Phase.OPENING:
+                await self._make_root()
+            await asyncio.gather(
+                self._answer(self._session.ask(AddWatch(self._place("/")))),
+                self._answer(self._session.sync_async(self._place("/"))),
+            )
+        except (kazoo_errors.ConnectionLoss, kazoo_errors.SessionExpiredError):
+            return  # its loss is reported, too
+        except kazoo_errors.KazooException as error:
+            if not self._opened.done():
+                self._opened.set_exception(self._explained(error))
+            else:
+                log.error("ZooKeeper took the connection, but no watch: %r", error)
+            return
+        before, self._phase = self._phase, _Phase.CONNECTED
+        if before is _Phase.OPENING:
+            if not self._opened.done():
+                self._opened.set_result(None)
+        else:
+            log.info("the connection to ZooKeeper is back", extra={"ensemble": self._connect})
+            self._tell(SessionEvent.RESUMED)
+
+    async def _make_root(self) -> None:
+        """The chroot, from its first part down."""
+        for place in _ancestry(self._root):
+            try:
+                await self._answer(self._session.create_async(place))
+            except kazoo_errors.NodeExistsError:
+                continue
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._phase = _Phase.CLOSED
+        self._watches.clear()
+        self._session_listeners.clear()
+        if self._preparing is not None:
+            self._preparing.cancel()
+        self._opened.cancel()
+        if not await self._session.end(CLOSE_GRACE_S):
+            log.warning("the thread that talks to ZooKeeper does not end", extra={"ensemble": self._connect})
+        self._fail_all(kazoo_errors.ConnectionClosedError())
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    async def _ask(self, call: Callable[..., Any], *args: Any) -> Any:
+        self._require_connection()
+        return await self._answer(call(*args))
+
+    async def _answer(self, result: Any) -> Any:
+        """What kazoo's async result comes to. Never waits longer than the connection lasts, which kazoo watches over:
+        a server that says nothing for two thirds of the session's time is given up."""
+        future = asyncio.get_running_loop().create_future()
+        self._in_flight[future] = None
+        result.rawlink(partial(_settle, future))
+        try:
+            return await future
+        finally:
+            self._in_flight.pop(future, None)
+
+    def _fail_all(self, error: Exception) -> None:
+        for future in list(self._in_flight):
+            if not future.done():
+                future.set_exception(error)
+
+    def _require_connection(self) -> None:
+        if self._phase is _Phase.CONNECTED:
+            return
+        if self._phase is _Phase.CLOSED:
+            raise self._error("this session was closed")
+        if self._phase is _Phase.EXPIRED:
+            raise self._error("this session has expired")
+        raise self._error("the connection is down and is being tried again; look whether the servers run")
+
+    def _place(self, path: str) -> str:
+        """A path of the store, or its root, in ZooKeeper's tree."""
+        return (self._root or "/") if path == "/" else self._root + path
+
+    def _error(self, text: str) -> StoreError:
+        return StoreError(f"the metadata store at ZooKeeper {self._connect}: {text}")
+
+    def _explained(self, error: Exception, and_so: str = "") -> StoreError:
+        if isinstance(error, kazoo_errors.SessionExpiredError):
+            return self._error(f"the session ended before the answer came{and_so}")
+        if isinstance(error, kazoo_errors.ConnectionLoss):
+            return self._error(f"the connection was lost before the answer came{and_so}")
+        if isinstance(error, kazoo_errors.NoAuthError):
+            return self._error(f"no permission{and_so}; let its access control lists admit this broker")
+        if isinstance(error, kazoo_errors.UnimplementedError):
+            return self._error("it is older than 3.6, which is needed for recursive watches; use a newer one")
+        return self._error(f"it refused the request ({type(error).__name__}){and_so}; look into its log")
+
+
+def _settle(future: asyncio.Future[Any], result: Any) -> None:
+    if future.done():
+        return
+    if result.exception is None:
+        future.set_result(result.value)
+    else:
+        future.set_exception(result.exception)
+
+
+def _node(answer: tuple[bytes | None, ZnodeStat]) -> Node:
+    value, stat = answer
+    return Node(value or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0)
+
+
+def _node_or_none(answer: tuple[bytes, ZnodeStat] | Exception) -> Node | None:
+    if isinstance(answer, kazoo_errors.NoNodeError):
+        return None
+    if isinstance(answer, Exception):
+        raise answer
+    return _node(answer)
+
+
+def _ancestry(path: str) -> Iterator[str]:
+    """`/a`, `/a/b` and `/a/b/c` of `/a/b/c`."""
+    parts = path.split("/")[1:]
+    for count in range(1, len(parts) + 1):
+        yield "/" + "/".join(parts[:count])
