@@ -22,6 +22,7 @@ from moldau.broker.listener import Listener
 from moldau.broker.metrics import BrokerMetrics, serve_metrics
 from moldau.broker.moving import Moves
 from moldau.broker.registry import Handler
+from moldau.broker.replicating import cluster_access
 from moldau.broker.session import Route, build_routes
 from moldau.broker.transactions import Transactions
 from moldau.cluster.configs import Alteration
@@ -38,6 +39,7 @@ from moldau.net.framing import FrameMemory
 from moldau.replication.manager import ReplicaManager
 from moldau.security import AllowAll, Authorizer
 from moldau.settings import BrokerSettings
+from moldau.settings.replication import RACK_AWARE
 from moldau.wire.api import ApiKey
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,7 @@ class Broker:
         self.max_request_bytes: int = settings["socket.request.max.bytes"]
         self.max_inflight: int = settings["moldau.max.inflight.requests.per.connection"]
         self.fetch_max_bytes: int = settings["fetch.max.bytes"]
+        self.reads_by_rack: bool = settings["replica.selector.class"] == RACK_AWARE
         queued: int = settings["queued.max.request.bytes"]
         self.frame_memory = FrameMemory(queued if queued > 0 else UNLIMITED)
         self.connections = Connections(self)
@@ -91,7 +94,9 @@ class Broker:
         rules = metadata_rules(lambda: self.settings)
         self.metadata = Metadata(self.node_id, open_store, host.randomness, rules)
         self.metadata.listen(self._image_changed)
-        self.replicas = ReplicaManager(self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn)
+        self.replicas = ReplicaManager(
+            self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn, cluster_access(self)
+        )
         self.cleaning = Cleaning(lambda: self.settings, self.replicas, dirs, host.threads, host.clock, host.randomness)
         self.moves = Moves(self, host.randomness)
         self.groups = Groups(self, host.randomness)
@@ -138,6 +143,7 @@ class Broker:
         self._every(self.settings["log.retention.check.interval.ms"], self._apply_retention)
         self._every(PRODUCER_EXPIRY_CHECK_MS, self._expire_producers)
         self._every(self.settings["log.flush.offset.checkpoint.interval.ms"], self._write_checkpoints)
+        self._every(self.settings["replica.high.watermark.checkpoint.interval.ms"], self._write_high_watermarks)
         log.info(
             "ready",
             extra={
@@ -169,7 +175,7 @@ class Broker:
         # Not cancelled but waited for: what a task does in a thread goes on there, and would meet the closing logs.
         while self._tasks:
             await asyncio.wait(list(self._tasks))
-        await self.log_dirs.close(self.threads)
+        await self.log_dirs.close(self.threads, self.replicas.high_watermarks())
         await self.metadata.close()
         await self.threads.close()
         log.info("stopped", extra={"node": self.node_id})
@@ -230,6 +236,9 @@ class Broker:
 
     async def _write_checkpoints(self) -> None:
         await self.log_dirs.write_checkpoints(self.threads)
+
+    async def _write_high_watermarks(self) -> None:
+        await self.log_dirs.write_high_watermarks(self.threads, self.replicas.high_watermarks())
 
     async def _expire_producers(self) -> None:
         await self.replicas.expire_producers(self.now_ms(), self.settings["producer.id.expiration.ms"])

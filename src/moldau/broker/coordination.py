@@ -202,8 +202,8 @@ class RunningShard(Generic[S]):
 
     def _append(self, batch: bytearray) -> None:
         partition = self.partition
-        if partition.failure:
-            raise LogError(partition.failure, f"{partition!r} is not available")
+        if error := partition.leader_error():
+            raise LogError(error, f"{partition!r} is not available")
         partition.log.append(memoryview(batch), partition.leader_epoch, self._broker.now_ms(), coordinator=True)
         partition.advance()
         self._broker.replicas.appended(partition)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from moldau.replication.partition import Partition
 
 
+HIGH_WATERMARK_NEWS_S = 0.005
+"""How long a follower that has everything waits for records that would carry a new high watermark along."""
+
+
 class DelayedFetches:
     """How many fetches wait, for the metrics and for a shutdown that must not keep them waiting."""
 
@@ -44,7 +48,7 @@ class DelayedFetch:
     Completes when enough bytes have come, when its time is up, or when a partition of it changes.
     """
 
-    __slots__ = ("_changed", "_complete", "_missing", "_partitions", "_registry", "_timer", "_woken")
+    __slots__ = ("_changed", "_complete", "_loop", "_missing", "_partitions", "_registry", "_timer", "_woken")
 
     def __init__(
         self,
@@ -57,15 +61,22 @@ class DelayedFetch:
         self._partitions = partitions
         self._missing = missing_bytes
         self._complete = complete  # told whether anything has happened since the fetch looked
+        self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._changed = False
         self._woken = False
 
-    def start(self, loop: asyncio.AbstractEventLoop, wait_s: float) -> None:
-        self._timer = loop.call_later(wait_s, self.wake)
+    def start(self, wait_s: float) -> None:
+        self._timer = self._loop.call_later(wait_s, self.wake)
         self._registry.add(self)
         for partition in self._partitions:
-            partition.await_bytes(self)
+            self._join(partition)
+
+    def _join(self, partition: Partition) -> None:
+        partition.await_bytes(self)
+
+    def _part(self, partition: Partition) -> None:
+        partition.forget_reader(self)
 
     def bytes_arrived(self, count: int) -> None:
         self._changed = True
@@ -73,13 +84,13 @@ class DelayedFetch:
         if self._missing <= 0 and not self._woken:
             # Not at once: the producer's other batches of this read should be in the log before the reader looks.
             self._woken = True
-            asyncio.get_running_loop().call_soon(self.wake)
+            self._loop.call_soon(self.wake)
 
     def partition_changed(self) -> None:
         self._changed = True
         if not self._woken:
             self._woken = True
-            asyncio.get_running_loop().call_soon(self.wake)
+            self._loop.call_soon(self.wake)
 
     def wake(self) -> None:
         if self._stop():
@@ -95,8 +106,28 @@ class DelayedFetch:
         self._timer = None
         self._registry.discard(self)
         for partition in self._partitions:
-            partition.forget_reader(self)
+            self._part(partition)
         return True
+
+
+class DelayedCopy(DelayedFetch):
+    """A follower's fetch: it waits for what is appended, seen by consumers or not. A high watermark that has moved is
+    told soon, with the next records or without."""
+
+    __slots__ = ()
+
+    def _join(self, partition: Partition) -> None:
+        partition.await_copy(self)
+
+    def _part(self, partition: Partition) -> None:
+        partition.forget_copier(self)
+
+    def high_watermark_moved(self) -> None:
+        self._changed = True
+        soon = self._loop.time() + HIGH_WATERMARK_NEWS_S
+        if self._timer is not None and not self._woken and self._timer.when() > soon:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(soon, self.wake)
 
 
 class DelayedProduce:
@@ -114,10 +145,13 @@ class DelayedProduce:
         self.errors: dict[tuple[int, int], ErrorCode] = {}
         """By (topic's place, partition's place) in the request; REQUEST_TIMED_OUT until the answer is there."""
 
-    def await_partition(self, place: tuple[int, int], partition: Partition, next_offset: int) -> None:
+    def await_partition(
+        self, place: tuple[int, int], partition: Partition, next_offset: int, *, all_replicas: bool = True
+    ) -> None:
         self._left += 1
         self.errors[place] = ErrorCode.REQUEST_TIMED_OUT
-        partition.await_ack(next_offset, _Ack(self, place))
+        wait = partition.await_ack if all_replicas else partition.await_flush
+        wait(next_offset, _Ack(self, place))
 
     def start(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
         self._timer = loop.call_later(timeout_s, self._finish)

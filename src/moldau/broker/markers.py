@@ -87,8 +87,8 @@ def write_marker(broker: Broker, marker: Marker, topic: str, index: int, settled
         settled(broker.replicas.why_missing(topic, index))
         return
     try:
-        if partition.failure:
-            raise LogError(partition.failure, f"{partition!r} is not available")
+        if error := partition.leader_error():
+            raise LogError(error, f"{partition!r} is not available")
         _check_version(partition, marker)
         if topic == CONSUMER_OFFSETS:
             next_offset = _append_offsets_marker(broker, marker, index)

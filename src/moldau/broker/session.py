@@ -172,6 +172,10 @@ class Session(FramedConnection):
         """As the client last named itself; empty before its first request."""
         return self._client_id
 
+    def waiting(self) -> list[Later]:
+        """What has been asked and waits for something before it is answered, oldest first."""
+        return [pending.later for pending in self._replies if pending.later is not None]
+
     @property
     def idle(self) -> bool:
         """Nothing asked that is not answered."""

@@ -332,6 +332,18 @@ class LogDirs:
             if due:
                 await threads.run(one.path, one.remove_all, due)
 
+    async def write_high_watermarks(self, threads: Threads, high_watermarks: dict[PartitionName, int]) -> None:
+        """Writes the high watermarks alone, in the directories where one has changed."""
+        for one in self.online:
+            here = {name: high_watermarks[name] for name in one.residents if name in high_watermarks}
+            if here != one.high_watermarks:
+                one.high_watermarks = here
+                contents = {checkpoints.HIGH_WATERMARKS: checkpoints.encode_offsets(here)}
+                try:
+                    await threads.run(one.path, one.write_checkpoints, contents)
+                except OSError as error:
+                    one.failed(error, f"could not write the checkpoints of {one.path}")
+
     def high_watermarks(self) -> dict[PartitionName, int]:
         """Those of the last checkpoint, as read at the start."""
         return {name: offset for one in self.all for name, offset in one.high_watermarks.items()}

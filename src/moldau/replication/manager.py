@@ -1,5 +1,5 @@
-"""All partitions that this broker hosts: made and removed as the cluster's image says, flushed, aged, and taken offline
-when their disk fails.
+"""All partitions that this broker hosts: made and removed as the cluster's image says, led or copied from another
+broker, aged, and taken offline when their disk fails.
 
 The image is followed by one task, in order: a change that comes while another is being carried out waits, and whoever
 asked for it can wait for `settled`.
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
+from typing import Any, NamedTuple
 
-from moldau.cluster.image import ClusterImage, TopicImage, topics_delta
+from moldau.cluster.image import ClusterImage, PartitionState, TopicImage, topics_delta
+from moldau.cluster.store import StoreError
 from moldau.host.clock import Clock
 from moldau.host.threads import Threads
 from moldau.log.config import LogConfig
@@ -20,21 +21,42 @@ from moldau.log.dirs import LogDirs
 from moldau.log.errors import LogError, StorageError
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir
+from moldau.log.names import PartitionName
+from moldau.net.exchange import Exchange
+from moldau.replication.fetcher import FetchLimits, Surroundings
+from moldau.replication.fetchers import ReplicaFetchers
+from moldau.replication.flushing import Flushing
+from moldau.replication.in_sync import ChangeIsr, InSync
 from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
-CREATIONS_A_TURN = 16
-"""Log directories made before the loop gets to look after its clients again."""
-
-FLUSH_TICK_S = 0.1
-"""How late `flush.ms` may be."""
+TURN = 16
+"""Log directories made, or partitions looked after, before the loop gets to look after its clients again."""
 
 RETRY_S = 1.0
-"""After a flush, or the making of a log, that met a full disk."""
+"""After the making of a log that met a full disk, or a resignation that the store did not take."""
 
 TopicKey = str | bytes
+LeadershipListener = Callable[[Partition, bool], None]
+
+
+class ReplicationLimits(NamedTuple):
+    """What replication takes from the broker's settings."""
+
+    max_lag_s: float = 30.0
+    fetch: FetchLimits = FetchLimits()
+
+
+class ClusterAccess(NamedTuple):
+    """What replication needs of the cluster around this broker."""
+
+    connect: Callable[[int], Awaitable[Exchange]]
+    change_isr: ChangeIsr
+    resign: Callable[[Collection[tuple[str, int]]], Awaitable[None]]
+    broker_epoch: Callable[[], int]
+    limits: Callable[[], ReplicationLimits]
 
 
 class ReplicaManager:
@@ -46,24 +68,49 @@ class ReplicaManager:
         clock: Clock,
         log_config: Callable[[TopicImage], LogConfig],
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        cluster: ClusterAccess,
     ) -> None:
         self.node_id = node_id
         self.dirs = dirs
-        self._threads = threads
-        self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._unflushed: dict[Partition, None] = {}
         self._log_config = log_config
         self._spawn = spawn
+        self._cluster = cluster
+        self._flushing = Flushing(threads, clock, spawn)
+        self.appended = self._flushing.appended
+        self.flush = self._flushing.flush
+        self.in_sync = InSync(cluster.change_isr, lambda: cluster.limits().max_lag_s, spawn)
+        self._fetchers = ReplicaFetchers(
+            Surroundings(
+                node_id,
+                cluster.broker_epoch,
+                clock,
+                lambda: cluster.limits().fetch,
+                cluster.connect,
+                self._flushing.appended,
+                throttled=lambda _: False,
+                copied=lambda _partition, _bytes: None,
+            ),
+            spawn,
+        )
+        self._clock = clock
         self._topics: dict[TopicKey, dict[int, Partition]] = {}  # each topic under its name and under its id
         self._image: ClusterImage | None = None
+        self._high_watermarks: dict[PartitionName, int] = {}
+        self._leadership_listeners: list[LeadershipListener] = []
         self._changes: asyncio.Lock = asyncio.Lock()
         self._missing: dict[tuple[str, int], bool] = {}
         """Partitions that should be here and are not: the disk was full when they were to be made, or they are in a
         directory that is offline. True for those that are new, and may therefore be made in any directory."""
         self._made_missing_at = 0.0
+        self._lag_check: asyncio.TimerHandle | None = None
         self._stopped = False
         dirs.on_failure(self._directory_failed)
+
+    def on_leadership(self, listener: LeadershipListener) -> None:
+        """Has `listener(partition, True)` called when this broker leads a partition in a new epoch, and with False
+        when it does not lead it any more. On the loop, in the turn in which it happens."""
+        self._leadership_listeners.append(listener)
 
     # -- looking up ------------------------------------------------------------------------------------------------
 
@@ -80,6 +127,9 @@ class ReplicaManager:
         if (name, index) in self._missing:
             self._make_missing()
             return ErrorCode.KAFKA_STORAGE_ERROR
+        state = self._image.partition(name, index)
+        if state is not None and self.node_id not in state.replicas:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def __iter__(self) -> Iterator[Partition]:
@@ -101,19 +151,41 @@ class ReplicaManager:
         failed = frozenset(index for index, partition in self._topics.get(topic, {}).items() if partition.failure)
         return failed.union(index for name, index in self._missing if name == topic)
 
+    def high_watermarks(self) -> dict[PartitionName, int]:
+        """For the checkpoint: of partitions with other replicas. One alone needs none, all that it has can be seen."""
+        return {
+            partition.log.name: partition.high_watermark
+            for partition in self
+            if partition.leadership is None or partition.leadership.followers
+        }
+
     # -- following the image ---------------------------------------------------------------------------------------
 
     async def start(self, image: ClusterImage) -> None:
-        """Take the logs that were found on disk, make those that are missing."""
+        """Take the logs that were found on disk, make those that are missing, lead and follow."""
         self._image = image
+        self._high_watermarks = self.dirs.high_watermarks()
         for topic in image.topics.values():
-            await self._host(topic, new=False)
+            await self._host(None, topic, new=False)
+        self._remove_strays(image)
+        await self._flush_found()
+        self._check_lag()
+
+    def _remove_strays(self, image: ClusterImage) -> None:
         for stray in self.dirs.logs_not_in(image.topic_names_by_id):
             log.warning(
                 "directory belongs to no topic and is left alone",
                 extra={"directory": stray.path, "topic": stray.topic, "partition": stray.partition},
             )
-        await self._flush_found()
+        for found in list(self.dirs.logs.values()):
+            state = image.partition(found.topic, found.partition)
+            if (
+                state is not None
+                and found.topic_id == image.topics[found.topic].id
+                and self.node_id not in state.replicas
+            ):
+                log.info("log is removed: its partition is on other brokers now", extra={"directory": found.directory})
+                self._delete_log(found)
 
     async def _flush_found(self) -> None:
         """Bring to disk what a crash left behind.
@@ -145,15 +217,34 @@ class ReplicaManager:
         async with self._changes:
             old = self._image
             assert old is not None
+            if self._stopped:
+                return
             self._image = new
+            if old.brokers is not new.brokers:
+                self._brokers_changed(old, new)
             delta = topics_delta(old, new)
             for topic in delta.deleted:
                 self._unhost(topic)
+            for before, topic in delta.altered:
+                await self._host(before, topic, new=True)
+                if before.configs != topic.configs:
+                    self._reconfigure(topic)
             for topic in delta.created:
-                await self._host(topic, new=True)
-            for _, topic in delta.altered:
-                await self._host(topic, new=True)
-                self._reconfigure(topic)
+                await self._host(None, topic, new=True)
+
+    def _brokers_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        gone = [
+            one
+            for one, broker in old.brokers.items()
+            if one not in new.brokers or new.brokers[one].epoch != broker.epoch
+        ]
+        for partition in self:
+            leadership = partition.leadership
+            if leadership is not None and gone:
+                for one in gone:
+                    leadership.lost(one)
+                self.in_sync.refresh(partition)
+        self._fetchers.reconnect(one for one, broker in new.brokers.items() if old.brokers.get(one) != broker)
 
     def reconfigure_all(self) -> None:
         """A broker-wide default changed."""
@@ -161,28 +252,36 @@ class ReplicaManager:
         for topic in self._image.topics.values():
             self._reconfigure(topic)
 
-    async def _host(self, topic: TopicImage, *, new: bool) -> None:
+    async def _host(self, before: TopicImage | None, topic: TopicImage, *, new: bool) -> None:
+        """Have what the image has of a topic. What has not changed since `before` is not looked at."""
         config = self._log_config(topic)
         partitions = self._topics.setdefault(topic.name, {})
         self._topics[topic.id] = partitions
         made = 0
         for index, state in enumerate(topic.partitions):
             known = partitions.get(index)
-            if known is not None:
-                known.leader_epoch = state.leader_epoch
-                known.in_sync_count = len(state.isr)
+            if before is not None and index < len(before.partitions) and before.partitions[index] is state:
                 continue
             if self.node_id not in state.replicas:
+                if known is not None:
+                    del partitions[index]
+                    self._remove(known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._missing.pop((topic.name, index), None)
                 continue
-            found = self.dirs.find(topic.name, index, topic.id)
-            if found is None:
-                found = self._create(topic, index, config, new)
-                made += 1
-                if made % CREATIONS_A_TURN == 0:
-                    await asyncio.sleep(0)
-            if found is not None:
+            if known is None:
+                found = self.dirs.find(topic.name, index, topic.id)
+                if found is None:
+                    found = self._create(topic, index, config, new)
+                    made += 1
+                    if made % TURN == 0:
+                        await asyncio.sleep(0)
+                if found is None:
+                    continue
                 found.config = config
-                partitions[index] = Partition(topic.name, topic.id, index, found, state.leader_epoch, len(state.isr))
+                # What one replica alone has shown cannot be hidden again.
+                shown = found.end_offset if len(state.replicas) == 1 else self._high_watermarks.get(found.name, 0)
+                known = partitions[index] = Partition(topic.name, topic.id, index, found, shown)
+            self._take_role(known, state)
 
     def _create(self, topic: TopicImage, index: int, config: LogConfig, new: bool) -> Log | None:
         key = (topic.name, index)
@@ -199,6 +298,7 @@ class ReplicaManager:
             self._missing[key] = new
             return None
         self._missing.pop(key, None)
+        self._high_watermarks.pop(found.name, None)
         return found
 
     def _make_missing(self) -> None:
@@ -212,7 +312,7 @@ class ReplicaManager:
         async with self._changes:
             assert self._image is not None
             for name in dict.fromkeys(name for name, _ in self._missing):
-                await self._host(self._image.topics[name], new=True)
+                await self._host(None, self._image.topics[name], new=True)
 
     def _unhost(self, topic: TopicImage) -> None:
         partitions = self._topics.pop(topic.id, {})
@@ -220,64 +320,122 @@ class ReplicaManager:
         for key in [key for key in self._missing if key[0] == topic.name]:
             del self._missing[key]
         for partition in partitions.values():
-            partition.fail(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            self.dirs.delete(partition.log)
+            self._remove(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _remove(self, partition: Partition, why: ErrorCode) -> None:
+        self._fail(partition, why)
+        self._high_watermarks.pop(partition.log.name, None)
+        self._delete_log(partition.log)
+
+    def _delete_log(self, found: Log) -> None:
+        try:
+            self.dirs.delete(found)
+        except StorageError as error:
+            log.error("log cannot be removed", extra={"directory": found.directory, "reason": error.message})
 
     def _reconfigure(self, topic: TopicImage) -> None:
         config = self._log_config(topic)
         for partition in self._topics.get(topic.name, {}).values():
             partition.log.config = config
+            self.in_sync.refresh(partition)  # min.insync.replicas may be another
 
-    # -- durability ------------------------------------------------------------------------------------------------
+    # -- roles -----------------------------------------------------------------------------------------------------
 
-    def appended(self, partition: Partition) -> None:
-        """Records were appended: flush at once where they may not be acknowledged before, else when it is due."""
-        if partition.log.flush_barrier != partition.log.end_offset:
-            self.flush(partition)
-        elif partition not in self._unflushed:
-            self._unflushed[partition] = None
-            if len(self._unflushed) == 1:
-                self._loop.call_later(FLUSH_TICK_S, self._flush_due)
+    def _take_role(self, partition: Partition, state: PartitionState) -> None:
+        """Lead or follow as a state says. In an epoch that we have led, or given up, we never begin to lead again."""
+        if state.leader_epoch < partition.leader_epoch:
+            return
+        if state.leader == self.node_id:
+            if state.leader_epoch == partition.leader_epoch:
+                self.in_sync.stored(partition, state)
+            else:
+                self._lead(partition, state)
+        elif (state.leader, state.leader_epoch) != (partition.leader_id, partition.leader_epoch):
+            led = partition.leads
+            partition.follow(state.leader, state.leader_epoch)
+            if led:
+                self._tell(partition, False)
+            if not partition.failure:
+                self._fetchers.follow(partition)
 
-    def _flush_due(self) -> None:
-        """Look through the partitions that were written to: `flush.ms` may have passed, a segment may be complete."""
-        now_ms = self._clock.now_ms()
-        for partition in list(self._unflushed):
-            if partition.log.needs_flush(now_ms):
-                self.flush(partition)
-            if not partition.log.flushes_by_time or partition.failure:
-                del self._unflushed[partition]
-        if self._unflushed:
-            self._loop.call_later(FLUSH_TICK_S, self._flush_due)
+    def _lead(self, partition: Partition, state: PartitionState) -> None:
+        self._fetchers.forget(partition)
+        if partition.leads:
+            self._tell(partition, False)
+        partition.lead(self.node_id, state, self._loop.time())
+        self.in_sync.refresh(partition)
+        if partition.leads:
+            self._tell(partition, True)
 
-    def flush(self, partition: Partition) -> asyncio.Task[None] | None:
-        """Bring records to disk, off the loop; one flush at a time: what comes meanwhile shares the next."""
-        if partition.flushing or partition.failure or self._stopped:
-            return None
-        partition.flushing = True
-        return self._spawn(self._flush(partition))
+    def stop_leading(self) -> None:
+        """Our registration is lost: others may lead what we led."""
+        for partition in list(self):
+            if partition.leads:
+                partition.stop_leading()
+                self._tell(partition, False)
 
-    async def _flush(self, partition: Partition) -> None:
-        log_ = partition.log
-        try:
-            while (job := log_.flush_job()) is not None:
-                await self._threads.run(f"flush:{partition.topic}", job.run)
-                log_.flush_done(job, self._clock.now_ms())
-                partition.advance()
-                if not log_.needs_flush(self._clock.now_ms()):
-                    return
-        except StorageError as error:
-            # Nobody can say what is on disk, so nobody is told that it is. A disk that is full may recover; one that
-            # failed has taken its directory offline, and with it all its partitions.
-            partition.fail_acks(ErrorCode.KAFKA_STORAGE_ERROR)
-            if not error.fatal:
-                self._loop.call_later(RETRY_S, self.flush, partition)
-        finally:
-            partition.flushing = False
+    def _fail(self, partition: Partition, why: ErrorCode) -> None:
+        led = partition.leads
+        self._fetchers.forget(partition)
+        self.in_sync.forget(partition)
+        partition.fail(why)
+        if led:
+            self._tell(partition, False)
+
+    def _tell(self, partition: Partition, leads: bool) -> None:
+        for listener in self._leadership_listeners:
+            listener(partition, leads)
+
+    # -- followers of ours -----------------------------------------------------------------------------------------
+
+    def fetched(self, partition: Partition, replica: int, offset: int, start_offset: int, broker_epoch: int) -> None:
+        """A follower asks for what comes at `offset`, which lies in our log: it has all that is before."""
+        leadership = partition.leadership
+        follower = None if leadership is None else leadership.followers.get(replica)
+        if leadership is None or follower is None:
+            return
+        moved = follower.end_offset != offset
+        follower.fetched(offset, start_offset, broker_epoch, partition.log.end_offset, self._loop.time())
+        if moved:
+            self.in_sync.refresh(partition)
+        if replica not in leadership.isr and self._lives(replica, broker_epoch):
+            self.in_sync.fetched(partition, replica)
+
+    def _lives(self, replica: int, broker_epoch: int) -> bool:
+        assert self._image is not None
+        broker = self._image.brokers.get(replica)
+        return broker is not None and broker.epoch == broker_epoch
+
+    def replica_error(self, partition: Partition, replica: int, broker_epoch: int) -> ErrorCode:
+        """What to tell another broker that wants to copy a partition; NONE where it may."""
+        error = partition.leader_error()
+        if error:
+            return error
+        leadership = partition.leadership
+        if leadership is None or replica not in leadership.followers:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert self._image is not None
+        broker = self._image.brokers.get(replica)
+        known = max(leadership.followers[replica].broker_epoch, -1 if broker is None else broker.epoch)
+        # A connection of an earlier life: what it says of its log need not be true any more.
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if 0 <= broker_epoch < known else ErrorCode.NONE
+
+    def _check_lag(self) -> None:
+        """Kafka's rhythm, twice in `replica.lag.time.max.ms`: nobody lags for longer than 1.5 times it."""
+        if not self._stopped:
+            self.in_sync.check(self)
+            self._lag_check = self._loop.call_later(self._cluster.limits().max_lag_s / 2, self._check_lag)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Begin no further flush: the logs are about to be closed, which flushes them."""
+        """Copy nothing more, propose nothing more, begin no further flush: the logs are about to be closed."""
         self._stopped = True
+        self._fetchers.stop()
+        self.in_sync.stop()
+        self._flushing.stop()
+        if self._lag_check is not None:
+            self._lag_check.cancel()
 
     # -- aging -----------------------------------------------------------------------------------------------------
 
@@ -302,7 +460,7 @@ class ReplicaManager:
         """Have every partition forget the producers that have been silent for this long."""
         for number, partition in enumerate(list(self)):
             partition.log.producers.expire(now_ms, expiration_ms)
-            if number % CREATIONS_A_TURN == 0:
+            if number % TURN == 0:
                 await asyncio.sleep(0)
 
     # -- failure ---------------------------------------------------------------------------------------------------
@@ -312,6 +470,18 @@ class ReplicaManager:
         self._loop.call_soon_threadsafe(self._fail_partitions, directory)
 
     def _fail_partitions(self, directory: LogDir) -> None:
-        for partition in self:
-            if partition.log.home is directory:
-                partition.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        failed = [partition for partition in self if partition.log.home is directory and not partition.failure]
+        for partition in failed:
+            self._fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        if failed and not self._stopped:
+            self._spawn(self._resign([(one.topic, one.index) for one in failed]))
+
+    async def _resign(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Others must lead what we cannot serve any more."""
+        while not self._stopped:
+            try:
+                await self._cluster.resign(partitions)
+                return
+            except StoreError as error:
+                log.warning("could not resign", extra={"partitions": len(partitions), "reason": str(error)})
+                await asyncio.sleep(RETRY_S)

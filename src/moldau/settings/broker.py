@@ -11,10 +11,12 @@ from functools import partial
 from moldau.settings.cleaning import CLEANING
 from moldau.settings.groups import GROUPS
 from moldau.settings.listeners import SECURITY_PROTOCOLS
+from moldau.settings.replication import REPLICATION
 from moldau.settings.setting import INT_MAX, Scope, Setting, SettingError, SettingType, Value
 from moldau.settings.table import SettingTable
 from moldau.settings.topic import TOPIC
 from moldau.settings.transactions import TRANSACTIONS
+from moldau.settings.zookeeper import ZOOKEEPER
 
 BOOLEAN, STRING, INT, SHORT, LONG, LIST = (
     SettingType.BOOLEAN,
@@ -388,20 +390,6 @@ _NO_EFFECT = (
         no_effect=EMBEDDED_STORE,
     ),
     Setting(
-        "zookeeper.connect",
-        STRING,
-        None,
-        "The ZooKeeper ensemble of a Kafka cluster before version 4.",
-        no_effect=EMBEDDED_STORE,
-    ),
-    Setting(
-        "zookeeper.connection.timeout.ms",
-        INT,
-        None,
-        "How long Kafka before version 4 waited for ZooKeeper.",
-        no_effect=EMBEDDED_STORE,
-    ),
-    Setting(
         "share.coordinator.state.topic.replication.factor",
         SHORT,
         3,
@@ -423,12 +411,14 @@ BROKER = SettingTable(
     "broker",
     {
         "Identity": _IDENTITY,
+        "Cluster": ZOOKEEPER,
         "Listeners": _LISTENERS,
         "Connections and requests": _CONNECTIONS,
         "Fetching and describing": _FETCHING,
         "Topics": _TOPICS,
         "Storage": _STORAGE,
         "Compaction": CLEANING,
+        "Replication": REPLICATION,
         "Defaults of topics": _TOPIC_DEFAULTS,
         "Transactions": TRANSACTIONS,
         "Groups": GROUPS,

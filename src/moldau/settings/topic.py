@@ -277,7 +277,6 @@ _DURABILITY = (
         (),
         "Replicas whose traffic is limited on the leader's side: `PARTITION:BROKER` pairs, or `*` for all.",
         check=_throttled_replicas,
-        no_effect=ONE_REPLICA,
     ),
     _topic(
         "follower.replication.throttled.replicas",
@@ -285,7 +284,6 @@ _DURABILITY = (
         (),
         "Replicas whose traffic is limited on the follower's side: `PARTITION:BROKER` pairs, or `*` for all.",
         check=_throttled_replicas,
-        no_effect=ONE_REPLICA,
     ),
 )
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from moldau.broker.cleaning import REST_AFTER_FAILURE_S, Cleaning
+from moldau.cluster.image import PartitionState
 from moldau.host.clock import SeededRandomness
 from moldau.log import names
 from moldau.log.config import LogConfig
@@ -34,7 +35,10 @@ class World:
         self.settings = BrokerSettings({})
 
     def _partition(self, log: Any) -> Partition:
-        return Partition(log.topic, TOPIC_ID, log.partition, log, 0, 1)
+        partition = Partition(log.topic, TOPIC_ID, log.partition, log, log.end_offset)
+        partition.lead(1, PartitionState((1,), (1,), 1, 0, 0), 0.0)
+        partition.refresh(0.0, 30.0)
+        return partition
 
     def add(self, topic: str, config: LogConfig | None = None) -> Partition:
         partition = self._partition(self.dirs.create(topic, TOPIC_ID, 0, config or self.config))

@@ -49,8 +49,8 @@ async def _delete(request: Request, topic: str, index: int, offset: int) -> int:
     partition = replicas.find(topic, index)
     if partition is None:
         raise LogError(replicas.why_missing(topic, index), "")
-    if partition.failure:
-        raise LogError(partition.failure, "")
+    if error := partition.leader_error():
+        raise LogError(error, "")
     if not partition.log.config.deletes:
         raise LogError(ErrorCode.POLICY_VIOLATION, "")
     target = partition.high_watermark if offset == EVERYTHING else offset

@@ -46,8 +46,8 @@ def _describe(request: Request, topic: str, index: int) -> DescribeProducersResp
         answer.error_code = request.broker.replicas.why_missing(topic, index)
         return answer
     try:
-        if partition.failure:
-            raise LogError(partition.failure, f"{partition!r} is not available")
+        if error := partition.leader_error():
+            raise LogError(error, f"{partition!r} is not available")
         producers = partition.log.active_producers()
     except LogError as error:
         answer.error_code, answer.error_message = error.code, error.message

@@ -11,7 +11,12 @@ Versions 4-18. Full and incremental requests (sessions); by topic name, from 13 
 * A response carries at most `RESPONSE_BYTES`, whatever the client allows: a larger one would keep the loop from
   everybody else.
 
-Gaps: replicas of other brokers (replica_id >= 0) are refused with NOT_LEADER_OR_FOLLOWER while there is only one.
+Followers (replica_id, or the replica's state, >= 0) read up to the log's end, and by asking for an offset say that they
+have all before it. One that waits is woken by what is appended, not by the high watermark, which it is told soon all
+the same; its wait ends when its connection brings another fetch, so that what it wants can change while it waits.
+
+Consumers may read from a follower (from version 11 on), up to the high watermark as the follower knows it; a leader
+sends them there where `replica.selector.class` says so (KIP-392).
 """
 
 from __future__ import annotations
@@ -20,13 +25,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from moldau.broker.delayed import DelayedFetch
+from moldau.broker.delayed import HIGH_WATERMARK_NEWS_S, DelayedCopy, DelayedFetch
 from moldau.broker.fetch_sessions import FetchSession, Refused, WatchedPartition
 from moldau.broker.registry import Answer, Body, Later, Reply, handles
 from moldau.broker.session import Request
 from moldau.log.errors import LogError
 from moldau.log.log import Log
 from moldau.replication.partition import Partition
+from moldau.replication.racks import nearest_replica
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -35,6 +41,7 @@ from moldau.wire.tuned.fetch import (
     TOPIC_IDS_FROM,
     FetchAnswer,
     FetchCall,
+    FetchTarget,
     decode_fetch,
     diverging_epoch_tag,
     encode_fetch,
@@ -47,6 +54,7 @@ log = logging.getLogger(__name__)
 
 RESPONSE_BYTES = 8 * 1024 * 1024
 READ_COMMITTED = 1
+FOLLOWERS_SERVE_FROM = 11
 EMPTY = b""
 WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Codes that do not end the wait: the partition may be about to appear."""
@@ -56,6 +64,10 @@ WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCod
 def fetch(request: Request, body: memoryview) -> Answer:
     call = decode_fetch(body, request.version)
     broker = request.broker
+    if call.replica_id >= 0:
+        for waiting in request.session.waiting():
+            if isinstance(waiting, Reading):
+                waiting.hurry()
     try:
         session, watched, incremental = broker.fetch_sessions.open(
             call, request.version >= TOPIC_IDS_FROM, broker.loop.time()
@@ -79,6 +91,8 @@ class Reading(Later):
         "call",
         "cold",
         "delayed",
+        "from_replica",
+        "has_news",
         "incremental",
         "reply",
         "request",
@@ -106,6 +120,9 @@ class Reading(Later):
         self.cold: list[int] = []  # places in `watched` that only a thread can read
         self.taken = 0
         self.urgent = False
+        self.from_replica = call.replica_id >= 0
+        self.has_news = False
+        """A follower does not know the high watermark of all that it copies."""
         self.delayed: DelayedFetch | None = None
         self.reply: Reply | None = None
 
@@ -117,6 +134,7 @@ class Reading(Later):
         self.cold = []
         self.taken = 0
         self.urgent = False
+        self.has_news = False
         self.budget = max(0, min(self.call.max_bytes, self.broker.fetch_max_bytes, RESPONSE_BYTES))
         for place, watched in enumerate(self.watched):
             partition = watched.partition
@@ -128,44 +146,48 @@ class Reading(Later):
                 self.urgent |= error not in WAITING_ERRORS
                 continue
             assert partition is not None
-            self.answers.append(self._read(place, watched, partition, cached_only=True))
+            self.answers.append(self._read(place, watched, partition))
 
     def _find(self, watched: WatchedPartition) -> Partition | None:
         return self.broker.replicas.find(watched.topic, watched.target.partition)
 
     def _refusal(self, watched: WatchedPartition, partition: Partition | None) -> ErrorCode:
-        if self.call.replica_id >= 0:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if partition is None:
             return self.broker.replicas.why_missing(watched.topic, watched.target.partition)
-        if not self.request.authorized(Operation.READ, ResourceType.TOPIC, partition.topic):
+        if self.from_replica:
+            if not self.request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
+                return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            error = self.broker.replicas.replica_error(partition, self.call.replica_id, self.call.replica_epoch)
+        elif not self.request.authorized(Operation.READ, ResourceType.TOPIC, partition.topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if partition.failure:
-            return partition.failure
-        return partition.epoch_error(watched.target.current_leader_epoch)
+        else:
+            error = partition.leader_error() if self.request.version < FOLLOWERS_SERVE_FROM else partition.failure
+        return error or partition.epoch_error(watched.target.current_leader_epoch)
 
-    def _read(self, place: int, watched: WatchedPartition, partition: Partition, *, cached_only: bool) -> FetchAnswer:
+    def _read(self, place: int, watched: WatchedPartition, partition: Partition) -> FetchAnswer:
         target = watched.target
         log_ = partition.log
         offset = target.fetch_offset
-        high_watermark = partition.high_watermark
-        stable = log_.stable_offset(high_watermark)
-        committed_only = self.call.isolation_level == READ_COMMITTED
-        end = stable if committed_only else high_watermark
-        start = log_.start_offset
         if target.last_fetched_epoch >= 0:
             epoch, epoch_end = partition.epoch_end_offset(target.last_fetched_epoch)
             if epoch_end < 0:
-                return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+                return self._out_of_range(partition, target)
             if epoch < target.last_fetched_epoch or epoch_end < offset:
                 self.urgent = True
-                tags = diverging_epoch_tag(epoch, epoch_end)
-                return FetchAnswer(
-                    target.partition, 0, high_watermark, stable, start, self._no_aborts(), EMPTY, -1, tags
+                return self._answer(partition, EMPTY)._replace(tags=diverging_epoch_tag(epoch, epoch_end))
+        if not log_.start_offset <= offset <= log_.end_offset:
+            return self._out_of_range(partition, target)
+        if self.from_replica:
+            if self.reply is None:  # not when it is looked at again: it has said so once
+                self.broker.replicas.fetched(
+                    partition, self.call.replica_id, offset, target.log_start_offset, self.call.replica_epoch
                 )
-        if not start <= offset <= log_.end_offset:
-            return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            self.has_news |= self.session is not None and partition.high_watermark != watched.told_high_watermark
+        elif self.call.rack_id and (elsewhere := self._nearer(partition, offset)) is not None:
+            self.urgent = True
+            return self._answer(partition, EMPTY)._replace(preferred_read_replica=elsewhere)
         records: bytes | bytearray | memoryview = EMPTY
+        end = self._end(partition)
         if offset < end and (self.budget > 0 or not self.taken):
             try:
                 found = log_.read(
@@ -173,7 +195,7 @@ class Reading(Later):
                     max(0, min(target.max_bytes, self.budget)),
                     end,
                     min_one=not self.taken,
-                    cached_only=cached_only,
+                    cached_only=True,
                 )
             except LogError as error:
                 log.error(
@@ -191,10 +213,42 @@ class Reading(Later):
             else:
                 records = found
         self._took(len(records))
-        aborted = self._no_aborts()
-        if committed_only and len(records):
-            aborted = _aborted(log_, offset, end)
-        return FetchAnswer(target.partition, 0, high_watermark, stable, start, aborted, records)
+        answer = self._answer(partition, records)
+        if answer.aborted is not None and len(records):
+            return answer._replace(aborted=_aborted(log_, offset, end))
+        return answer
+
+    def _end(self, partition: Partition) -> int:
+        """Up to where this reader may read."""
+        if self.from_replica:
+            return partition.log.end_offset
+        if self.call.isolation_level == READ_COMMITTED:
+            return partition.log.stable_offset(partition.high_watermark)
+        return partition.high_watermark
+
+    def _answer(self, partition: Partition, records: bytes | bytearray | memoryview) -> FetchAnswer:
+        high_watermark = partition.high_watermark
+        log_ = partition.log
+        stable = log_.stable_offset(high_watermark)
+        return FetchAnswer(partition.index, 0, high_watermark, stable, log_.start_offset, self._no_aborts(), records)
+
+    def _out_of_range(self, partition: Partition, target: FetchTarget) -> FetchAnswer:
+        if self.from_replica:
+            # It begins anew where our log does.
+            answer = self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return answer._replace(log_start_offset=partition.log.start_offset)
+        if not partition.leads and target.fetch_offset > partition.log.end_offset:
+            return self._failed(target.partition, ErrorCode.OFFSET_NOT_AVAILABLE)  # it has not come here yet
+        return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+    def _nearer(self, partition: Partition, offset: int) -> int | None:
+        """The replica that this consumer should read from instead, if there is one."""
+        broker = self.broker
+        if not broker.reads_by_rack or partition.leadership is None:
+            return None
+        listener = self.request.session.listener.name
+        racks = {one.id: one.rack for one in broker.image.brokers.values() if one.endpoint(listener) is not None}
+        return nearest_replica(partition.leadership, broker.node_id, racks, self.call.rack_id, offset)
 
     def _took(self, size: int) -> None:
         self.taken += size
@@ -215,7 +269,7 @@ class Reading(Later):
             self.taken >= min(call.min_bytes, call.max_bytes)
             or call.max_wait_ms <= 0
             or self.urgent
-            or not self.watched
+            or (not self.watched and not self.from_replica)
             or self.broker.stopping
         )
 
@@ -229,8 +283,15 @@ class Reading(Later):
     def _wait(self) -> None:
         partitions = [watched.partition for watched in self.watched if watched.partition is not None]
         missing = min(self.call.min_bytes, self.call.max_bytes) - self.taken
-        self.delayed = DelayedFetch(self.broker.delayed_fetches, partitions, missing, self.look_again)
-        self.delayed.start(self.broker.loop, self.call.max_wait_ms / 1000)
+        kind = DelayedCopy if self.from_replica else DelayedFetch
+        self.delayed = kind(self.broker.delayed_fetches, partitions, missing, self.look_again)
+        wait_s = self.call.max_wait_ms / 1000
+        self.delayed.start(min(wait_s, HIGH_WATERMARK_NEWS_S) if self.has_news else wait_s)
+
+    def hurry(self) -> None:
+        """Its connection has something newer to ask."""
+        if self.delayed is not None:
+            self.delayed.wake()
 
     def abandon(self) -> None:
         if self.delayed is not None:
@@ -265,8 +326,10 @@ class Reading(Later):
         target = watched.target
         answer = self.answers[place]
         log_ = partition.log
-        committed_only = self.call.isolation_level == READ_COMMITTED
+        committed_only = self.call.isolation_level == READ_COMMITTED and not self.from_replica
         end = answer.last_stable_offset if committed_only else answer.high_watermark
+        if self.from_replica:
+            end = log_.end_offset
         limit = max(0, min(target.max_bytes, self.budget // len(self.cold)))
         try:
             records = await self.broker.threads.run(

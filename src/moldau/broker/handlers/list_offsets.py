@@ -6,6 +6,9 @@ record at or after it.
 
 Finding a timestamp may read the disk, so it runs in a thread; the rest is answered at once. There is no remote storage:
 -4 is the log's start, -5 and -6 find nothing.
+
+Only the leader answers. A new one whose high watermark has not reached the beginning of its epoch does not know yet
+what an earlier leader has shown: what depends on the end is OFFSET_NOT_AVAILABLE until it does.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
+NOT_AVAILABLE_FROM = 5
+LEADER_NOT_AVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE
 
 
 @handles(ApiKey.LIST_OFFSETS)
@@ -78,11 +83,15 @@ def _refusal(request: Request, topic: str, wanted: ListOffsetsRequestPartition, 
     partition = request.broker.replicas.find(topic, wanted.partition_index)
     if partition is None:
         return request.broker.replicas.why_missing(topic, wanted.partition_index)
-    if partition.failure:
-        return partition.failure
+    error = partition.leader_error()
+    if error:
+        return error
     if wanted.timestamp < 0 and request.version < SINCE.get(wanted.timestamp, 1 << 15):
         return ErrorCode.UNSUPPORTED_VERSION
-    return partition.epoch_error(wanted.current_leader_epoch)
+    error = partition.epoch_error(wanted.current_leader_epoch)
+    if not error and not partition.knows_its_end and wanted.timestamp not in (EARLIEST, EARLIEST_LOCAL):
+        return ErrorCode.OFFSET_NOT_AVAILABLE if request.version >= NOT_AVAILABLE_FROM else LEADER_NOT_AVAILABLE
+    return error
 
 
 def _visible_end(partition: Partition, isolation_level: int) -> int:

@@ -41,7 +41,7 @@ def _answer(
     if partition is None:
         answer.error_code = request.broker.replicas.why_missing(topic, wanted.partition)
         return answer
-    answer.error_code = partition.failure or partition.epoch_error(wanted.current_leader_epoch)
+    answer.error_code = partition.leader_error() or partition.epoch_error(wanted.current_leader_epoch)
     if not answer.error_code and wanted.leader_epoch >= 0:
         answer.leader_epoch, answer.end_offset = partition.epoch_end_offset(wanted.leader_epoch)
     return answer

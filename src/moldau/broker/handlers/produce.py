@@ -105,7 +105,8 @@ def _produce(request: Request, call: ProduceCall) -> Answer:
                 start = partition.log.start_offset if partition is not None and isinstance(error, RejectedBatch) else -1
                 answer = PartitionAnswer(index, error.code, -1, -1, start)
             else:
-                if not partition.is_safe(next_offset):
+                is_safe = partition.is_safe if call.acks == ALL_REPLICAS else partition.is_stored
+                if not is_safe(next_offset):
                     unsafe.append(((topic_place, place), partition, next_offset))
             answers.append(answer)
     if call.acks == NO_ACKS:
@@ -113,7 +114,7 @@ def _produce(request: Request, call: ProduceCall) -> Answer:
             _close_for_failure(request, failures)
         return NO_REPLY
     if unsafe:
-        return Unsafe(request, call.timeout_ms, results, failures, unsafe)
+        return Unsafe(request, call, results, failures, unsafe)
     return [_encode(request.version, results, failures)]
 
 
@@ -178,18 +179,18 @@ def _is_whole(records: memoryview) -> bool:
 class Unsafe(Later):
     """The second phase: some partitions have taken their records, but may not acknowledge them yet."""
 
-    __slots__ = ("_failures", "_request", "_results", "_timeout_ms", "_unsafe")
+    __slots__ = ("_call", "_failures", "_request", "_results", "_unsafe")
 
     def __init__(
         self,
         request: Request,
-        timeout_ms: int,
+        call: ProduceCall,
         results: Results,
         failures: Failures,
         unsafe: list[tuple[tuple[int, int], Partition, int]],
     ) -> None:
         self._request = request
-        self._timeout_ms = timeout_ms
+        self._call = call._replace(topics=[])  # the records are in the log, and their frame is gone
         self._results = results
         self._failures = failures
         self._unsafe = unsafe
@@ -204,8 +205,8 @@ class Unsafe(Later):
 
         delayed = DelayedProduce(complete)
         for place, partition, next_offset in self._unsafe:
-            delayed.await_partition(place, partition, next_offset)
-        delayed.start(self._request.broker.loop, self._timeout_ms / 1000)
+            delayed.await_partition(place, partition, next_offset, all_replicas=self._call.acks == ALL_REPLICAS)
+        delayed.start(self._request.broker.loop, self._call.timeout_ms / 1000)
 
 
 def _encode(version: int, results: Results, failures: Failures) -> bytes:

@@ -30,6 +30,7 @@ bytes and answers without records are remembered, so many of each: 10,000 such p
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+_REPLICA_STATE = Struct(">iq")
 
 
 class FetchTarget(NamedTuple):
@@ -54,6 +55,7 @@ class FetchCall(NamedTuple):
     topics: list[tuple[str | bytes, list[FetchTarget]]]
     forgotten: list[tuple[str | bytes, list[int]]]
     rack_id: str
+    replica_epoch: int = -1
 
 
 class FetchAnswer(NamedTuple):
@@ -165,8 +167,9 @@ def _decode(body: memoryview, version: int) -> FetchCall:
                 pos = skip_tags(body, pos)
     if version >= 11:
         rack_id, pos = _read_string(body, pos, flexible)
+    replica_epoch = -1
     if version >= REPLICA_STATE_FROM:
-        replica_id = _replica_id(body, pos)
+        replica_id, replica_epoch = _replica_state(body, pos)
     elif flexible:
         skip_tags(body, pos)
     return FetchCall(
@@ -180,21 +183,23 @@ def _decode(body: memoryview, version: int) -> FetchCall:
         topics,
         forgotten,
         rack_id,
+        replica_epoch,
     )
 
 
-def _replica_id(body: memoryview, pos: int) -> int:
+def _replica_state(body: memoryview, pos: int) -> tuple[int, int]:
+    """The (broker id, broker epoch) of a follower; -1 both for a consumer."""
     count, pos = read_uvarint(body, pos)
-    replica_id = -1
+    replica_id = replica_epoch = -1
     for _ in range(count):
         tag, pos = read_uvarint(body, pos)
         size, pos = read_uvarint(body, pos)
         if pos + size > len(body):
             raise WireError("tagged field passes the end of the frame")
         if tag == REPLICA_STATE_TAG:
-            (replica_id,) = _INT32.unpack_from(body, pos)
+            replica_id, replica_epoch = _REPLICA_STATE.unpack_from(body, pos)
         pos += size
-    return replica_id
+    return replica_id, replica_epoch
 
 
 def _read_count(body: memoryview, pos: int, flexible: bool) -> tuple[int, int]:
