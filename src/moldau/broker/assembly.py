@@ -14,10 +14,12 @@ from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.host.fs import FileSystem, LocalFileSystem
 from moldau.host.threads import Threads
 from moldau.log.dirs import LogDirs
-from moldau.settings import BrokerSettings
+from moldau.settings import BrokerSettings, SettingError
 
 METADATA_FILE = "moldau-metadata.sqlite"
 """In the first data directory: topics, their ids and settings, the cluster's id."""
+IMPORTED_FILE = f"{METADATA_FILE}.imported"
+"""What it is called when all of that has gone into a cluster's store."""
 
 
 async def assemble(
@@ -30,7 +32,7 @@ async def assemble(
     boot_id: str | None = None,
     open_store: OpenStore | None = None,
 ) -> Broker:
-    """A broker that is ready to `start`, its metadata in a file of the first data directory unless a store is given.
+    """A broker that is ready to `start`, its metadata where `zookeeper.connect` says unless a store is given.
 
     Raises SettingError, LogError or OSError, each with a text for people; so does `start`, and StoreError.
     """
@@ -46,9 +48,51 @@ async def assemble(
     try:
         settings = settings.with_node_id(dirs.open(settings.node_id))
         if open_store is None:
-            open_store = partial(SqliteStore.open, join(paths[0], METADATA_FILE), threads)
+            open_store = _engine(settings, paths[0], fs, threads)
         return Broker(settings, Host(clock, randomness, threads, boot_id), dirs, open_store)
     except BaseException:
         dirs.release()
         await threads.close()
         raise
+
+
+def _engine(settings: BrokerSettings, directory: str, fs: FileSystem, threads: Threads) -> OpenStore:
+    """ZooKeeper where the settings name one, else a file in the directory. Neither is taken for the other: topics would
+    seem to be gone."""
+    connect: str | None = settings["zookeeper.connect"]
+    path = join(directory, METADATA_FILE)
+    if not connect:
+        if fs.exists(join(directory, IMPORTED_FILE)):
+            raise SettingError(
+                "zookeeper.connect",
+                f"is needed: {directory} was imported into a cluster, whose ZooKeeper has its topics",
+            )
+        return partial(SqliteStore.open, path, threads)
+    if fs.exists(path):
+        raise SettingError(
+            "zookeeper.connect",
+            f"{directory} has the metadata of a broker that was alone; take it into the cluster first: "
+            f"moldau cluster import --data {directory} --zookeeper {connect}",
+        )
+    return open_zookeeper(settings)
+
+
+def open_zookeeper(settings: BrokerSettings) -> OpenStore:
+    """Sessions with the ensemble of `zookeeper.connect`."""
+    try:
+        from moldau.cluster.zookeeper_store import ZookeeperStore
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("kazoo"):
+            raise
+        raise SettingError(
+            "zookeeper.connect",
+            "needs kazoo, ZooKeeper's client, which is not installed: pip install 'moldau[cluster]'",
+        ) from None
+    session_timeout_ms: int = settings["zookeeper.session.timeout.ms"]
+    connection_timeout_ms: int | None = settings["zookeeper.connection.timeout.ms"]
+    return partial(
+        ZookeeperStore.open,
+        settings["zookeeper.connect"],
+        session_timeout_s=session_timeout_ms / 1000,
+        connection_timeout_s=(connection_timeout_ms or session_timeout_ms) / 1000,
+    )

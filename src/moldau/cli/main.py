@@ -39,6 +39,14 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting by its Kafka name; may be given often."),
 ]
+ZookeeperOption = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        metavar="HOST:PORT,.../CHROOT",
+        help="The ZooKeeper ensemble of the cluster that the broker belongs to (zookeeper.connect).",
+    ),
+]
 LevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 JsonOption = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON objects.")]
 MetricsOption = Annotated[
@@ -70,6 +78,7 @@ def broker(
     data: DataOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to listen on, in plain text.")] = "",
     config: Annotated[Path | None, typer.Option(help="A file in the form of Kafka's server.properties.")] = None,
+    zookeeper: ZookeeperOption = None,
     set_: SetOption = None,
     metrics_port: MetricsOption = None,
     log_level: LevelOption = "info",
@@ -79,8 +88,13 @@ def broker(
     before.
 
     Example: moldau broker --data /var/lib/moldau --listen 127.0.0.1:9092 --set num.partitions=6
+
+    One of a cluster: moldau broker --data /var/lib/moldau --listen 10.0.0.1:9092 --zookeeper zk1:2181,zk2:2181/moldau
+    --set node.id=1
     """
     texts = [f"listeners=PLAINTEXT://{listen}"] if listen else []
+    if zookeeper is not None:
+        texts.append(f"zookeeper.connect={zookeeper}")
     _serve(data, config, [*texts, *(set_ or [])], metrics_port, log_level, log_json)
 
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from kazoo import exceptions as kazoo_errors
 from kazoo.protocol.states import KazooState, ZnodeStat
@@ -43,10 +42,10 @@ from moldau.cluster.store import (
     check_operations,
     split,
 )
+from moldau.settings.zookeeper import Ensemble
 
 log = logging.getLogger(__name__)
 
-DEFAULT_PORT: Final = 2181
 MAX_MESSAGE_BYTES: Final = 0xFFFFF
 """ZooKeeper's `jute.maxbuffer`: a server cuts the connection of whoever sends more."""
 PATHS_A_MESSAGE: Final = 200
@@ -60,31 +59,6 @@ _EVENT_KINDS: Final = {1: EventKind.CREATED, 2: EventKind.DELETED, 3: EventKind.
 # Bytes of an operation beside its path and value.
 _OVERHEAD: Final[dict[type[Operation], int]] = {Create: 48, Set: 21, Delete: 17, Check: 17}
 _COMMIT_OVERHEAD: Final = 17
-
-
-class Ensemble(NamedTuple):
-    """`host:port,host:port/chroot`, taken apart."""
-
-    hosts: tuple[tuple[str, int], ...]
-    root: str
-    """The chroot, or "" where there is none."""
-
-    @classmethod
-    def parse(cls, connect: str) -> Ensemble:
-        """`ValueError` for what does not name an ensemble."""
-        addresses, slash, chroot = connect.strip().partition("/")
-        hosts = tuple(_address(one.strip()) for one in addresses.split(","))
-        root = f"/{chroot.strip().rstrip('/')}" if slash and chroot.strip().rstrip("/") else ""
-        if root:
-            split(root)
-        return cls(hosts, root)
-
-
-def _address(text: str) -> tuple[str, int]:
-    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+)(?::(\d{1,5}))?", text)
-    if match is None or not 0 < int(match[2] or DEFAULT_PORT) < 65_536:
-        raise ValueError(f"{text!r} is not of the form HOST:PORT")
-    return match[1].strip("[]"), int(match[2] or DEFAULT_PORT)
 
 
 class _Phase(Enum):
