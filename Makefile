@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.setup-done
 SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx src/moldau/client/*/*.pyx src/moldau/client/*/*.px[di])
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak check format bench clean
+.PHONY: help setup demo test soak sim check format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: setup  ## Every kind of test in its short form
 
 soak: setup  ## The same tests with full counts (hours)
 	MOLDAU_SOAK=1 $(PY) -m pytest tests
+
+sim: setup  ## Simulate clusters under faults: SEEDS=100 runs many, SEED=17 replays one with its trace
+	$(PY) -m moldau.testing.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100) --first $(or $(FIRST),1))
 
 check: setup  ## Format, lint, types, layer order, generated files current
 	$(VENV)/bin/ruff format --check .

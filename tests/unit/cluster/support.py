@@ -19,6 +19,7 @@ from moldau.cluster.store import Operation, Store
 from moldau.cluster.topics import TopicDefaults
 from moldau.host.clock import SeededRandomness
 from moldau.host.threads import Threads
+from moldau.testing.simulation.ensemble import Ensemble
 from moldau.wire.errors import ErrorCode
 
 T = TypeVar("T")
@@ -73,7 +74,24 @@ class SqliteEngine:
         await self.threads.close()
 
 
-ENGINES: Mapping[str, Callable[[Path], Engine]] = {"memory": MemoryEngine, "sqlite": SqliteEngine}
+class SimulatedEngine:
+    """That of the simulation, with nothing going wrong."""
+
+    def __init__(self, _directory: Path) -> None:
+        self.ensemble = Ensemble(seed=1)
+
+    async def open(self) -> Store:
+        return await self.ensemble.open()
+
+    async def dispose(self) -> None:
+        pass
+
+
+ENGINES: Mapping[str, Callable[[Path], Engine]] = {
+    "memory": MemoryEngine,
+    "simulated": SimulatedEngine,
+    "sqlite": SqliteEngine,
+}
 
 
 def broker(broker_id: int, rack: str | None = None) -> BrokerImage:

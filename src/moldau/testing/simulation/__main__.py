@@ -1,0 +1,124 @@
+"""`python -m moldau.testing.simulation`: many seeds, or one of them with its trace.
+
+    --seeds 100 [--first 1]      run so many, on all cores; says which failed and how to see why
+    --seed 17                    run one, and print everything that happened
+
+Exits with 1 where an anomaly was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from moldau.cli.progress import ProgressBar
+from moldau.testing.simulation.checkers import Anomaly
+from moldau.testing.simulation.scenario import Options, Result, simulate
+
+SEEDS_A_PROCESS = 100
+"""A worker is replaced after so many, so that nothing that is left behind adds up."""
+
+SHOWN_ANOMALIES = 5
+
+
+class Outcome(NamedTuple):
+    """What a worker tells about a seed."""
+
+    seed: int
+    anomalies: list[Anomaly]
+    report: str
+    simulated_s: float
+    acked: int
+
+
+class Total(NamedTuple):
+    """What many seeds came to."""
+
+    seeds: int
+    failed: list[Outcome]
+    simulated_s: float
+    took_s: float
+    acked: int
+
+    def __str__(self) -> str:
+        speed = self.simulated_s / self.took_s if self.took_s else 0.0
+        return (
+            f"{self.seeds} seeds, {len(self.failed)} with anomalies; {self.simulated_s / 3600:.2f} simulated hours in "
+            f"{self.took_s:.0f} s ({speed:.0f} x), {self.acked:,} records acknowledged"
+        )
+
+
+def report(result: Result) -> str:
+    """A failed seed for people: what is wrong, what happened around it, how to see all of it."""
+    lines = [f"seed {result.seed}: {len(result.anomalies)} anomalies"]
+    lines += [f"  {anomaly}" for anomaly in result.anomalies[:SHOWN_ANOMALIES]]
+    if result.anomalies:
+        lines += [f"    {line}" for line in result.trace.around(result.anomalies[0].at_s)]
+    lines.append(f"  replay: make sim SEED={result.seed}")
+    return "\n".join(lines)
+
+
+def run_seed(seed: int) -> Outcome:
+    """In a worker."""
+    result = simulate(seed)
+    told = report(result) if result.anomalies else ""
+    return Outcome(seed, result.anomalies, told, result.simulated_s, result.counts["acked"])
+
+
+def run_seeds(seeds: Sequence[int], workers: int) -> Iterator[Outcome]:
+    """As they end, in any order."""
+    if workers == 1:
+        yield from map(run_seed, seeds)
+        return
+    with get_context("fork").Pool(workers, maxtasksperchild=SEEDS_A_PROCESS) as pool:
+        yield from pool.imap_unordered(run_seed, seeds)
+
+
+def run_all(seeds: Sequence[int], workers: int, *, show: bool = True) -> Total:
+    """All of them, with a bar; failures are told as they come."""
+    began = time.monotonic()
+    failed: list[Outcome] = []
+    simulated_s, acked = 0.0, 0
+    with ProgressBar("simulating", len(seeds), "seeds", wanted=show) as bar:
+        for outcome in run_seeds(seeds, workers):
+            bar.add(1)
+            simulated_s += outcome.simulated_s
+            acked += outcome.acked
+            if outcome.anomalies:
+                failed.append(outcome)
+                if show:
+                    sys.stdout.write(outcome.report + "\n")
+    failed.sort()
+    return Total(len(seeds), failed, simulated_s, time.monotonic() - began, acked)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m moldau.testing.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="run this one and print its trace")
+    parser.add_argument("--seeds", type=int, default=100, help="how many")
+    parser.add_argument("--first", type=int, default=1, help="the first of them")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    given = parser.parse_args(arguments)
+    if given.seed is not None:
+        result = simulate(given.seed, Options())
+        for line in result.lines:
+            sys.stdout.write(f"{line}\n")
+        for anomaly in result.anomalies:
+            sys.stdout.write(f"ANOMALY {anomaly}\n")
+        sys.stdout.write(
+            f"seed {given.seed}: {result.simulated_s:.1f} s, trace {result.digest}, {dict(result.counts)}\n"
+        )
+        return 1 if result.anomalies else 0
+    total = run_all(range(given.first, given.first + given.seeds), given.workers)
+    sys.stdout.write(f"{total}\n")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

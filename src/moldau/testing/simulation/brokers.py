@@ -1,0 +1,230 @@
+"""A broker of the simulated cluster: the real one, on a simulated machine, through as many lives as it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from posixpath import join
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from moldau.broker.assembly import assemble
+from moldau.broker.broker import Broker
+from moldau.cluster.store import Store, StoreError
+from moldau.host.clock import SeededRandomness
+from moldau.log.errors import LogError
+from moldau.replication.partition import Partition
+from moldau.testing.memory_disk import MemoryDisk
+from moldau.testing.simulation.disk import SimulatedFileSystem
+from moldau.testing.simulation.history import Led, Replica
+from moldau.testing.simulation.machine import Life, Machine
+from moldau.testing.simulation.threads import SimulatedThreads
+
+if TYPE_CHECKING:
+    from moldau.testing.simulation.world import World
+
+PORT = 9092
+DATA = "/data"
+STOP_TIMEOUT_S = 30.0
+"""A clean stop that takes longer is given up, as an operator would."""
+
+# Base offset, length, leader epoch, magic, checksum, attributes, last offset delta.
+_BATCH = Struct(">qiibIhi")
+_LENGTH_FROM = 12
+
+FACTOR = 3
+FACTOR_SETTINGS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+IN_SYNC_SETTINGS = ("min.insync.replicas", "transaction.state.log.min.isr")
+
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "replica.lag.time.max.ms": "3000",
+    "log.roll.ms": "7000",
+    "log.retention.ms": "-1",
+    # Compaction rewrites what replicas are compared by; it has tests of its own.
+    "log.cleaner.enable": "false",
+}
+"""What differs from a broker's own defaults: small numbers, so that a minute sees what else takes days."""
+
+
+class SimulatedBroker:
+    """See the module. Its methods are called by the simulation, not by the broker's own process."""
+
+    def __init__(self, world: World, node_id: int, machine: Machine) -> None:
+        self.node_id = node_id
+        self.machine = machine
+        self.broker: Broker | None = None
+        """The one that runs, or ran last."""
+        self.fs: SimulatedFileSystem | None = None
+        self.lost_power = False
+        """Bytes may be gone that it has not fetched again: see `World.may_lose_power`."""
+        self.serving = False
+        self._world = world
+        self._lives = 0
+
+    def __repr__(self) -> str:
+        return self.machine.name
+
+    @property
+    def address(self) -> str:
+        return f"{self.machine.name}:{PORT}"
+
+    @property
+    def life(self) -> Life | None:
+        life = self.machine.life
+        return life if life is not None and not life.dead else None
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> asyncio.Task[None]:
+        """A new process. The task ends when it serves, or could not be started."""
+        self._lives += 1
+        life = self.machine.begin(f"{self.machine.name}.{self._lives}")
+        self._world.lives.append(life)
+        self._world.trace.add(life, "starts")
+        return life.run(self._live(life))
+
+    async def _live(self, life: Life) -> None:
+        machine = self.machine
+        threads = SimulatedThreads(life)
+        self.fs = SimulatedFileSystem(life, threads)
+        texts = {
+            **SETTINGS,
+            **self._world.broker_settings,
+            "node.id": str(self.node_id),
+            "broker.rack": f"rack-{self.node_id % 3}",
+            "listeners": f"PLAINTEXT://{self.address}",
+            "log.dirs": DATA,
+        }
+        factor = min(FACTOR, len(self._world.brokers))
+        texts |= dict.fromkeys(FACTOR_SETTINGS, str(factor)) | dict.fromkeys(IN_SYNC_SETTINGS, str(min(2, factor)))
+        try:
+            broker = await assemble(
+                texts,
+                fs=self.fs,
+                clock=machine,
+                randomness=SeededRandomness(machine.random.getrandbits(64)),
+                threads=threads,
+                boot_id=machine.boot_id,
+                open_store=lambda: self._open_store(life),
+            )
+            self.broker = broker
+            if hasattr(broker.replicas, "on_leadership"):
+                broker.replicas.on_leadership(lambda partition, leads: self._led(life, partition, leads))
+            await broker.start()
+        except (OSError, StoreError, LogError) as error:
+            # The process says why and ends; whoever looks after it starts it again.
+            self._world.trace.add(life, f"could not start: {type(error).__name__}: {error}")
+            self._exit(life)
+            return
+        self.serving = True
+        self._world.trace.add(life, "serves")
+
+    async def _open_store(self, life: Life) -> Store:
+        return await self._world.open_store(life)
+
+    def _led(self, life: Life, partition: Partition, leads: bool) -> None:
+        place = (partition.topic, partition.index)
+        if leads:
+            self._world.history.led.append(Led(place, partition.leader_epoch, str(life), self._world.trace.now_s()))
+        self._world.trace.add(
+            life, f"{'leads' if leads else 'no longer leads'} {place[0]}-{place[1]} epoch {partition.leader_epoch}"
+        )
+
+    def stop(self) -> asyncio.Task[None]:
+        """A clean stop, as with SIGTERM."""
+        life = self.life
+        assert life is not None
+        self._world.trace.add(life, "is told to stop")
+        return life.run(self._stop(life))
+
+    async def _stop(self, life: Life) -> None:
+        self.serving = False
+        assert self.broker is not None
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self.broker.stop()
+        except (OSError, StoreError, LogError) as error:
+            self._world.trace.add(life, f"stopped badly: {type(error).__name__}: {error}")
+        self._world.trace.add(life, "stopped")
+        self._exit(life)
+
+    def _exit(self, life: Life) -> None:
+        self.serving = False
+        life.end()
+        self._world.network.process_died(life)
+        self.machine.disk.kill_process()
+
+    def kill(self) -> None:
+        """As `kill -9`: what was written stays in the page cache of its machine."""
+        life = self.life
+        if life is not None:
+            self._world.trace.add(life, "is killed")
+            self._exit(life)
+
+    def lose_power(self) -> None:
+        self._world.trace.add(self.machine.life or self.machine, "loses power")
+        self.serving = False
+        self.lost_power = True
+        self.machine.lose_power(self._world.network)
+
+    def power_on(self) -> None:
+        if not self.machine.up:
+            self._world.trace.add(self.machine, "has power again")
+            self.machine.power_on()
+
+    # -- what is on its disk ---------------------------------------------------------------------------------------
+
+    def replicas(self) -> list[Replica]:
+        """Every partition that it hosts, as its files have it."""
+        assert self.broker is not None
+        found = []
+        for partition in self.broker.replicas:
+            folder = join(DATA, f"{partition.topic}-{partition.index}")
+            batches = tuple(
+                batch
+                for path in _logs(self.machine.disk, folder)
+                for batch in _batches(_whole(self.machine.disk, path))
+            )
+            found.append(
+                Replica(
+                    (partition.topic, partition.index),
+                    self.node_id,
+                    partition.log.start_offset,
+                    partition.high_watermark,
+                    batches,
+                )
+            )
+        return found
+
+
+def _logs(disk: MemoryDisk, folder: str) -> list[str]:
+    return sorted(join(folder, name) for name, _ in disk.scan(folder) if name.endswith(".log"))
+
+
+def _whole(disk: MemoryDisk, path: str) -> bytes:
+    data = bytearray(disk.stat_size(path))
+    fd = disk.open(path, 0)
+    disk.preadv(fd, [data], 0)
+    disk.close(fd)
+    return bytes(data)
+
+
+def _batches(data: bytes) -> list[tuple[int, int, str]]:
+    found = []
+    position = 0
+    while position + _BATCH.size <= len(data):
+        base, length, _, _, _, _, last = _BATCH.unpack_from(data, position)
+        end = position + _LENGTH_FROM + length
+        if length <= 0 or end > len(data):
+            break
+        found.append((base, base + last, hashlib.sha1(data[position:end], usedforsecurity=False).hexdigest()[:8]))
+        position = end
+    return found

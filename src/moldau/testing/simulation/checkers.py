@@ -1,0 +1,273 @@
+"""Judges a history: each checker is a function of it and knows one thing that must never happen.
+
+They are after the work on Kafka-like systems of the Jepsen project: what was acknowledged is there, once, in order;
+what was seen stays as it was seen; what was not committed is never seen by those who ask for committed records.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from moldau.testing.simulation.history import History, OffsetCommit, Outcome, Place, Replica
+
+
+class Anomaly(NamedTuple):
+    """Something that must not happen, and when it showed."""
+
+    kind: str
+    what: str
+    at_s: float
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what} (at {self.at_s:.3f} s)"
+
+
+Checker = Callable[[History], Iterator[Anomaly]]
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}-{place[1]}"
+
+
+def acknowledged_record_lost(history: History) -> Iterator[Anomaly]:
+    """A durable acknowledgement promised that the record is at its offset for ever."""
+    for ack in history.acked:
+        if not history.sent[ack.value].durable or ack.place not in history.final:
+            continue
+        found = history.final[ack.place].get(ack.offset)
+        if found != ack.value:
+            there = f"{found!r} is there" if found is not None else "nothing is there"
+            yield Anomaly(
+                "acknowledged record lost",
+                f"{ack.value!r} was acknowledged at {_name(ack.place)} offset {ack.offset}; {there}",
+                ack.at_s,
+            )
+
+
+def offset_with_two_values(history: History) -> Iterator[Anomaly]:
+    """Whatever a consumer has seen at an offset, everybody sees there at any later time."""
+    first: dict[tuple[Place, int], tuple[str, str]] = {}
+    for seen in history.seen:
+        known = first.setdefault((seen.place, seen.offset), (seen.value, seen.reader))
+        if known[0] != seen.value:
+            yield Anomaly(
+                "offset with two values",
+                f"{_name(seen.place)} offset {seen.offset}: {known[0]!r} for {known[1]}, {seen.value!r} for "
+                f"{seen.reader}",
+                seen.at_s,
+            )
+    for place, records in history.final.items():
+        for offset, value in records.items():
+            known = first.get((place, offset), (value, ""))
+            if known[0] != value:
+                yield Anomaly(
+                    "offset with two values",
+                    f"{_name(place)} offset {offset}: {known[0]!r} for {known[1]}, {value!r} at the end",
+                    history.now_s(),
+                )
+    for seen in history.seen:
+        if seen.place in history.final and seen.offset not in history.final[seen.place]:
+            yield Anomaly(
+                "offset with two values",
+                f"{_name(seen.place)} offset {seen.offset}: {seen.value!r} for {seen.reader}, nothing at the end",
+                seen.at_s,
+            )
+
+
+def duplicate_under_idempotence(history: History) -> Iterator[Anomaly]:
+    """An idempotent producer's record is in the log once, however often it was sent."""
+    for place, records in history.final.items():
+        at: dict[str, int] = {}
+        for offset, value in records.items():
+            if value in at and history.sent[value].idempotent:
+                yield Anomaly(
+                    "duplicate under idempotence",
+                    f"{value!r} is in {_name(place)} at offsets {at[value]} and {offset}",
+                    history.sent[value].at_s,
+                )
+            at[value] = offset
+
+
+def reordering_within_a_partition(history: History) -> Iterator[Anomaly]:
+    """An idempotent producer's records are in the order in which they were sent."""
+    for place, records in history.final.items():
+        last: dict[str, tuple[int, int]] = {}
+        for offset, value in sorted(records.items()):
+            sent = history.sent.get(value)
+            if sent is None or not sent.idempotent:
+                continue
+            number, where = last.get(sent.producer, (-1, -1))
+            if sent.number < number:
+                yield Anomaly(
+                    "reordering within a partition",
+                    f"{_name(place)}: number {sent.number} of {sent.producer} at offset {offset} comes after its "
+                    f"number {number} at {where}",
+                    sent.at_s,
+                )
+            last[sent.producer] = (sent.number, offset)
+
+
+def record_from_nowhere(history: History) -> Iterator[Anomaly]:
+    """Nobody sees what nobody sent."""
+    for seen in history.seen:
+        sent = history.sent.get(seen.value)
+        if sent is None or sent.place != seen.place:
+            yield Anomaly(
+                "record from nowhere",
+                f"{seen.reader} was given {seen.value!r} at {_name(seen.place)} offset {seen.offset}",
+                seen.at_s,
+            )
+
+
+def uncommitted_read(history: History) -> Iterator[Anomaly]:
+    """Who asks for committed records sees none of a transaction that was aborted, or not yet to be committed."""
+    committing: dict[str, float] = {}
+    aborted: dict[str, float] = {}
+    for step in history.ended:
+        if step.outcome is Outcome.COMMITTING:
+            committing.setdefault(step.transaction, step.at_s)
+        elif step.outcome is Outcome.ABORTED:
+            aborted.setdefault(step.transaction, step.at_s)
+    for seen in history.seen:
+        sent = history.sent.get(seen.value)
+        if not seen.committed_only or sent is None or sent.transaction is None:
+            continue
+        name = sent.transaction
+        if name in aborted or committing.get(name, float("inf")) > seen.at_s:
+            kind = "aborted read" if name in aborted else "uncommitted read"
+            yield Anomaly(
+                kind,
+                f"{seen.reader} was given {seen.value!r} of transaction {name} at {_name(seen.place)} "
+                f"offset {seen.offset}",
+                seen.at_s,
+            )
+
+
+def transaction_torn(history: History) -> Iterator[Anomaly]:
+    """Of a committed transaction everything is seen; of one whose end is unknown, everything or nothing."""
+    if not history.final_committed:
+        return
+    visible = {value for records in history.final_committed.values() for value in records.values()}
+    acked = {ack.value for ack in history.acked}
+    values: dict[str, list[str]] = defaultdict(list)
+    for sent in history.sent.values():
+        if sent.transaction is not None and sent.place in history.final_committed and sent.value in acked:
+            values[sent.transaction].append(sent.value)
+    outcomes = history.outcomes()
+    for transaction, written in values.items():
+        there = [value for value in written if value in visible]
+        missing = len(written) - len(there)
+        if missing and (there or outcomes.get(transaction) is Outcome.COMMITTED):
+            ended = next(step.at_s for step in reversed(history.ended) if step.transaction == transaction)
+            yield Anomaly(
+                "transaction torn",
+                f"{missing} of {len(written)} records of {transaction} ({outcomes[transaction].value}) are missing",
+                ended,
+            )
+
+
+def committed_offset_going_back(history: History) -> Iterator[Anomaly]:
+    """Who asks for a committed offset after a commit was acknowledged is not told an older one.
+
+    A commit of which nobody knows what became of it may still be on its way, and take effect later than one that came
+    after it: the protocol cannot prevent that. What such a commit says is no surprise.
+    """
+    commits: dict[tuple[str, Place], list[OffsetCommit]] = defaultdict(list)
+    for commit in history.offset_commits:
+        commits[commit.group, commit.place].append(commit)
+    for seen in history.offsets_seen:
+        known = commits[seen.group, seen.place]
+        newest = max((one.offset for one in known if one.at_s is not None and one.at_s <= seen.began_s), default=None)
+        straying = {one.offset for one in known if one.at_s is None and one.began_s <= seen.at_s}
+        if newest is None or seen.offset in straying:
+            continue
+        if seen.offset is None or seen.offset < newest:
+            yield Anomaly(
+                "committed offset going back",
+                f"group {seen.group}, {_name(seen.place)}: {newest} was committed, {seen.offset} is told",
+                seen.at_s,
+            )
+
+
+def group_skipped_records(history: History) -> Iterator[Anomaly]:
+    """What a group has committed past, some member was given."""
+    committed: dict[tuple[str, Place], int] = {}
+    for commit in history.offset_commits:
+        if commit.at_s is not None:
+            key = (commit.group, commit.place)
+            committed[key] = max(committed.get(key, 0), commit.offset)
+    for (group, place), offset in committed.items():
+        given = history.group_read.get((group, place), {})
+        skipped = [there for there in history.final.get(place, {}) if there < offset and there not in given]
+        if skipped:
+            yield Anomaly(
+                "group skipped records",
+                f"group {group} committed {offset} of {_name(place)} and was never given offsets {skipped[:5]}",
+                history.now_s(),
+            )
+
+
+def two_leaders_in_one_epoch(history: History) -> Iterator[Anomaly]:
+    """An epoch has one leader, in one of its lives."""
+    leaders: dict[tuple[Place, int], str] = {}
+    for led in history.led:
+        known = leaders.setdefault((led.place, led.epoch), led.who)
+        if known != led.who:
+            yield Anomaly(
+                "two leaders in one epoch",
+                f"{_name(led.place)} epoch {led.epoch}: {known} and {led.who}",
+                led.at_s,
+            )
+
+
+def replicas_that_differ(history: History) -> Iterator[Anomaly]:
+    """Below the high watermark all replicas hold the same bytes."""
+    by_place: dict[Place, list[Replica]] = defaultdict(list)
+    for replica in history.replicas:
+        by_place[replica.place].append(replica)
+    for place, replicas in by_place.items():
+        for other in replicas[1:]:
+            difference = _first_difference(replicas[0], other)
+            if difference is not None:
+                yield Anomaly(
+                    "replicas that differ",
+                    f"{_name(place)} on brokers {replicas[0].broker} and {other.broker}: {difference}",
+                    history.now_s(),
+                )
+
+
+def _first_difference(one: Replica, other: Replica) -> str | None:
+    """Of what both have, in the order of offsets. One may have deleted more of its beginning."""
+    start = max(one.log_start, other.log_start)
+    end = min(one.high_watermark, other.high_watermark)
+    ours = [batch for batch in one.batches if start <= batch[0] < end]
+    theirs = [batch for batch in other.batches if start <= batch[0] < end]
+    for mine, its in zip(ours, theirs, strict=False):
+        if mine != its:
+            return f"offsets {mine[0]} to {mine[1]} ({mine[2]}) here, {its[0]} to {its[1]} ({its[2]}) there"
+    if len(ours) != len(theirs):
+        return f"{len(ours)} batches here, {len(theirs)} there, below offset {end}"
+    return None
+
+
+CHECKERS: tuple[Checker, ...] = (
+    acknowledged_record_lost,
+    offset_with_two_values,
+    duplicate_under_idempotence,
+    reordering_within_a_partition,
+    record_from_nowhere,
+    uncommitted_read,
+    transaction_torn,
+    committed_offset_going_back,
+    group_skipped_records,
+    two_leaders_in_one_epoch,
+    replicas_that_differ,
+)
+
+
+def judge(history: History) -> list[Anomaly]:
+    """All that is wrong, the earliest first."""
+    found = [anomaly for checker in CHECKERS for anomaly in checker(history)]
+    return sorted(found, key=lambda anomaly: anomaly.at_s)

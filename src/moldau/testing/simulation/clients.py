@@ -1,0 +1,297 @@
+"""The clients of a simulated cluster: they write numbered values, read them, and note what they were told.
+
+They are the project's own asyncio clients, in processes of their own. Whatever a client raises that a client may raise
+is no anomaly: it is noted, and the work goes on with the same or a new client. What counts is what was acknowledged
+and what was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from moldau.aio import Consumer, Producer
+from moldau.client.errors import MoldauError
+from moldau.testing.simulation.history import Acked, Ended, OffsetCommit, OffsetSeen, Outcome, Place, Seen, Sent
+
+if TYPE_CHECKING:
+    from moldau.testing.simulation.world import World
+
+COMMON = {
+    "request.timeout.ms": 3_000,
+    "retry.backoff.ms": 50,
+    "retry.backoff.max.ms": 500,
+    "metadata.max.age.ms": 10_000,
+}
+COMMON |= {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 500, "socket.connection.setup.timeout.ms": 1_000}
+COMMON |= {"socket.connection.setup.timeout.max.ms": 2_000}
+
+CLOSE_S = 2.0
+CALL_S = 20.0
+
+
+class Client:
+    """One process with one client, which is made anew when it has failed for good."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self.world = world
+        self.history = world.history
+        self.random = Random(world.random.getrandbits(64))
+        self.stopping = False
+        self._made = 0
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """With a client id of its own for every client that is made: the trace tells them apart."""
+        self._made += 1
+        given = {**COMMON, "bootstrap.servers": self.world.bootstrap_servers, "client.id": f"{self.name}.{self._made}"}
+        return {**given, **{key.replace("_", "."): value for key, value in more.items()}}
+
+    def note(self, what: str) -> None:
+        self.world.trace.add(self.name, what)
+
+    @property
+    def now_s(self) -> float:
+        return self.world.trace.now_s()
+
+    async def run(self) -> None:
+        """Until `stopping`."""
+        while not self.stopping:
+            try:
+                await self.work()
+            except MoldauError as error:
+                self.note(f"begins anew after {type(error).__name__}: {error}")
+            await asyncio.sleep(0.1 + 0.4 * self.random.random())
+
+    async def work(self) -> None:
+        """One client's life."""
+
+    async def pause(self, at_most_s: float) -> None:
+        await asyncio.sleep(at_most_s * self.random.random())
+
+
+class Writer(Client):
+    """Sends numbered values to the partitions of a topic."""
+
+    def __init__(
+        self, world: World, name: str, topic: str, partitions: int, *, acks: str = "all", idempotent: bool = True
+    ) -> None:
+        super().__init__(world, name)
+        self.topic = topic
+        self.partitions = partitions
+        self.acks = acks
+        self.idempotent = idempotent
+        self._numbers: dict[Place, int] = defaultdict(int)
+
+    async def work(self) -> None:
+        settings = self.settings(
+            acks=self.acks,
+            enable_idempotence=self.idempotent,
+            delivery_timeout_ms=15_000,
+            linger_ms=2,
+            max_block_ms=10_000,
+        )
+        producer = Producer(settings)
+        await producer.start()
+        try:
+            while not self.stopping:
+                for _ in range(self.random.choice((1, 1, 1, 2, 5))):
+                    await self.send(producer, self.random.randrange(self.partitions))
+                await self.pause(self.world.pace_s)
+        finally:
+            await producer.close(CLOSE_S)
+
+    async def send(self, producer: Producer, partition: int, transaction: str | None = None) -> None:
+        place = (self.topic, partition)
+        self._numbers[place] += 1
+        number = self._numbers[place]
+        value = f"{self.name}/{self.topic}-{partition}/{number}"
+        self.history.sent[value] = Sent(
+            value,
+            self.name,
+            number,
+            place,
+            self.now_s,
+            idempotent=self.idempotent,
+            durable=self.acks == "all",
+            transaction=transaction,
+        )
+
+        def delivered(metadata: Any, error: Exception | None) -> None:
+            if error is None and metadata.offset >= 0:
+                self.history.acked.append(Acked(value, place, metadata.offset, self.now_s))
+            elif error is not None:
+                self.note(f"{value} failed: {type(error).__name__}")
+
+        await producer.send(self.topic, value.encode(), partition=partition, on_delivery=delivered)
+
+
+class TransactionalWriter(Writer):
+    """Sends values in transactions, and aborts some of them."""
+
+    def __init__(self, world: World, name: str, topic: str, partitions: int) -> None:
+        super().__init__(world, name, topic, partitions)
+        self._transactions = 0
+
+    async def work(self) -> None:
+        settings = self.settings(
+            transactional_id=self.name, transaction_timeout_ms=8_000, delivery_timeout_ms=6_000, max_block_ms=10_000
+        )
+        producer = Producer(settings)
+        await producer.start()
+        try:
+            await producer.init_transactions()
+            while not self.stopping:
+                await self._one(producer)
+                await self.pause(self.world.pace_s * 4)
+        finally:
+            await producer.close(CLOSE_S)
+
+    async def _one(self, producer: Producer) -> None:
+        self._transactions += 1
+        name = f"{self.name}#{self._transactions}"
+        self._ended(name, Outcome.OPEN)
+        await producer.begin_transaction()
+        try:
+            for _ in range(self.random.randint(1, 4)):
+                await self.send(producer, self.random.randrange(self.partitions), name)
+                await self.pause(self.world.pace_s / 2)
+            if self.random.random() < 0.25:
+                await self._abort(producer, name)
+                return
+            await producer.flush(CALL_S)
+            self._ended(name, Outcome.COMMITTING)
+            await producer.commit_transaction()
+            self._ended(name, Outcome.COMMITTED)
+        except MoldauError as error:
+            self.note(f"transaction {name}: {type(error).__name__}: {error}")
+            if self.history.outcomes()[name] is Outcome.OPEN:
+                await self._abort(producer, name)
+            else:
+                raise
+
+    async def _abort(self, producer: Producer, name: str) -> None:
+        # Nobody ever asks for its commit after this, so nobody may see it, whatever becomes of the request.
+        self._ended(name, Outcome.ABORTED)
+        await producer.abort_transaction()
+
+    def _ended(self, name: str, outcome: Outcome) -> None:
+        self.history.ended.append(Ended(name, outcome, self.now_s))
+
+
+class Reader(Client):
+    """Reads all partitions of some topics from the beginning, and notes what it is given."""
+
+    def __init__(self, world: World, name: str, places: Sequence[Place], *, committed_only: bool = False) -> None:
+        super().__init__(world, name)
+        self.places = places
+        self.committed_only = committed_only
+
+    async def work(self) -> None:
+        consumer = self.consumer()
+        try:
+            await consumer.assign(list(self.places))
+            ends_s = self.now_s + 5 + 25 * self.random.random()
+            while not self.stopping and self.now_s < ends_s:
+                self.take(await consumer.poll(1.0))
+        finally:
+            await consumer.close(CLOSE_S)
+
+    def consumer(self, **more: Any) -> Consumer:
+        isolation = "read_committed" if self.committed_only else "read_uncommitted"
+        return Consumer(
+            self.settings(
+                auto_offset_reset="earliest", isolation_level=isolation, default_api_timeout_ms=10_000, **more
+            )
+        )
+
+    def take(self, records: Sequence[Any]) -> None:
+        for record in records:
+            self.history.seen.append(
+                Seen(
+                    self.name,
+                    (record.topic, record.partition),
+                    record.offset,
+                    bytes(record.value).decode(),
+                    self.now_s,
+                    self.committed_only,
+                )
+            )
+
+
+class Member(Reader):
+    """A member of a group: reads what it is assigned, commits, leaves, comes back."""
+
+    def __init__(self, world: World, name: str, group: str, topic: str, protocol: str) -> None:
+        super().__init__(world, name, [])
+        self.group = group
+        self.topic = topic
+        self.protocol = protocol
+
+    async def work(self) -> None:
+        more: dict[str, Any] = {"group_id": self.group, "enable_auto_commit": False, "group_protocol": self.protocol}
+        if self.protocol == "classic":
+            more |= {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000}
+        consumer = self.consumer(**more)
+        try:
+            await consumer.subscribe([self.topic])
+            ends_s = self.now_s + 5 + 25 * self.random.random()
+            while not self.stopping and self.now_s < ends_s:
+                records = await consumer.poll(1.0)
+                self.take(records)
+                if records:
+                    await self._commit(consumer, records)
+        finally:
+            await consumer.close(CLOSE_S)
+
+    async def _commit(self, consumer: Consumer, records: Sequence[Any]) -> None:
+        ends: dict[Place, int] = {}
+        for record in records:
+            place = (record.topic, record.partition)
+            self.history.group_read.setdefault((self.group, place), {})[record.offset] = None
+            ends[place] = record.offset + 1
+        began_s = self.now_s
+        try:
+            await consumer.commit(dict(ends), timeout=CALL_S)  # type: ignore[arg-type]
+        except MoldauError as error:
+            self.note(f"commit failed: {type(error).__name__}: {error}")
+            self._committed(ends, began_s, None)
+            if not error.retriable:
+                raise
+            return
+        self._committed(ends, began_s, self.now_s)
+
+    def _committed(self, ends: dict[Place, int], began_s: float, at_s: float | None) -> None:
+        for place, offset in ends.items():
+            self.history.offset_commits.append(OffsetCommit(self.group, place, offset, began_s, at_s))
+
+
+class OffsetWatcher(Client):
+    """Asks again and again what a group has committed."""
+
+    def __init__(self, world: World, name: str, group: str, places: Sequence[Place]) -> None:
+        super().__init__(world, name)
+        self.group = group
+        self.places = places
+
+    async def work(self) -> None:
+        consumer = Consumer(self.settings(group_id=self.group, enable_auto_commit=False, default_api_timeout_ms=10_000))
+        try:
+            while not self.stopping:
+                await self.look(consumer)
+                await self.pause(4.0)
+        finally:
+            await consumer.close(CLOSE_S)
+
+    async def look(self, consumer: Consumer) -> dict[Place, int | None]:
+        began_s = self.now_s
+        told = await consumer.committed(*self.places, timeout=CALL_S)
+        found: dict[Place, int | None] = {}
+        for partition, offset in told.items():
+            place = (partition[0], partition[1])
+            found[place] = None if offset is None else offset.offset
+            self.history.offsets_seen.append(OffsetSeen(self.group, place, found[place], began_s, self.now_s))
+        return found

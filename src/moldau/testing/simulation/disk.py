@@ -1,0 +1,66 @@
+"""The disk of a simulated process: its machine's memory disk, with faults, slowness and death.
+
+Calls of a process that has ended fail: whatever a dead process still tries, nothing of it reaches the disk. A slow disk
+takes virtual time: from a thread the job is over later, from the loop itself the whole process stands still, as real
+ones do when a write meets a full device queue.
+"""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import TYPE_CHECKING
+
+from moldau.host.fs import FileSystem
+from moldau.testing.faulty_fs import Fault, FaultyCalls
+
+if TYPE_CHECKING:
+    from moldau.testing.simulation.machine import Life
+    from moldau.testing.simulation.threads import SimulatedThreads
+
+MAX_OPEN_FILES = 256
+
+SLOW_CALLS = frozenset({"pwritev", "preadv", "fdatasync", "fsync", "syncfs", "ftruncate", "create"})
+
+
+class SimulatedCalls(FaultyCalls):
+    """See the module."""
+
+    def __init__(self, life: Life, threads: SimulatedThreads) -> None:
+        super().__init__(life.machine.disk, sleep=self._no_sleep)
+        self.slow_s = 0.0
+        """What each call that reaches the platter takes at most."""
+        self._life = life
+        self._threads = threads
+        self._random = Random(life.machine.random.getrandbits(64))
+
+    def _strike(self, call: str, path: str, fd: int = -1) -> Fault | None:
+        if self._life.dead:
+            raise OSError(errno.EIO, "this process has ended", path)
+        if self.slow_s and call in SLOW_CALLS:
+            seconds = self.slow_s * self._random.random()
+            if self._threads.in_job:
+                self._threads.job_takes(seconds)
+            else:
+                self._life.stall(seconds)
+        return super()._strike(call, path, fd)
+
+    @staticmethod
+    def _no_sleep(seconds: float) -> None:
+        raise AssertionError("time does not pass inside of a call: see `slow_s`")
+
+
+class SimulatedFileSystem(FileSystem):
+    """The real file code over the calls above."""
+
+    def __init__(self, life: Life, threads: SimulatedThreads) -> None:
+        self.calls = SimulatedCalls(life, threads)
+        super().__init__(self.calls, MAX_OPEN_FILES)
+
+    def fail(self, call: str, error: int, *, path: str = "*", after: int = 0, times: int | None = 1) -> None:
+        """Calls will fail; see `moldau.testing.faulty_fs`."""
+        self.calls.faults.append(Fault(call, error, path, after, times))
+
+    def heal(self) -> None:
+        self.calls.faults.clear()
+        self.calls.slow_s = 0.0

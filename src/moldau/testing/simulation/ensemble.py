@@ -1,0 +1,244 @@
+"""The servers of the simulated metadata store: the order of commits, and how late each server learns of them.
+
+What a commit means is `MemoryTree`'s to say. Around it stands what a real ensemble adds: commits are ordered by a
+leader and reach the other servers later. A session talks to one server, so what it reads is an older prefix of the
+commits until it asks for `sync`; events come after the commits that they tell of, in their order, and always before a
+read that would show the change. A session that is not heard of for its time-out expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from moldau.cluster.memory_store import MemoryStore, MemoryTree
+from moldau.cluster.store import Event, Node, Operation, split
+
+if TYPE_CHECKING:
+    from moldau.testing.simulation.store import SimulatedStore
+
+SERVERS = 3
+
+
+class Way(Protocol):
+    """From a session to the ensemble, or back: `network.Link` is one."""
+
+    def delay_s(self) -> float: ...
+
+    def pass_or_wait(self, action: Callable[[], None]) -> None: ...
+
+
+class Direct:
+    """A way that takes no time and never fails."""
+
+    def delay_s(self) -> float:
+        return 0.0
+
+    def pass_or_wait(self, action: Callable[[], None]) -> None:
+        action()
+
+
+class Channel:
+    """What travels one way of one session, in order."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._queue: deque[tuple[float, Callable[[], None]]] = deque()
+        self._busy = False
+        self._last_due = 0.0
+        self._context = Context()
+
+    def send(self, action: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._last_due = max(loop.time() + self._way.delay_s(), self._last_due)
+        self._queue.append((self._last_due, action))
+        if not self._busy:
+            self._busy = True
+            loop.call_at(self._last_due, self._way.pass_or_wait, self._arrive, context=self._context)
+
+    def drop(self) -> list[Callable[[], None]]:
+        """What was under way is not any more; it is returned, in order."""
+        dropped = [action for _, action in self._queue]
+        self._queue.clear()
+        return dropped
+
+    def _arrive(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._queue and self._queue[0][0] <= loop.time():
+            self._queue.popleft()[1]()
+        self._busy = bool(self._queue)
+        if self._busy:
+            loop.call_at(self._queue[0][0], self._way.pass_or_wait, self._arrive, context=self._context)
+
+
+class Change:
+    """One commit, as servers apply it: what there is now, and the events."""
+
+    def __init__(self, nodes: dict[str, Node | None], events: Sequence[Event]) -> None:
+        self.nodes = nodes
+        self.events = events
+
+
+class Server:
+    """One member of the ensemble: a prefix of the commits."""
+
+    def __init__(self, ensemble: Ensemble, lag_s: float) -> None:
+        self.lag_s = lag_s
+        """It applies a commit so much later than the leader, at most."""
+        self.applied = 0
+        self.sessions: dict[SimulatedStore, None] = {}
+        self._ensemble = ensemble
+        self._view: dict[str, Node] = {}
+        self._queue = Channel(self)
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+
+    def delay_s(self) -> float:
+        return self.lag_s * self._ensemble.random.random()
+
+    def pass_or_wait(self, action: Callable[[], None]) -> None:
+        action()
+
+    def learn(self, index: int) -> None:
+        """The leader has committed."""
+        if self.lag_s:
+            self._queue.send(lambda: self.catch_up(index))
+        else:
+            self.catch_up(index)
+
+    def catch_up(self, index: int) -> None:
+        while self.applied < index:
+            change = self._ensemble.changes[self.applied]
+            self.applied += 1
+            for path, node in change.nodes.items():
+                if node is None:
+                    self._view.pop(path, None)
+                else:
+                    self._view[path] = node
+            for session in list(self.sessions):
+                session.server_tells(change.events, self.applied)
+        ready = [action for wanted, action in self._waiting if wanted <= self.applied]
+        self._waiting = [one for one in self._waiting if one[0] > self.applied]
+        for action in ready:
+            action()
+
+    def when_applied(self, index: int, action: Callable[[], None]) -> None:
+        if index <= self.applied:
+            action()
+        else:
+            self._waiting.append((index, action))
+
+    def get(self, path: str) -> Node | None:
+        split(path)
+        return self._view.get(path)
+
+    def read_children(self, path: str) -> dict[str, Node]:
+        if path != "/":
+            split(path)
+        above = "" if path == "/" else path
+        found = {}
+        for other, node in self._view.items():
+            parent, _, name = other.rpartition("/")
+            if parent == above:
+                found[name] = node
+        return dict(sorted(found.items()))
+
+
+class Ensemble:
+    """All servers, and the order of all commits."""
+
+    def __init__(self, seed: int, session_timeout_s: float = 6.0, lag_s: float = 0.0) -> None:
+        self.random = Random(seed)
+        self.session_timeout_s = session_timeout_s
+        self.changes: list[Change] = []
+        self.servers = [Server(self, lag_s if index else 0.0) for index in range(SERVERS)]
+        self.sessions: dict[SimulatedStore, None] = {}
+        self._tree = MemoryTree()
+        self._observer = _Observer(self._tree, self._committed)
+        self._tree.join(self._observer)
+
+    async def open(
+        self,
+        there: Way | None = None,
+        back: Way | None = None,
+        deliver: Callable[[Callable[[], None]], None] | None = None,
+    ) -> SimulatedStore:
+        """A new session. `deliver` runs a callback in the process that has it."""
+        from moldau.testing.simulation.store import SimulatedStore
+
+        session = SimulatedStore(self, there or Direct(), back or Direct(), deliver)
+        await session.connect()
+        return session
+
+    @property
+    def index(self) -> int:
+        """How many commits there were."""
+        return len(self.changes)
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        nodes = {event.path: self._tree.get(event.path) for event in events}
+        self.changes.append(Change(nodes, events))
+
+    def commit(self, session: SimulatedStore, operations: Sequence[Operation]) -> None:
+        """The leader orders a commit; `Conflict` where an expectation fails."""
+        self._tree.commit(session.owner, operations)
+        self._spread()
+
+    def end(self, session: SimulatedStore) -> None:
+        """The session is over: its ephemeral nodes go."""
+        session.ended = True
+        self.sessions.pop(session, None)
+        for server in self.servers:
+            server.sessions.pop(session, None)
+        self._tree.end(session.owner)
+        self._spread()
+
+    def expire(self, session: SimulatedStore) -> None:
+        """The ensemble gives a session up, and says so if it can."""
+        if not session.ended:
+            self.end(session)
+            session.answer(session.expired, on_any_connection=True)
+
+    def _spread(self) -> None:
+        for server in self.servers:
+            server.learn(self.index)
+
+    def begin(self, session: SimulatedStore) -> None:
+        """A session was made: it lives as long as it is heard of."""
+        session.owner = self._tree.session()
+        self.sessions[session] = None
+        session.heard_at = asyncio.get_running_loop().time()
+        self._watch_over(session)
+
+    def _watch_over(self, session: SimulatedStore) -> None:
+        loop = asyncio.get_running_loop()
+        due = session.heard_at + self.session_timeout_s
+        if session.ended:
+            return
+        if loop.time() >= due:
+            self.expire(session)
+        else:
+            loop.call_at(due, self._watch_over, session, context=Context())
+
+    def attach(self, session: SimulatedStore) -> None:
+        """To a server that has seen all that the session has seen."""
+        for server in self.servers:
+            server.sessions.pop(session, None)
+        fit = [server for server in self.servers if server.applied >= session.seen]
+        session.server = self.random.choice(fit)
+        session.server.sessions[session] = None
+
+
+class _Observer(MemoryStore):
+    """Hears every commit of the tree, in order."""
+
+    def __init__(self, tree: MemoryTree, committed: Callable[[Sequence[Event]], None]) -> None:
+        super().__init__(tree)
+        self._committed = committed
+
+    def happened(self, events: Sequence[Event]) -> None:
+        if events:
+            self._committed(events)

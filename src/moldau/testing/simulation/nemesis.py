@@ -1,0 +1,299 @@
+"""What goes wrong, and when: a schedule of faults that follows from the seed.
+
+Each simulation has some kinds of faults and not others, and its own pace: rare combinations come sooner that way than
+when everything always happens at once. Faults overlap. What they break is whole again at the end, by `heal`.
+
+Losses of power are bounded as the durability model needs it (`World.may_lose_power`); everything else may strike
+anybody at any time, all brokers at once included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any
+
+from moldau.testing.simulation.brokers import SimulatedBroker
+from moldau.testing.simulation.machine import Machine
+from moldau.testing.simulation.world import World
+
+RESTART_TIMEOUT_S = 30.0
+
+
+class Nemesis:
+    """The faults of one world."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.random = Random(seed)
+        self.kinds: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "resets": self.resets,
+            "slow link": self.slow_link,
+            "partition": self.partition,
+            "one-way partition": self.one_way_partition,
+            "partial partition": self.partial_partition,
+            "cut off from the store": self.cut_from_store,
+            "kill": self.kill,
+            "power loss": self.power_loss,
+            "pause": self.pause,
+            "restart": self.restart,
+            "rolling restart": self.rolling_restart,
+            "slow disk": self.slow_disk,
+            "full disk": self.full_disk,
+            "disk error": self.disk_error,
+            "clock jump": self.clock_jump,
+            "store connection lost": self.store_connection_lost,
+            "session expiry": self.session_expiry,
+            "slow store server": self.slow_store_server,
+        }
+        count = self.random.choice((2, 3, 4, 6, 9))
+        self.enabled = sorted(self.random.sample(sorted(self.kinds), count))
+        self.interval_s = self.random.choice((0.7, 1.5, 3.0, 6.0))
+        self._tasks: list[asyncio.Task[None]] = []
+        self._busy: dict[SimulatedBroker, None] = {}
+        """Brokers that are being stopped or started: one hand at a time."""
+
+    def note(self, what: str) -> None:
+        self.world.trace.add("nemesis", what)
+
+    async def run(self, duration_s: float) -> None:
+        """Faults for so long."""
+        self.note(f"faults: {', '.join(self.enabled)}; every {self.interval_s} s")
+        loop = self.world.loop
+        ends = loop.time() + duration_s
+        while loop.time() < ends:
+            await asyncio.sleep(min(self.random.expovariate(1 / self.interval_s), ends - loop.time()))
+            strike = self.kinds[self.random.choice(self.enabled)]
+            self._tasks.append(loop.create_task(strike()))
+        await asyncio.gather(*self._tasks)
+
+    async def heal(self) -> None:
+        """Everything is made whole: links, disks, processes. Clocks stay as they are."""
+        self.note("heals")
+        world = self.world
+        for server in world.ensemble.servers[1:]:
+            server.lag_s = 0.02
+        for broker in world.brokers:
+            self._mend_disk(broker)
+        for broker in world.brokers:
+            if broker.life is not None and self._directory_failed(broker):
+                broker.kill()
+            await self._start(broker)
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def _broker(self) -> SimulatedBroker:
+        return self.random.choice(self.world.brokers)
+
+    def _free_broker(self) -> SimulatedBroker | None:
+        """One that nobody starts or stops at the moment."""
+        free = [broker for broker in self.world.brokers if broker not in self._busy and broker.life is not None]
+        return self.random.choice(free) if free else None
+
+    def _seconds(self, at_least: float, at_most: float) -> float:
+        return self.random.uniform(at_least, at_most)
+
+    def _machines(self) -> list[Machine]:
+        clients = [life.machine for life in self.world.lives if life.machine.name.startswith("client")]
+        return [broker.machine for broker in self.world.brokers] + clients
+
+    # -- the network -----------------------------------------------------------------------------------------------
+
+    async def resets(self) -> None:
+        connections = self.world.network.connections()
+        chosen = self.random.sample(connections, min(len(connections), self.random.randint(1, 6)))
+        self.note(f"resets {len(chosen)} of {len(connections)} connections")
+        for connection in chosen:
+            self.world.network.reset(connection)
+
+    async def slow_link(self) -> None:
+        one, other = self.random.sample(self._machines(), 2)
+        slow_s, seconds = self.random.choice((0.02, 0.1, 0.5)), self._seconds(1, 10)
+        self.note(f"slow link {one} to {other}: up to {slow_s} s more, for {seconds:.1f} s")
+        link = self.world.network.link(one, other)
+        link.slow_s += slow_s
+        await asyncio.sleep(seconds)
+        link.slow_s -= slow_s
+
+    async def _cut_for(self, links: Sequence[tuple[Machine, Machine]], seconds: float) -> None:
+        for source, target in links:
+            self.world.network.cut(source, target)
+        await asyncio.sleep(seconds)
+        for source, target in links:
+            self.world.network.mend(source, target)
+
+    async def partition(self) -> None:
+        """One broker against all others; it may keep the store or lose it, clients go with a side."""
+        alone = self._broker().machine
+        others = [machine for machine in self._machines() if machine is not alone and self.random.random() < 0.8]
+        if self.random.random() < 0.6:
+            others.append(self.world.store_machine)
+        seconds = self._seconds(0.3, 12)
+        self.note(f"cuts {alone} from {', '.join(map(str, others))} for {seconds:.1f} s")
+        await self._cut_for([pair for one in others for pair in ((alone, one), (one, alone))], seconds)
+
+    async def one_way_partition(self) -> None:
+        alone = self._broker().machine
+        others = [broker.machine for broker in self.world.brokers if broker.machine is not alone]
+        if self.random.random() < 0.4:
+            others.append(self.world.store_machine)
+        seconds, outwards = self._seconds(0.3, 12), self.random.random() < 0.5
+        pairs = [(alone, one) if outwards else (one, alone) for one in others]
+        self.note(f"cuts the way {'out of' if outwards else 'into'} {alone} ({len(pairs)} links) for {seconds:.1f} s")
+        await self._cut_for(pairs, seconds)
+
+    async def partial_partition(self) -> None:
+        if len(self.world.brokers) < 2:
+            return
+        one, other = self.random.sample([broker.machine for broker in self.world.brokers], 2)
+        seconds = self._seconds(0.3, 12)
+        self.note(f"cuts {one} from {other} for {seconds:.1f} s")
+        await self._cut_for([(one, other), (other, one)], seconds)
+
+    async def cut_from_store(self) -> None:
+        count = self.random.choice((1, 1, 2, len(self.world.brokers)))
+        chosen = [broker.machine for broker in self.random.sample(self.world.brokers, count)]
+        store, seconds = self.world.store_machine, self._seconds(0.3, 12)
+        self.note(f"cuts {', '.join(map(str, chosen))} from the store for {seconds:.1f} s")
+        await self._cut_for([pair for one in chosen for pair in ((one, store), (store, one))], seconds)
+
+    # -- processes and machines ------------------------------------------------------------------------------------
+
+    async def kill(self) -> None:
+        broker = self._free_broker()
+        if broker is not None:
+            self._busy[broker] = None
+            broker.kill()
+            await asyncio.sleep(self._seconds(0.1, 10))
+            await self._start(broker)
+
+    async def power_loss(self) -> None:
+        broker = self._free_broker()
+        if broker is not None and self.world.may_lose_power(broker):
+            self._busy[broker] = None
+            broker.lose_power()
+            await asyncio.sleep(self._seconds(0.3, 10))
+            await self._start(broker)
+
+    async def pause(self) -> None:
+        broker = self._free_broker()
+        life = None if broker is None else broker.life
+        if life is not None:
+            seconds = self.random.choice((self._seconds(0.05, 1), self._seconds(1, 12)))
+            self.note(f"pauses {life} for {seconds:.1f} s")
+            life.hold()
+            await asyncio.sleep(seconds)
+            life.release()
+            self.note(f"{life} goes on")
+
+    async def restart(self) -> None:
+        broker = self._free_broker()
+        if broker is not None and broker.serving:
+            await self._restart(broker)
+
+    async def rolling_restart(self) -> None:
+        self.note("restarts all brokers, one after the other")
+        for broker in self.world.brokers:
+            if broker not in self._busy and broker.serving:
+                await self._restart(broker)
+                await asyncio.sleep(self._seconds(0, 3))
+
+    async def _restart(self, broker: SimulatedBroker) -> None:
+        self._busy[broker] = None
+        stopped = broker.stop()
+        if not await self.world.until(lambda: stopped.done() or broker.life is None, RESTART_TIMEOUT_S):
+            broker.kill()
+        await asyncio.sleep(self._seconds(0.05, 2))
+        await self._start(broker)
+
+    async def _start(self, broker: SimulatedBroker) -> None:
+        """Brings it up, and looks after it until it is."""
+        self._busy[broker] = None
+        broker.power_on()
+        deadline = self.world.loop.time() + RESTART_TIMEOUT_S
+        while not broker.serving and self.world.loop.time() < deadline:
+            if broker.life is None:
+                broker.start()
+            await self.world.until(lambda: broker.serving or broker.life is None, deadline - self.world.loop.time())
+            await asyncio.sleep(0.2)
+        self._busy.pop(broker, None)
+
+    # -- disks and clocks ------------------------------------------------------------------------------------------
+
+    async def slow_disk(self) -> None:
+        broker = self._broker()
+        fs = broker.fs
+        if fs is not None and broker.life is not None:
+            slow_s, seconds = self.random.choice((0.005, 0.05, 0.3)), self._seconds(1, 8)
+            self.note(f"the disk of {broker} takes up to {slow_s} s a call, for {seconds:.1f} s")
+            fs.calls.slow_s = slow_s
+            await asyncio.sleep(seconds)
+            fs.calls.slow_s = 0.0
+
+    async def full_disk(self) -> None:
+        broker = self._free_broker()
+        if broker is not None:
+            disk, seconds = broker.machine.disk, self._seconds(1, 6)
+            total, free = disk.space("/")
+            room = self.random.randint(0, 4096)
+            self.note(f"the disk of {broker} has {room} bytes left, for {seconds:.1f} s")
+            disk.capacity = total - free + room
+            await asyncio.sleep(seconds)
+            await self._replace_disk(broker)
+
+    async def disk_error(self) -> None:
+        broker = self._free_broker()
+        if broker is not None and broker.fs is not None:
+            call = self.random.choice(("pwritev", "fdatasync", "preadv"))
+            self.note(f"the disk of {broker} fails a {call}")
+            broker.fs.fail(call, errno.EIO, after=self.random.randint(0, 5))
+            await asyncio.sleep(self._seconds(1, 6))
+            await self._replace_disk(broker)
+
+    async def _replace_disk(self, broker: SimulatedBroker) -> None:
+        """The disk is whole again; a broker that gave it up takes it again when it is started anew."""
+        self._mend_disk(broker)
+        if broker not in self._busy and (broker.life is None or self._directory_failed(broker)):
+            self._busy[broker] = None
+            broker.kill()
+            await self._start(broker)
+
+    def _mend_disk(self, broker: SimulatedBroker) -> None:
+        broker.machine.disk.capacity = 1 << 40
+        if broker.fs is not None:
+            broker.fs.heal()
+
+    def _directory_failed(self, broker: SimulatedBroker) -> bool:
+        return broker.broker is not None and not broker.broker.log_dirs.online
+
+    async def clock_jump(self) -> None:
+        machine = self.random.choice(self._machines())
+        jump_ms = self.random.choice((-3_600_000, -60_000, -1_000, 1_000, 60_000, 3_600_000))
+        self.note(f"the clock of {machine} jumps by {jump_ms} ms")
+        machine.clock_offset_ms += jump_ms
+
+    # -- the store -------------------------------------------------------------------------------------------------
+
+    async def store_connection_lost(self) -> None:
+        broker = self._broker()
+        session = self.world.session_of(broker)
+        life = broker.life
+        if session is not None and life is not None:
+            self.note(f"{life} loses its connection to the store")
+            life.soon(session.break_connection)
+
+    async def session_expiry(self) -> None:
+        broker = self._broker()
+        session = self.world.session_of(broker)
+        if session is not None:
+            self.note(f"the session of {broker} expires")
+            self.world.ensemble.expire(session)
+
+    async def slow_store_server(self) -> None:
+        server = self.random.choice(self.world.ensemble.servers[1:])
+        server.lag_s, seconds = self.random.choice((0.2, 1.0, 3.0)), self._seconds(1, 10)
+        self.note(f"a server of the store is up to {server.lag_s} s behind, for {seconds:.1f} s")
+        await asyncio.sleep(seconds)
+        server.lag_s = 0.02

@@ -1,0 +1,43 @@
+"""Reading whole partitions when a simulation is over: what everything else is judged by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.aio import Consumer
+from moldau.testing.simulation.clients import COMMON
+from moldau.testing.simulation.history import Place, Seen
+
+if TYPE_CHECKING:
+    from moldau.testing.simulation.world import World
+
+
+async def read_to_the_end(world: World, places: list[Place], *, committed_only: bool) -> dict[Place, dict[int, str]]:
+    """All records of the partitions by offset, up to where the last record of each is; waits until that is readable.
+
+    Also for a reader of committed records: a transaction that is never ended would hold it up for ever.
+    """
+    name = "final-committed" if committed_only else "final"
+    settings = {
+        **COMMON,
+        "bootstrap.servers": world.bootstrap_servers,
+        "client.id": name,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+    }
+    found: dict[Place, dict[int, str]] = {place: {} for place in places}
+    last = {
+        place: max(
+            ack.offset for ack in world.history.acked if ack.place == place and ack.value.startswith("client-last")
+        )
+        for place in places
+    }
+    async with Consumer(settings) as consumer:
+        await consumer.assign(places)
+        while any(last[place] not in records for place, records in found.items()):
+            for record in await consumer.poll(1.0):
+                place = (record.topic, record.partition)
+                value = bytes(record.value or b"").decode()
+                found[place][record.offset] = value
+                world.history.seen.append(Seen(name, place, record.offset, value, world.trace.now_s(), committed_only))
+    return found

@@ -1,0 +1,217 @@
+"""What happens in a simulation: a cluster comes up, clients work, faults strike, all is healed, and everything is read.
+
+`simulate(seed)` runs one from beginning to end and returns its result; the same seed gives the same one, to the last
+line of its trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from moldau.aio import Admin
+from moldau.client.admin.topics import NewTopic
+from moldau.client.errors import MoldauError
+from moldau.testing.simulation.checkers import Anomaly, judge
+from moldau.testing.simulation.clients import COMMON, Member, OffsetWatcher, Reader, TransactionalWriter, Writer
+from moldau.testing.simulation.history import Place
+from moldau.testing.simulation.loop import BEGINNING_S, SimulatedLoop, Stuck
+from moldau.testing.simulation.nemesis import Nemesis
+from moldau.testing.simulation.reading import read_to_the_end
+from moldau.testing.simulation.substitutes import simulated_system
+from moldau.testing.simulation.trace import Line, LogListener, Trace, listening
+from moldau.testing.simulation.world import World
+
+START_TIMEOUT_S = 60.0
+LIVE_WITHIN_S = 60.0
+"""The cluster serves everything again so many seconds after the last fault."""
+
+PLAIN, TRANSACTED = "plain", "transacted"
+GROUP = "group"
+PARTITIONS = 2
+
+EXPECTED_FAILURES: tuple[type[BaseException], ...] = (OSError,)
+"""Exceptions that the code may log as errors where disks and networks fail. Any other is a bug."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is simulated; what a seed does not decide."""
+
+    faults_s: float = 30.0
+    faults: bool = True
+    brokers: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one simulation."""
+
+    seed: int
+    anomalies: list[Anomaly]
+    lines: list[Line]
+    digest: str
+    simulated_s: float
+    counts: Mapping[str, int]
+    trace: Trace
+
+
+def simulate(seed: int, options: Options | None = None, prepare: Callable[[World], None] | None = None) -> Result:
+    """One simulation. `prepare` may change the world before it begins, for tests."""
+    options = options or Options()
+    random = Random(seed)
+    loop = SimulatedLoop()
+    world = World(loop, random.getrandbits(64), options.brokers or 3, options.settings)
+    listener = LogListener(world.trace)
+    loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))
+    # Cycles are collected at the end: the collector's moments depend on the process, and it costs a quarter.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with listening(listener), simulated_system(loop, random.getrandbits(64)):
+            if prepare is not None:
+                prepare(world)
+            try:
+                loop.run_until_complete(_run(world, options, random.getrandbits(64)))
+            except Stuck as stuck:
+                world.anomaly("stuck", str(stuck))
+            finally:
+                world.bury()
+    finally:
+        loop.close()
+        if collecting:
+            gc.enable()
+    for at_s, who, error in listener.failures:
+        if not isinstance(error, EXPECTED_FAILURES):
+            world.anomalies.append(Anomaly("failure", f"{who} logged {type(error).__name__}: {error}", at_s))
+    history = world.history
+    return Result(
+        seed,
+        sorted([*world.anomalies, *judge(history)], key=lambda anomaly: anomaly.at_s),
+        world.trace.lines,
+        world.trace.digest(),
+        loop.time() - BEGINNING_S,
+        {"sent": len(history.sent), "acked": len(history.acked), "seen": len(history.seen), "turns": loop.turns},
+        world.trace,
+    )
+
+
+def _unhandled(world: World, context: Mapping[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(error, (*EXPECTED_FAILURES, MoldauError)):
+        world.trace.add("loop", f"{context['message']}: {error!r}")
+    else:
+        world.anomaly("failure", f"{context['message']}: {error!r}")
+
+
+async def _run(world: World, options: Options, seed: int) -> None:
+    nemesis = Nemesis(world, seed)
+    if not await _start(world):
+        world.anomaly("not live", "the cluster did not come up")
+        return
+    places = [(topic, index) for topic in (PLAIN, TRANSACTED) for index in range(PARTITIONS)]
+    tasks = _begin_clients(world, places)
+    if options.faults:
+        await nemesis.run(options.faults_s)
+        await nemesis.heal()
+    else:
+        await asyncio.sleep(options.faults_s)
+    healed = world.loop.time()
+    await _finish(world, places, tasks, healed + LIVE_WITHIN_S)
+
+
+async def _start(world: World) -> bool:
+    starting = [broker.start() for broker in world.brokers]
+    await asyncio.wait(starting)
+    if not all(broker.serving for broker in world.brokers):
+        return False
+    life = world.client_process("client-admin")
+    await life.run(_create_topics(world))
+    return await world.until(lambda: _all_in_sync(world), START_TIMEOUT_S)
+
+
+async def _create_topics(world: World) -> None:
+    factor = min(3, len(world.brokers))
+    async with Admin({**COMMON, "bootstrap.servers": world.bootstrap_servers, "client.id": "admin"}) as admin:
+        await admin.create_topics([NewTopic(name, PARTITIONS, factor) for name in (PLAIN, TRANSACTED)])
+
+
+def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]]:
+    protocol = world.random.choice(("classic", "consumer"))
+    plain = [place for place in places if place[0] == PLAIN]
+    clients = [
+        Writer(world, "client-w1", PLAIN, PARTITIONS),
+        Writer(world, "client-w2", PLAIN, PARTITIONS, acks="1", idempotent=False),
+        TransactionalWriter(world, "client-t1", TRANSACTED, PARTITIONS),
+        Reader(world, "client-r1", places),
+        Reader(world, "client-r2", places, committed_only=True),
+        Member(world, "client-m1", GROUP, PLAIN, protocol),
+        Member(world, "client-m2", GROUP, PLAIN, protocol),
+        OffsetWatcher(world, "client-o1", GROUP, plain),
+    ]
+    return [world.begin(client) for client in clients]
+
+
+def _all_in_sync(world: World) -> bool:
+    states = world.partitions()
+    return bool(states) and all(
+        sorted(state.isr) == sorted(state.replicas) and state.leader >= 0 for state in states.values()
+    )
+
+
+async def _finish(world: World, places: list[Place], tasks: list[asyncio.Task[None]], deadline: float) -> None:
+    """All is whole: the cluster has until the deadline to serve everything; then everything is read and compared."""
+    loop = world.loop
+
+    def left_s() -> float:
+        return max(0.0, deadline - loop.time())
+
+    if not await world.until(lambda: _all_in_sync(world), left_s()):
+        behind = [place for place, state in world.partitions().items() if len(state.isr) < len(state.replicas)]
+        world.anomaly("not live", f"not in sync {LIVE_WITHIN_S:.0f} s after the last fault: {behind}")
+    for client in world.clients:
+        client.stopping = True
+    stopped, late = await asyncio.wait(tasks, timeout=max(left_s(), 1.0))
+    for task in tasks:
+        if task in late:
+            world.anomaly("not live", f"a client has not ended: {task.get_coro()!r}")
+        elif task in stopped and (error := task.exception()) is not None:
+            world.anomaly("failure", f"a client ended with {type(error).__name__}: {error}")
+    life = world.client_process("client-final")
+    try:
+        await life.run(_last_words(world, places, deadline))
+    except (MoldauError, TimeoutError) as error:
+        world.anomaly("not live", f"not served {LIVE_WITHIN_S:.0f} s after the last fault: {error}")
+    await asyncio.sleep(2.0)  # high watermarks reach the followers with their next fetch
+    for broker in world.brokers:
+        world.history.replicas.extend(broker.replicas())
+
+
+async def _last_words(world: World, places: list[Place], deadline: float) -> None:
+    """One more acknowledged record in every partition, and then all that is in them."""
+    loop = world.loop
+    async with asyncio.timeout_at(max(deadline, loop.time() + 5.0)):
+        await Finisher(world, "client-last").write(places)
+        world.history.final = await read_to_the_end(world, places, committed_only=False)
+        world.history.final_committed = await read_to_the_end(world, places, committed_only=True)
+
+
+class Finisher(Writer):
+    """Writes once to every partition, and waits for the acknowledgement."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name, PLAIN, PARTITIONS)
+
+    async def write(self, places: list[Place]) -> None:
+        from moldau.aio import Producer
+
+        async with Producer(self.settings(acks="all", enable_idempotence=True)) as producer:
+            for topic, index in places:
+                self.topic = topic
+                await self.send(producer, index)
+            await producer.flush()

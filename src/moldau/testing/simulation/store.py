@@ -1,0 +1,277 @@
+"""One session with the simulated metadata store: requests, answers and events over the simulated network.
+
+A session whose pings do not arrive expires; one that loses its connection does not know what became of its commits,
+hears nothing of what happens meanwhile, and finds out when it is back whether it still exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from moldau.cluster.memory_store import MemoryStore
+from moldau.cluster.store import (
+    Conflict,
+    Event,
+    Listener,
+    Node,
+    Operation,
+    SessionEvent,
+    SessionListener,
+    Store,
+    StoreError,
+    Watches,
+    check_operations,
+    split,
+)
+from moldau.testing.simulation.ensemble import Channel, Ensemble, Server, Way
+
+T = TypeVar("T")
+
+PINGS = 6
+"""A session pings so often within its time-out."""
+SILENCE = 1 / 2
+"""After this part of the time-out without an answer the connection is given up."""
+
+
+class SimulatedStore(Store):
+    """One session."""
+
+    shared = True
+
+    def __init__(
+        self, ensemble: Ensemble, there: Way, back: Way, deliver: Callable[[Callable[[], None]], None] | None
+    ) -> None:
+        self.session_timeout_s = ensemble.session_timeout_s
+        self.ended = False
+        """The ensemble has given it up, or it was closed."""
+        self.seen = 0
+        self.heard_at = 0.0
+        self.owner: MemoryStore
+        self.server: Server
+        self.watches = Watches()
+        self._ensemble = ensemble
+        self._there = Channel(there)
+        self._back = Channel(back)
+        self._deliver = deliver or (lambda action: action())
+        self._connected = False
+        self._dead = False
+        """This end knows that it is over."""
+        self._connection = 0
+        self._pending: dict[asyncio.Future[Any], None] = {}
+        self._answered_at = 0.0
+        self._listeners: dict[object, SessionListener] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- the session -----------------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        made: asyncio.Future[None] = loop.create_future()
+
+        def welcome() -> None:
+            if not made.done():
+                made.set_result(None)
+
+        def knock() -> None:
+            self._ensemble.begin(self)
+            self._ensemble.attach(self)
+            self.answer(welcome, on_any_connection=True)
+
+        self._there.send(knock)
+        try:
+            async with asyncio.timeout(self.session_timeout_s):
+                await made
+        except TimeoutError:
+            self._dead = True
+            raise StoreError("the simulated store: no server answers") from None
+        self._connected = True
+        self._answered_at = loop.time()
+        self._tick()
+
+    def _tick(self) -> None:
+        """Runs by the clock in the session's own process: pings, and notices silence."""
+        loop = asyncio.get_running_loop()
+        if self._dead:
+            return
+        if self._connected and loop.time() - self._answered_at > self.session_timeout_s * SILENCE:
+            self.break_connection()
+        if self._connected:
+            self._there.send(self._pinged)
+        else:
+            self._there.send(self._asked_to_resume)
+        self._timer = loop.call_later(self.session_timeout_s / PINGS, self._tick)
+
+    def _pinged(self) -> None:
+        if self._still_there():
+            self.answer(self._pong)
+
+    def _still_there(self) -> bool:
+        """At the server, whenever it hears of the session."""
+        if self.ended:
+            self.answer(self.expired, on_any_connection=True)
+            return False
+        self.heard_at = asyncio.get_running_loop().time()
+        return True
+
+    def _pong(self) -> None:
+        self._answered_at = asyncio.get_running_loop().time()
+
+    def _asked_to_resume(self) -> None:
+        if self._still_there():
+            self._ensemble.attach(self)
+            self.answer(self._resumed, on_any_connection=True)
+
+    def _resumed(self) -> None:
+        if self._connected or self._dead:
+            return
+        self._connected = True
+        self._pong()
+        self._tell(SessionEvent.RESUMED)
+
+    def break_connection(self) -> None:
+        """The connection to the server is lost. Of what was under way some arrived, and all answers are lost."""
+        if not self._connected or self._dead:
+            return
+        self._connected = False
+        self._connection += 1
+        under_way = self._there.drop()
+        self._back.drop()
+        for action in under_way[: self._ensemble.random.randint(0, len(under_way))]:
+            self._there.send(action)
+        self._fail_pending("the connection was lost; what became of the request is not known")
+        self._tell(SessionEvent.SUSPENDED)
+
+    def expired(self) -> None:
+        if self._dead:
+            return
+        self._end_here("the session has expired")
+        self._tell(SessionEvent.EXPIRED)
+
+    def _end_here(self, why: str) -> None:
+        self._dead = True
+        self._connected = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fail_pending(why)
+
+    def _fail_pending(self, why: str) -> None:
+        pending, self._pending = self._pending, {}
+        for future in pending:
+            if not future.done():
+                future.set_exception(StoreError(f"the simulated store: {why}"))
+
+    def _tell(self, event: SessionEvent) -> None:
+        for listener in list(self._listeners.values()):
+            listener(event)
+
+    # -- the server's side -----------------------------------------------------------------------------------------
+
+    def answer(self, action: Callable[[], None], *, on_any_connection: bool = False) -> None:
+        """Have something happen at the session's end, after all that was sent before."""
+        connection = self._connection
+
+        def arrive() -> None:
+            if on_any_connection or (self._connected and connection == self._connection):
+                action()
+
+        self._back.send(lambda: self._deliver(arrive))
+
+    def server_tells(self, events: Sequence[Event], applied: int) -> None:
+        def publish() -> None:
+            self.seen = max(self.seen, applied)
+            self.watches.publish(events)
+
+        self.answer(publish)
+
+    # -- reading and writing ---------------------------------------------------------------------------------------
+
+    async def _ask(self, work: Callable[[Callable[[T | Exception], None]], None]) -> T:
+        """Has `work` done at the server, in the order of asking; it is given what takes the answer."""
+        if self._dead:
+            raise StoreError("the simulated store: this session has ended")
+        if not self._connected:
+            raise StoreError("the simulated store: out of touch")
+        answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._pending[answered] = None
+
+        def take(result: T | Exception) -> None:
+            if answered not in self._pending:
+                return  # given up, or cancelled
+            del self._pending[answered]
+            if answered.done():
+                return
+            if isinstance(result, Exception):
+                answered.set_exception(result)
+            else:
+                answered.set_result(result)
+
+        def reply(result: T | Exception) -> None:
+            self.answer(lambda: take(result))
+
+        def arrive() -> None:
+            if self._still_there():
+                work(reply)
+
+        self._there.send(arrive)
+        return await answered
+
+    async def get(self, path: str) -> Node | None:
+        split(path)
+        return await self._ask(lambda reply: reply(self.server.get(path)))
+
+    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+        for path in paths:
+            split(path)
+        return await self._ask(lambda reply: reply([self.server.get(path) for path in paths]))
+
+    async def children(self, path: str) -> list[str]:
+        return list(await self.read_children(path))
+
+    async def read_children(self, path: str) -> dict[str, Node]:
+        return await self._ask(lambda reply: reply(self.server.read_children(path)))
+
+    async def commit(self, operations: Sequence[Operation]) -> None:
+        check_operations(operations)
+
+        def work(reply: Callable[[Exception | None], None]) -> None:
+            try:
+                self._ensemble.commit(self, operations)
+            except Conflict as conflict:
+                reply(conflict)
+                return
+            # Whoever committed something sees it: its server applies it before it answers.
+            self.server.catch_up(self._ensemble.index)
+            reply(None)
+
+        await self._ask(work)
+
+    async def sync(self) -> None:
+        def work(reply: Callable[[None], None]) -> None:
+            self.server.when_applied(self._ensemble.index, lambda: reply(None))
+
+        await self._ask(work)
+
+    def watch(self, path: str, listener: Listener) -> Callable[[], None]:
+        return self.watches.add(path, listener)
+
+    def on_session(self, listener: SessionListener) -> Callable[[], None]:
+        key = object()
+        self._listeners[key] = listener
+        return lambda: self._listeners.pop(key, None) and None
+
+    async def close(self) -> None:
+        self.watches.clear()
+        self._listeners.clear()
+        if self._connected:
+            try:
+                async with asyncio.timeout(self.session_timeout_s):
+                    await self._ask(self._close_at_server)
+            except (StoreError, TimeoutError):
+                pass  # it will expire
+        self._end_here("this session has ended")
+
+    def _close_at_server(self, reply: Callable[[None], None]) -> None:
+        self._ensemble.end(self)
+        reply(None)

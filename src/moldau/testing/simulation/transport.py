@@ -1,0 +1,318 @@
+"""One connection of the simulated network: two transports, and a pipe each way.
+
+A pipe holds what was written and not yet read. What is due arrives in the receiver's inbox; the receiver's process
+takes it from there when it runs and wants to read. Beyond a bound the writer is told to pause, as by a full socket
+buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moldau.testing.simulation.machine import Life
+    from moldau.testing.simulation.network import Network
+
+Buffer = bytes | bytearray | memoryview
+
+SMALLEST_WINDOW = 16 * 1024
+LARGEST_WINDOW = 256 * 1024
+SPLIT_CHANCE = 0.1
+"""How often a piece arrives in two parts."""
+
+RESET = ConnectionResetError
+END = b""
+"""In an inbox: the peer has closed. No piece of data is empty."""
+
+
+class _Piece:
+    """What one `write` was given: by reference, and as it was then if it can change."""
+
+    __slots__ = ("copy", "due", "view")
+
+    def __init__(self, data: Buffer, due: float) -> None:
+        self.due = due
+        self.view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
+        self.copy = None if self.view.readonly else bytes(self.view)
+
+
+class Pipe:
+    """One direction of a connection."""
+
+    def __init__(self, network: Network, sender: SimulatedTransport, receiver: SimulatedTransport) -> None:
+        self._network = network
+        self._sender = sender
+        self._receiver = receiver
+        self._link = network.link(sender.life.machine, receiver.life.machine)
+        self._pieces: deque[_Piece] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_due = 0.0
+        self._context = Context()
+        self.unread = 0
+        """Bytes that were written and that the receiver has not taken."""
+
+    def push(self, data: Buffer) -> None:
+        due = max(self._network.loop.time() + self._link.delay_s(), self._last_due)
+        self._last_due = due
+        self._pieces.append(_Piece(data, due))
+        self.unread += len(data)
+        if self._timer is None:
+            self._wait_for_head()
+
+    def drop(self) -> None:
+        """What has not arrived never will."""
+        self.unread = 0
+        self._pieces.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wait_for_head(self) -> None:
+        self._timer = self._network.loop.call_at(self._pieces[0].due, self._head_is_due, context=self._context)
+
+    def _head_is_due(self) -> None:
+        self._link.pass_or_wait(self._arrive)
+
+    def _arrive(self) -> None:
+        """The head of the queue is there, and all behind it that is due."""
+        self._timer = None
+        if not self._pieces:
+            return  # dropped meanwhile
+        now = self._network.loop.time()
+        while self._pieces and self._pieces[0].due <= now:
+            piece = self._pieces.popleft()
+            if piece.copy is not None and piece.view != piece.copy:
+                self._network.report(
+                    f"a buffer of {len(piece.copy)} bytes changed after {self._sender.life} had given it to write"
+                )
+            data = bytes(piece.view)
+            if self._receiver.gone:
+                self._answer_with_reset()
+                return
+            self._split(data)
+        if self._pieces:
+            self._wait_for_head()
+        self._receiver.wake()
+
+    def _split(self, data: bytes) -> None:
+        random = self._network.random
+        inbox = self._receiver.inbox
+        if len(data) > 1 and random.random() < SPLIT_CHANCE:
+            at = random.randrange(1, len(data))
+            inbox.append(data[:at])
+            data = data[at:]
+        inbox.append(data)
+
+    def _answer_with_reset(self) -> None:
+        """Nobody has this connection any more: the receiver's machine says so, once it has power."""
+        self.drop()
+        machine, sender = self._receiver.life.machine, self._sender
+        back = self._network.link(machine, sender.life.machine)
+
+        def tell() -> None:
+            back.carry(lambda: sender.lose(RESET(104, "Connection reset by peer")))
+
+        if machine.up:
+            tell()
+        else:
+            machine.on_boot.append(tell)
+
+
+class Connection:
+    """Both ends and both pipes."""
+
+    def __init__(
+        self, network: Network, caller: Life, caller_at: tuple[str, int], callee: Life, callee_at: tuple[str, int]
+    ) -> None:
+        self.network = network
+        self.caller = SimulatedTransport(self, caller, caller_at, callee_at)
+        self.callee = SimulatedTransport(self, callee, callee_at, caller_at)
+        self.caller.out = self.callee.source = Pipe(network, self.caller, self.callee)
+        self.callee.out = self.caller.source = Pipe(network, self.callee, self.caller)
+
+    def end_gone(self) -> None:
+        if self.caller.gone and self.callee.gone:
+            self.network.forget(self)
+
+
+class SimulatedTransport(asyncio.Transport):
+    """One end of a connection, owned by one process."""
+
+    out: Pipe
+    source: Pipe
+
+    def __init__(self, connection: Connection, life: Life, here: tuple[str, int], there: tuple[str, int]) -> None:
+        super().__init__({"sockname": here, "peername": there})
+        self.connection = connection
+        self.life = life
+        self.inbox: deque[bytes] = deque()
+        self.gone = False
+        """Nothing can be sent or received any more."""
+        self._protocol: asyncio.BaseProtocol | None = None
+        self._window = connection.network.random.randint(SMALLEST_WINDOW, LARGEST_WINDOW)
+        self._closing = False
+        self._reading = True
+        self._writing_paused = False
+        self._awake = False
+        self._loss: Exception | None = None
+        self._told = False
+
+    def open(self, protocol: asyncio.BaseProtocol) -> None:
+        """Gives the connection to a protocol, in its process."""
+        self._protocol = protocol
+        protocol.connection_made(self)
+        if self.gone:
+            self._tell_soon()
+        else:
+            self.wake()
+
+    # -- the protocol's side ---------------------------------------------------------------------------------------
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        assert self._protocol is not None
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def is_closing(self) -> bool:
+        return self._closing or self.gone
+
+    def is_reading(self) -> bool:
+        return self._reading and not self.is_closing()
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        self.wake()
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return max(0, self.out.unread - self._window // 2)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def write(self, data: Buffer) -> None:
+        if self.is_closing() or not len(data):
+            return
+        self.out.push(data)
+        if self.out.unread > self._window and not self._writing_paused and self._protocol is not None:
+            self._writing_paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        for data in list_of_data:
+            self.write(data)
+
+    def close(self) -> None:
+        """What was written arrives, then the end."""
+        if not self.is_closing():
+            self._closing = True
+            self.out.push(END)
+            self.gone = True
+            self._tell_soon()
+
+    def abort(self) -> None:
+        if not self.gone:
+            self._closing = True
+            self._reset_peer()
+            self.gone = True
+            self._tell_soon()
+
+    # -- the network's side ----------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have the process look into the inbox, when it runs."""
+        if self.inbox and not self._awake and self._reading and self._protocol is not None and not self.gone:
+            self._awake = True
+            self.life.soon(self._read)
+
+    def _read(self) -> None:
+        """Runs in the process that owns this end."""
+        self._awake = False
+        while self.inbox and self._reading and not self.is_closing():
+            data = self.inbox.popleft()
+            if data == END:
+                assert isinstance(self._protocol, asyncio.Protocol | asyncio.BufferedProtocol)
+                if not self._protocol.eof_received():
+                    self.close()
+                return
+            self.source.unread -= len(data)
+            self._feed(data)
+        peer = self.connection.caller if self is self.connection.callee else self.connection.callee
+        peer.peer_has_read()
+
+    def _feed(self, data: bytes) -> None:
+        protocol: Any = self._protocol
+        if not isinstance(protocol, asyncio.BufferedProtocol):
+            protocol.data_received(data)
+            return
+        while data and not self.is_closing():
+            room: Any = protocol.get_buffer(-1)
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            protocol.buffer_updated(size)
+            data = data[size:]
+            if data and not self._reading:
+                self.inbox.appendleft(data)
+                self.source.unread += len(data)
+                return
+
+    def peer_has_read(self) -> None:
+        if self._writing_paused and self.out.unread <= self._window // 4:
+            self._writing_paused = False
+            self.life.soon(self._resume_writing)
+
+    def _resume_writing(self) -> None:
+        if not self.gone and self._protocol is not None:
+            self._protocol.resume_writing()
+
+    def lose(self, error: Exception | None) -> None:
+        """The connection is broken, as this end sees it."""
+        if not self.gone:
+            self.gone = self._closing = True
+            self._loss = error
+            self.out.drop()
+            self._tell_soon()
+
+    def owner_died(self, abruptly: bool) -> None:
+        """The process ended: its kernel sends what was written and then the end, or breaks the connection off."""
+        if self.gone:
+            return
+        if abruptly:
+            self._reset_peer()
+        else:
+            self.out.push(END)
+        self.gone = self._told = True
+        self.connection.end_gone()
+
+    def vanish(self) -> None:
+        """The machine lost power: nothing more is sent or said."""
+        self.out.drop()
+        self.gone = self._told = True
+        self.connection.end_gone()
+
+    def _reset_peer(self) -> None:
+        self.out.drop()
+        peer = self.connection.caller if self is self.connection.callee else self.connection.callee
+        link = self.connection.network.link(self.life.machine, peer.life.machine)
+        link.carry(lambda: peer.lose(RESET(104, "Connection reset by peer")))
+
+    def _tell_soon(self) -> None:
+        if not self._told and self._protocol is not None:
+            self._told = True
+            self.life.soon(self._tell)
+        self.connection.end_gone()
+
+    def _tell(self) -> None:
+        assert self._protocol is not None
+        self._protocol.connection_lost(self._loss)

@@ -1,0 +1,144 @@
+"""The world of one simulation: machines, network, metadata store, brokers, clients, and what is known about them.
+
+A world does nothing by itself. `scenario` says what happens in it, `nemesis` what goes wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+
+from moldau.cluster.image import EMPTY, PartitionState, PartitionStates
+from moldau.cluster.nodes import TopicNode
+from moldau.cluster.store import Store
+from moldau.testing.simulation.brokers import SimulatedBroker
+from moldau.testing.simulation.checkers import Anomaly
+from moldau.testing.simulation.clients import Client
+from moldau.testing.simulation.ensemble import Ensemble
+from moldau.testing.simulation.history import History, Place
+from moldau.testing.simulation.loop import SimulatedLoop
+from moldau.testing.simulation.machine import Life, Machine
+from moldau.testing.simulation.network import Network
+from moldau.testing.simulation.store import SimulatedStore
+from moldau.testing.simulation.trace import Trace
+
+LOOK_S = 0.05
+"""How often the simulation looks whether something has come about."""
+
+SESSION_TIMEOUT_S = 4.0
+
+
+class World:
+    """See the module."""
+
+    def __init__(
+        self, loop: SimulatedLoop, seed: int, brokers: int = 3, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.random = Random(seed)
+        self.trace = Trace(loop)
+        self.history = History(self.trace.now_s)
+        self.anomalies: list[Anomaly] = []
+        """What was found on the way; checkers find more at the end."""
+        self.network = Network(loop, self.random.getrandbits(64), self._changed_buffer)
+        self.lives: list[Life] = []
+        self.clients: list[Client] = []
+        self.broker_settings = dict(settings or {})
+        self.pace_s = 0.4
+        """About how long a client waits between two things it does."""
+        self.ensemble = Ensemble(self.random.getrandbits(64), SESSION_TIMEOUT_S, lag_s=0.02)
+        self.store_machine = self._machine("store", "10.0.2.1")
+        self.brokers = [
+            SimulatedBroker(self, index, self._machine(f"broker-{index}", f"10.0.0.{index}"))
+            for index in range(1, brokers + 1)
+        ]
+        self.sessions: dict[SimulatedStore, Life] = {}
+        self._client_machines = 0
+
+    def _machine(self, name: str, address: str) -> Machine:
+        machine = Machine(name, address, self.loop, self.random.getrandbits(64))
+        self.network.add(machine)
+        return machine
+
+    def _changed_buffer(self, what: str) -> None:
+        self.anomaly("buffer changed on its way", what)
+
+    def anomaly(self, kind: str, what: str) -> None:
+        self.anomalies.append(Anomaly(kind, what, self.trace.now_s()))
+        self.trace.add("checker", f"ANOMALY: {kind}: {what}")
+
+    # -- processes -------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.address for broker in self.brokers)
+
+    def client_process(self, name: str) -> Life:
+        """A process on a machine of its own."""
+        self._client_machines += 1
+        life = self._machine(name, f"10.0.1.{self._client_machines}").begin(name)
+        self.lives.append(life)
+        return life
+
+    def begin(self, client: Client) -> asyncio.Task[None]:
+        self.clients.append(client)
+        return self.client_process(client.name).run(client.run())
+
+    async def open_store(self, life: Life) -> Store:
+        """A session of a broker's process with the metadata store, over the network."""
+        there = self.network.link(life.machine, self.store_machine)
+        back = self.network.link(self.store_machine, life.machine)
+        session = await self.ensemble.open(there, back, life.soon)
+        self.sessions[session] = life
+        return session
+
+    def session_of(self, broker: SimulatedBroker) -> SimulatedStore | None:
+        """The one that its process has now."""
+        mine = [session for session, life in self.sessions.items() if life is broker.life and not session.ended]
+        return mine[-1] if mine else None
+
+    # -- what the store says ---------------------------------------------------------------------------------------
+
+    def partitions(self) -> dict[Place, PartitionState]:
+        """The state of every partition, as it is committed."""
+        states = PartitionStates()
+        found: dict[Place, PartitionState] = {}
+        for name, node in self.ensemble.servers[0].read_children(TopicNode.folder).items():
+            topic = TopicNode.decode(name, node.value, EMPTY, states)
+            for index, state in enumerate(topic.partitions):
+                found[name, index] = state
+        return found
+
+    def may_lose_power(self, broker: SimulatedBroker) -> bool:
+        """Whether the durability model promises something if it does.
+
+        A record is safe while one of the replicas that acknowledged it has its bytes. Until a broker that lost power
+        is in sync again everywhere, all others must keep theirs.
+        """
+        states = self.partitions()
+        for other in self.brokers:
+            if other.lost_power and all(
+                other.node_id in state.isr for state in states.values() if other.node_id in state.replicas
+            ):
+                other.lost_power = other.life is None  # dead again: whatever it has, nobody can ask it for it
+        return len(self.brokers) > 1 and not any(other.lost_power for other in self.brokers if other is not broker)
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether it came about in time."""
+        deadline = self.loop.time() + timeout_s
+        while not condition():
+            if self.loop.time() >= deadline:
+                return False
+            await asyncio.sleep(LOOK_S)
+        return True
+
+    def bury(self) -> None:
+        """The end of everything: what is suspended is closed."""
+        for life in self.lives:
+            life.end()
+        for life in self.lives:
+            life.bury()

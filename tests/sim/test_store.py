@@ -1,0 +1,171 @@
+"""The simulated metadata store: late servers, lost connections, sessions that expire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from moldau.cluster.store import Create, Event, EventKind, SessionEvent, Set, StoreError
+from moldau.testing.simulation.ensemble import Ensemble
+from moldau.testing.simulation.loop import SimulatedLoop
+from moldau.testing.simulation.machine import Life, Machine
+from moldau.testing.simulation.network import Network
+from moldau.testing.simulation.store import SimulatedStore
+
+TIMEOUT_S = 6.0
+
+
+class Place:
+    """An ensemble, and processes that have sessions with it."""
+
+    def __init__(self, lag_s: float) -> None:
+        self.loop = SimulatedLoop()
+        self.network = Network(self.loop, 3, pytest.fail)
+        self.ensemble = Ensemble(5, TIMEOUT_S, lag_s)
+        self.store_machine = self.machine("store", 0)
+        self.lives = [self.machine(f"broker-{index}", index).begin(f"broker-{index}") for index in (1, 2)]
+
+    def machine(self, name: str, index: int) -> Machine:
+        machine = Machine(name, f"10.0.0.{index}", self.loop, index)
+        self.network.add(machine)
+        return machine
+
+    async def open(self, life: Life) -> SimulatedStore:
+        there = self.network.link(life.machine, self.store_machine)
+        back = self.network.link(self.store_machine, life.machine)
+        return await life.run(self.ensemble.open(there, back, life.soon))
+
+    def cut(self, life: Life) -> None:
+        self.network.cut(life.machine, self.store_machine)
+        self.network.cut(self.store_machine, life.machine)
+
+    def mend(self, life: Life) -> None:
+        self.network.mend(life.machine, self.store_machine)
+        self.network.mend(self.store_machine, life.machine)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    place = Place(lag_s=2.0)
+    yield place
+    place.loop.close()
+
+
+def run(place: Place, scenario: Callable[[SimulatedStore, SimulatedStore], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        one, other = [await place.open(life) for life in place.lives]
+        one.server, other.server = place.ensemble.servers[1], place.ensemble.servers[2]
+        for session in (one, other):
+            for server in place.ensemble.servers:
+                server.sessions.pop(session, None)
+            session.server.sessions[session] = None
+        await scenario(one, other)
+
+    place.loop.run_until_complete(whole())
+
+
+def test_a_read_may_be_old_until_the_session_asks_for_all(place: Place) -> None:
+    async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
+        await one.commit([Create("/a", b"1")])
+        assert await one.get("/a") is not None, "who committed sees it"
+        assert await other.get("/a") is None
+        await other.sync()
+        assert await other.get("/a") is not None
+
+    run(place, scenario)
+
+
+def test_events_come_late_in_order_and_before_a_read_that_shows_the_change(place: Place) -> None:
+    async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
+        heard: list[Event] = []
+        other.watch("/", heard.append)
+        await one.commit([Create("/a", b"")])
+        for value in (b"1", b"2", b"3"):
+            await one.commit([Set("/a", value)])
+        assert heard == []
+        await other.sync()
+        assert [event.kind for event in heard] == [EventKind.CREATED] + 3 * [EventKind.CHANGED]
+
+    run(place, scenario)
+
+
+def test_a_session_that_is_cut_off_is_suspended_and_then_expires(place: Place) -> None:
+    async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
+        told: list[SessionEvent] = []
+        one.on_session(told.append)
+        await one.commit([Create("/mine", b"", ephemeral=True)])
+        place.cut(place.lives[0])
+        await asyncio.sleep(TIMEOUT_S * 0.9)
+        assert told == [SessionEvent.SUSPENDED]
+        await asyncio.sleep(TIMEOUT_S)
+        await other.sync()
+        assert await other.get("/mine") is None
+        assert told == [SessionEvent.SUSPENDED], "who is cut off cannot be told that it has expired"
+        place.mend(place.lives[0])
+        await asyncio.sleep(TIMEOUT_S)
+        assert told == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED]
+        with pytest.raises(StoreError):
+            await one.get("/a")
+
+    run(place, scenario)
+
+
+def test_a_session_that_is_back_in_time_goes_on_and_has_missed_what_happened(place: Place) -> None:
+    async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
+        told: list[SessionEvent] = []
+        heard: list[Event] = []
+        one.on_session(told.append)
+        one.watch("/", heard.append)
+        await one.commit([Create("/mine", b"", ephemeral=True)])
+        heard.clear()
+        for server in place.ensemble.servers:
+            server.lag_s = 0.0
+        place.cut(place.lives[0])
+        await asyncio.sleep(TIMEOUT_S * 0.75)
+        await other.commit([Create("/missed", b"")])
+        place.mend(place.lives[0])
+        await asyncio.sleep(TIMEOUT_S / 2)
+        assert told == [SessionEvent.SUSPENDED, SessionEvent.RESUMED]
+        await one.sync()
+        assert await one.get("/mine") is not None
+        assert await one.get("/missed") is not None
+        assert heard == []
+
+    run(place, scenario)
+
+
+def test_a_process_that_is_held_too_long_finds_its_session_gone(place: Place) -> None:
+    async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
+        told: list[SessionEvent] = []
+        one.on_session(told.append)
+        place.lives[0].hold()
+        await asyncio.sleep(TIMEOUT_S * 2)
+        assert told == []
+        place.lives[0].release()
+        await asyncio.sleep(1)
+        assert told[-1] is SessionEvent.EXPIRED
+
+    run(place, scenario)
+
+
+def test_nobody_knows_what_became_of_a_commit_whose_connection_was_lost() -> None:
+    stored = set()
+    for seed in range(20):
+        place = Place(lag_s=0.0)
+        place.ensemble.random.seed(seed)
+
+        async def scenario(one: SimulatedStore, other: SimulatedStore, place: Place = place) -> None:
+            commit = place.lives[0].run(one.commit([Create("/a", b"")]))
+            await asyncio.sleep(0.00005)
+            one.break_connection()
+            with pytest.raises(StoreError, match="not known"):
+                await commit
+            await asyncio.sleep(1)
+            stored.add(await other.get("/a") is not None)
+
+        run(place, scenario)
+        place.loop.close()
+    assert stored == {True, False}
