@@ -6,18 +6,15 @@ All of them run on this one machine and share its cores, so times here are those
 from __future__ import annotations
 
 import contextlib
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
 from bench import frames
-from bench.harness import HOST, STOP_TIMEOUT_S, Broker, Context, free_port
+from bench.harness import HOST, Broker, Context
 from moldau import Admin
+from moldau.cli.zookeeper.server import ZooKeeperEnsemble
 from moldau.wire.messages.metadata import MetadataResponse
 
 BROKERS = 3
@@ -25,43 +22,12 @@ READY_TIMEOUT_S = 120
 LOOK_EVERY_S = 0.01
 
 
-class ZooKeeper:
-    """A ZooKeeper server as a process, on a directory that outlives it."""
-
-    def __init__(self, data: Path) -> None:
-        self.address = f"{HOST}:{free_port()}"
-        self._data = data
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        program = str(Path(sys.executable).with_name("moldau"))
-        command = [program, "zookeeper", "--data", str(self._data), "--listen", self.address]
-        with self._data.with_suffix(".log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._serves, READY_TIMEOUT_S)
-
-    def _serves(self) -> bool:
-        host, _, port = self.address.rpartition(":")
-        try:
-            with socket.create_connection((host, int(port)), 1) as connection:
-                connection.sendall(b"srvr")
-                return b"Mode:" in connection.recv(10_000)
-        except OSError:
-            return False
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(STOP_TIMEOUT_S)
-            self._process = None
-
-
 class Cluster:
     """Three brokers and their ZooKeeper. Leaving the context ends them."""
 
     def __init__(self, directory: Path, settings: Sequence[str] = ()) -> None:
-        self.zookeeper = ZooKeeper(directory / "zookeeper")
-        common = [f"zookeeper.connect={self.zookeeper.address}", "default.replication.factor=3", *settings]
+        self.zookeeper = ZooKeeperEnsemble(directory)
+        common = [f"zookeeper.connect={self.zookeeper.connect}", "default.replication.factor=3", *settings]
         self.brokers: dict[int, Broker] = {}
         for number in range(1, BROKERS + 1):
             place = directory / f"broker-{number}"

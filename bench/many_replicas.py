@@ -66,7 +66,7 @@ def _death(running: cluster.Cluster, number: int) -> float:
         ended_at[0] = time.perf_counter()
         ended.set()
 
-    client = KazooClient(running.zookeeper.address)
+    client = KazooClient(running.zookeeper.connect)
     client.start()
     try:
         assert client.exists(f"/brokers/ids/{number}", watch=gone) is not None

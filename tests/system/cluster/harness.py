@@ -171,6 +171,10 @@ class ProcessCluster:
         """As the first broker that answers tells it."""
         return seen(self.living[0].ask_metadata(topic)).get(topic, {})
 
+    def known(self) -> dict[str, dict[int, PartitionSeen]]:
+        """All topics, likewise."""
+        return seen(self.living[0].ask_metadata())
+
     def leader_of(self, topic: str, index: int) -> ClusterBroker:
         def look() -> ClusterBroker:
             leader = self.describe(topic)[index].leader

@@ -15,6 +15,7 @@ from tests.system.chaos.crowd import Crowd
 from tests.system.chaos.member import Options
 from tests.system.cluster.harness import SESSION_TIMEOUT_S, ClusterBroker, ProcessCluster
 from tests.system.cluster.network import CLIENTS, Bridge
+from tests.system.cluster.zookeeper import pause, resume
 from tests.system.test_full_disk import Ballast
 
 Trouble = Callable[[], AbstractContextManager[str]]
@@ -124,17 +125,17 @@ class Nemesis:
         server.kill()
         yield "killed ZooKeeper"
         self.last(self._rng.choice((SHORT_S, LONG_S)))
-        server.start()
+        self.cluster.zookeeper.restart(server)
 
     @contextmanager
     def zookeeper_frozen(self, between_s: tuple[float, float]) -> Iterator[str]:
         server = self._rng.choice(self.cluster.zookeeper.servers)
-        server.pause()
+        pause(server)
         try:
             yield "froze ZooKeeper"
             self.last(between_s)
         finally:
-            server.resume()
+            resume(server)
 
     # -- links -----------------------------------------------------------------------------------------------------
 

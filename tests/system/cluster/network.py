@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -54,7 +55,7 @@ class Bridge:
 
     def enter(self, name: str) -> list[str]:
         """What to put before a command so that it runs in this place; the process stays the same one."""
-        return ["nsenter", f"--net=/run/netns/{self._namespace(name)}"]
+        return [shutil.which("nsenter") or "nsenter", f"--net=/run/netns/{self._namespace(name)}"]
 
     def cut(self, sender: str, receiver: str) -> None:
         """From now on nothing arrives that one sends to the other. What the other sends still does."""

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self
 
+from tests.system.cluster.waiting import NotYet, eventually
 from tests.system.producers import Progress
 
 TICK_S = 0.02
@@ -88,6 +89,14 @@ class Writer(ABC):
         """The topic has more of them: they are written to as well."""
         self.acknowledged += [0] * (count - len(self.acknowledged))
         self.written += [0] * (count - len(self.written))
+
+    def reach_everywhere(self, timeout_s: float) -> None:
+        """Returns when something is acknowledged in every partition."""
+        eventually(self._look_everywhere, timeout_s)
+
+    def _look_everywhere(self) -> None:
+        if not all(self.acknowledged):
+            raise NotYet(f"{self}: acknowledged are {self.acknowledged}")
 
     def check(self) -> None:
         """Nothing went wrong so far."""

@@ -1,8 +1,8 @@
 """ZooKeeper servers as processes of this machine: one alone, or an ensemble, from their start to their end.
 
-They listen on 127.0.0.1 only and serve nothing but clients (no admin server, no JMX). Time is counted in small ticks,
-so that a session ends when its time-out says and not seconds later. Data is on disk before it is acknowledged, as in
-production; started again on the same directory, a server has everything it had.
+They listen on 127.0.0.1, or where they are told, and serve nothing but clients (no admin server, no JMX). Time is
+counted in small ticks, so that a session ends when its time-out says and not seconds later. Data is on disk before it
+is acknowledged, as in production; started again on the same directory, a server has everything it had.
 """
 
 from __future__ import annotations
@@ -63,15 +63,21 @@ class Ports(NamedTuple):
     client: int
     peer: int
     election: int
+    host: str = HOST
 
 
 class ZooKeeperServer:
-    """One server. Made by `ZooKeeperEnsemble`, which knows the others."""
+    """One server. Made by `ZooKeeperEnsemble`, which knows the others.
 
-    def __init__(self, number: int, directory: Path, ports: Sequence[Ports]) -> None:
+    `enter` is what stands before its command where it is to run in another network namespace.
+    """
+
+    def __init__(self, number: int, directory: Path, ports: Sequence[Ports], enter: Sequence[str] = ()) -> None:
         self.number = number
         self.directory = directory
         self.port = ports[number - 1].client
+        self.host = ports[number - 1].host
+        self._enter = enter
         self._ports = ports
         self._child: ChildProcess | None = None
 
@@ -86,13 +92,14 @@ class ZooKeeperServer:
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def launch(self) -> None:
         """Starts the process, and does not wait for it to serve."""
         java, jars = java_program(), zookeeper_jars()
-        for port in self._ports[self.number - 1] if len(self._ports) > 1 else (self.port,):
-            _require_free(port)
+        if not self._enter:
+            for port in self._ports[self.number - 1][:3] if len(self._ports) > 1 else (self.port,):
+                _require_free(self.host, port)
         data = self.directory / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(f"{self.number}\n")
@@ -101,6 +108,7 @@ class ZooKeeperServer:
         logging = self.directory / "log4j2.properties"
         logging.write_text(_LOGGING)
         command = [
+            *self._enter,
             java,
             *_JAVA_OPTIONS,
             "-Dzookeeper.jmx.log4j.disable=true",
@@ -123,7 +131,7 @@ class ZooKeeperServer:
             f"maxSessionTimeout={MAX_SESSION_MS}",
             f"dataDir={self.directory.absolute() / 'data'}",
             f"clientPort={self.port}",
-            f"clientPortAddress={HOST}",
+            f"clientPortAddress={self.host}",
             "maxClientCnxns=0",
             "admin.enableServer=false",
             "4lw.commands.whitelist=srvr",
@@ -131,12 +139,14 @@ class ZooKeeperServer:
             "autopurge.purgeInterval=1",
         ]
         if len(self._ports) > 1:
-            lines += [f"server.{number}={HOST}:{one.peer}:{one.election}" for number, one in enumerate(self._ports, 1)]
+            lines += [
+                f"server.{number}={one.host}:{one.peer}:{one.election}" for number, one in enumerate(self._ports, 1)
+            ]
         return "\n".join([*lines, ""])
 
     def serves(self) -> bool:
         """Whether it answers clients now: alone at once, in an ensemble when there is a leader."""
-        return b"Mode: " in ask(self.port, b"srvr")
+        return b"Mode: " in ask(self.host, self.port, b"srvr")
 
     def kill(self) -> None:
         """kill -9."""
@@ -207,11 +217,11 @@ class ZooKeeperEnsemble:
         self.stop()
 
 
-def ask(port: int, word: bytes) -> bytes:
+def ask(host: str, port: int, word: bytes) -> bytes:
     """The answer to a four-letter word; empty where nobody answers."""
     answer = b""
     try:
-        with closing(socket.create_connection((HOST, port), ASK_TIMEOUT_S)) as connection:
+        with closing(socket.create_connection((host, port), ASK_TIMEOUT_S)) as connection:
             connection.sendall(word)
             while part := connection.recv(4_096):
                 answer += part
@@ -236,10 +246,10 @@ def _free_ports(servers: int) -> list[Ports]:
     return [Ports(*numbers[3 * index : 3 * index + 3]) for index in range(servers)]
 
 
-def _require_free(port: int) -> None:
+def _require_free(host: str, port: int) -> None:
     try:
-        socket.create_server((HOST, port)).close()
+        socket.create_server((host, port)).close()
     except OSError as error:
         raise ZooKeeperFailed(
-            f"ZooKeeper cannot listen on {HOST}:{port} ({error.strerror}); stop what does, or choose another --port"
+            f"ZooKeeper cannot listen on {host}:{port} ({error.strerror}); stop what does, or choose another --port"
         ) from None
