@@ -1,0 +1,301 @@
+"""What a leader concludes from what its followers fetch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from moldau.cluster.image import PartitionState
+from moldau.replication.leadership import JOIN_HOLD_S, NEVER, UNLIMITED, Leadership
+
+LEADER, SECOND, THIRD = 1, 2, 3
+MAX_LAG_S = 10.0
+STATE = PartitionState((LEADER, SECOND, THIRD), (LEADER, SECOND, THIRD), LEADER, 5, 7)
+
+
+def leads(state: PartitionState = STATE, end: int = 100, now: float = 0.0) -> Leadership:
+    return Leadership(LEADER, state, end, now)
+
+
+def fetch(leadership: Leadership, replica: int, offset: int, *, end: int = 100, now: float = 1.0) -> None:
+    leadership.followers[replica].fetched(offset, 0, 1, end, now)
+
+
+def reach(leadership: Leadership, high_watermark: int = 0, min_insync: int = 1, now: float = 1.0) -> int:
+    return leadership.reach(high_watermark, min_insync, now, MAX_LAG_S).offset
+
+
+# The high watermark ---------------------------------------------------------------------------------------------------
+
+
+def test_a_new_leader_knows_nothing_of_its_followers_and_lets_the_high_watermark_stand() -> None:
+    assert reach(leads(), high_watermark=40) == 40
+
+
+def test_the_high_watermark_goes_as_far_as_every_member_has_fetched() -> None:
+    leadership = leads()
+    fetch(leadership, SECOND, 90)
+    assert reach(leadership) == 0
+    fetch(leadership, THIRD, 70)
+    assert reach(leadership) == 70
+
+
+def test_one_who_is_not_in_sync_holds_nothing_back() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
+    fetch(leadership, SECOND, 90)
+    assert reach(leadership) == 90
+
+
+def test_alone_in_sync_a_leader_waits_for_nobody() -> None:
+    assert reach(leads(replace(STATE, isr=(LEADER,)))) == UNLIMITED
+
+
+def test_the_high_watermark_stands_still_while_too_few_are_in_sync() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER,)))
+    assert reach(leadership, high_watermark=40, min_insync=2) == 40
+
+
+def test_it_stands_still_while_one_outside_of_the_in_sync_set_may_be_elected() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER,), elr=(SECOND,)))
+    assert reach(leadership, high_watermark=40) == 40
+    assert leadership.holds_for_nothing(1)
+    assert not leadership.holds_for_nothing(2)
+
+
+def test_it_does_not_go_back_when_a_member_has_less_than_it_had() -> None:
+    leadership = leads()
+    for replica in (SECOND, THIRD):
+        fetch(leadership, replica, 90)
+    fetch(leadership, THIRD, 10)
+    assert reach(leadership, high_watermark=90) == 90
+
+
+def test_while_a_smaller_set_is_proposed_those_who_would_leave_still_count() -> None:
+    leadership = leads()
+    fetch(leadership, SECOND, 90)
+    fetch(leadership, THIRD, 50)
+    leadership.propose((LEADER, SECOND))
+    assert reach(leadership) == 50
+    leadership.stored(replace(STATE, isr=(LEADER, SECOND), partition_epoch=8))
+    assert reach(leadership, now=20.0) == 90
+
+
+def test_while_a_larger_set_is_proposed_those_who_would_come_count_already() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
+    fetch(leadership, SECOND, 100)
+    fetch(leadership, THIRD, 60, end=100)
+    assert reach(leadership) == 100
+    leadership.propose(STATE.isr)
+    assert reach(leadership, high_watermark=60) == 60
+    leadership.refused()
+    assert reach(leadership, high_watermark=60) == 100
+
+
+def test_it_waits_a_moment_for_one_who_has_caught_up_and_is_about_to_come_in() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
+    fetch(leadership, SECOND, 120, end=120)
+    fetch(leadership, THIRD, 100, end=100, now=1.0)
+    assert leadership.reach(100, 1, 1.0, MAX_LAG_S) == (100, True)
+    assert leadership.reach(100, 1, 1.1 + JOIN_HOLD_S, MAX_LAG_S) == (120, False)
+
+
+def test_it_does_not_wait_for_a_broker_that_is_gone() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
+    fetch(leadership, SECOND, 120, end=120)
+    fetch(leadership, THIRD, 100, end=100)
+    leadership.lost(THIRD)
+    assert reach(leadership, high_watermark=100) == 120
+
+
+# Coming in and going --------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_comes_in_when_it_has_the_high_watermark_and_the_start_of_the_epoch() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER,)), end=100)
+    assert not leadership.may_come_in(SECOND, 80), "it has not fetched"
+    fetch(leadership, SECOND, 79)
+    assert not leadership.may_come_in(SECOND, 80), "committed records are missing"
+    fetch(leadership, SECOND, 90)
+    assert not leadership.may_come_in(SECOND, 80), "records before this epoch, committed perhaps, are missing"
+    fetch(leadership, SECOND, 100)
+    assert leadership.may_come_in(SECOND, 80)
+    assert leadership.with_member(SECOND) == (LEADER, SECOND)
+
+
+def test_nobody_else_comes_in_while_a_proposal_is_under_way() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER,)))
+    for replica in (SECOND, THIRD):
+        fetch(leadership, replica, 100)
+    leadership.propose(leadership.with_member(SECOND))
+    assert not leadership.may_come_in(THIRD, 100)
+
+
+def test_a_broker_without_a_replica_never_comes_in() -> None:
+    assert not leads().may_come_in(9, 0)
+
+
+def test_a_follower_lags_when_it_has_not_been_at_the_end_for_too_long() -> None:
+    leadership = leads(end=0)
+    fetch(leadership, SECOND, 100, end=100, now=1.0)
+    fetch(leadership, THIRD, 50, end=100, now=1.0)
+    assert leadership.without_laggards(100, 9.0, MAX_LAG_S) == STATE.isr
+    assert leadership.without_laggards(100, 10.5, MAX_LAG_S) == (LEADER, SECOND)
+
+
+def test_a_follower_that_asks_for_what_was_the_end_when_it_asked_last_has_caught_up_then() -> None:
+    leadership = leads(end=0)
+    fetch(leadership, SECOND, 50, end=100, now=1.0)
+    fetch(leadership, SECOND, 100, end=200, now=8.0)
+    assert leadership.followers[SECOND].caught_up_at == 1.0
+    fetch(leadership, SECOND, 150, end=300, now=9.0)
+    assert leadership.followers[SECOND].caught_up_at == 1.0, "it is slower than what comes"
+
+
+def test_a_follower_at_the_end_does_not_lag_however_long_nothing_comes() -> None:
+    leadership = leads()
+    fetch(leadership, SECOND, 100, now=1.0)
+    fetch(leadership, THIRD, 100, now=1.0)
+    assert leadership.without_laggards(100, 1e6, MAX_LAG_S) == STATE.isr
+
+
+def test_a_new_epoch_gives_members_time_to_show_up_and_others_none() -> None:
+    leadership = leads(replace(STATE, isr=(LEADER, SECOND)), now=50.0)
+    assert leadership.followers[SECOND].caught_up_at == 50.0
+    assert leadership.followers[THIRD].caught_up_at == NEVER
+
+
+# What is stored -------------------------------------------------------------------------------------------------------
+
+
+def test_a_state_that_is_older_than_what_is_known_changes_nothing() -> None:
+    leadership = leads()
+    assert not leadership.stored(replace(STATE, isr=(LEADER,), partition_epoch=6))
+    assert not leadership.stored(replace(STATE, isr=(LEADER,), leader_epoch=6, partition_epoch=9))
+    assert leadership.isr == STATE.isr
+
+
+def test_a_later_state_ends_the_proposal_whoever_stored_it() -> None:
+    leadership = leads()
+    leadership.propose((LEADER, SECOND))
+    assert leadership.stored(replace(STATE, isr=(LEADER, THIRD), partition_epoch=8))
+    assert leadership.proposal is None
+    assert leadership.isr == (LEADER, THIRD)
+
+
+def test_the_state_as_it_was_leaves_the_proposal_open() -> None:
+    leadership = leads()
+    leadership.propose((LEADER, SECOND))
+    assert leadership.stored(STATE)
+    assert leadership.proposal == (LEADER, SECOND)
+
+
+def test_replicas_that_come_are_followed_and_those_that_go_are_forgotten() -> None:
+    leadership = leads()
+    fetch(leadership, SECOND, 90)
+    leadership.stored(replace(STATE, replicas=(LEADER, SECOND, 4), isr=(LEADER, SECOND), partition_epoch=8))
+    assert list(leadership.followers) == [SECOND, 4]
+    assert leadership.followers[SECOND].end_offset == 90
+    assert reach(leadership) == 90
+
+
+def test_the_low_watermark_is_the_least_start_of_all() -> None:
+    leadership = leads()
+    assert leadership.low_watermark(30) == -1
+    leadership.followers[SECOND].fetched(90, 20, 1, 100, 1.0)
+    leadership.followers[THIRD].fetched(90, 25, 1, 100, 1.0)
+    assert leadership.low_watermark(30) == 20
+
+
+# Any history ----------------------------------------------------------------------------------------------------------
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Followers fetch, lag and lose; the store takes proposals, refuses them, or does not say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.end = 10
+        self.min_insync = 2
+        self.leadership = leads(end=10)
+        self.high_watermark = 4
+        self.has = {SECOND: 4, THIRD: 4}
+        """What was committed by an earlier leader they have, which this one does not know yet."""
+        self.stored = STATE
+
+    def look(self) -> None:
+        reached = self.leadership.reach(self.high_watermark, self.min_insync, self.now, MAX_LAG_S)
+        moved = max(self.high_watermark, min(self.end, reached.offset))
+        assert moved >= self.high_watermark
+        if moved > self.high_watermark:
+            members = {*self.stored.isr, *self.leadership.isr, *(self.leadership.proposal or ())} - {LEADER}
+            assert all(self.has[one] >= moved for one in members), "beyond what one of those in sync has"
+            assert len(self.leadership.isr) >= self.min_insync
+        self.high_watermark = moved
+
+    @rule(count=st.integers(1, 20))
+    def append(self, count: int) -> None:
+        self.end += count
+        self.look()
+
+    @rule(replica=st.sampled_from((SECOND, THIRD)), behind=st.integers(0, 15), pause=st.floats(0, 6))
+    def fetched(self, replica: int, behind: int, pause: float) -> None:
+        self.now += pause
+        offset = self.has[replica] = max(self.has[replica], self.end - behind)
+        fetch(self.leadership, replica, offset, end=self.end, now=self.now)
+        self.look()
+
+    @precondition(lambda self: self.leadership.proposal is None)
+    @rule(replica=st.sampled_from((SECOND, THIRD)))
+    def come_in(self, replica: int) -> None:
+        if self.leadership.may_come_in(replica, self.high_watermark):
+            assert self.has[replica] >= max(self.high_watermark, self.leadership.start_offset)
+            self.leadership.propose(self.leadership.with_member(replica))
+            self.look()
+
+    @precondition(lambda self: self.leadership.proposal is None)
+    @rule()
+    def drop_laggards(self) -> None:
+        left = self.leadership.without_laggards(self.end, self.now, MAX_LAG_S)
+        assert LEADER in left
+        if left != self.leadership.isr:
+            self.leadership.propose(left)
+            self.look()
+
+    @precondition(lambda self: self.leadership.proposal is not None)
+    @rule(told=st.booleans(), taken=st.booleans())
+    def decided(self, told: bool, taken: bool) -> None:
+        proposal = self.leadership.proposal
+        assert proposal is not None
+        if self.stored.partition_epoch == self.leadership.state.partition_epoch and taken:
+            elr = (
+                ()
+                if len(proposal) >= self.min_insync
+                else tuple(
+                    one for one in STATE.replicas if one in (*self.stored.isr, *self.stored.elr) and one not in proposal
+                )
+            )
+            self.stored = replace(self.stored, isr=proposal, elr=elr, partition_epoch=self.stored.partition_epoch + 1)
+        elif told and self.stored.partition_epoch == self.leadership.state.partition_epoch:
+            self.leadership.refused()
+        if told:
+            self.leadership.stored(self.stored)
+        self.look()
+
+    @rule()
+    def hears_of_what_is_stored(self) -> None:
+        self.leadership.stored(self.stored)
+        self.look()
+
+    @invariant()
+    def whoever_may_be_elected_has_everything_committed(self) -> None:
+        for one in {*self.stored.isr, *self.stored.elr} - {LEADER}:
+            assert self.has[one] >= self.high_watermark, one
+
+
+AnyHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyHistory = pytest.mark.timeout(120)(AnyHistory.TestCase)
