@@ -29,7 +29,7 @@ except (ImportError, OSError, AttributeError):
     pass
 if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
+os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 

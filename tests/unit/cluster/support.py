@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -17,6 +18,7 @@ from moldau.cluster.refusal import Refusal
 from moldau.cluster.sqlite_store import SqliteStore
 from moldau.cluster.store import Operation, Store
 from moldau.cluster.topics import TopicDefaults
+from moldau.cluster.zookeeper_store import ZookeeperStore
 from moldau.host.clock import SeededRandomness
 from moldau.host.threads import Threads
 from moldau.testing.simulation.ensemble import Ensemble
@@ -72,6 +74,19 @@ class SqliteEngine:
 
     async def dispose(self) -> None:
         await self.threads.close()
+
+
+class ZookeeperEngine:
+    """A part of the tree of a real server, which nobody else uses."""
+
+    def __init__(self, connect: str) -> None:
+        self.connect = f"{connect}/engine-{uuid.uuid4().hex}"
+
+    async def open(self, session_timeout_s: float = 10.0) -> ZookeeperStore:
+        return await ZookeeperStore.open(self.connect, session_timeout_s=session_timeout_s, connection_timeout_s=20)
+
+    async def dispose(self) -> None:
+        pass
 
 
 class SimulatedEngine:

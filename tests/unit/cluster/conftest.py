@@ -1,0 +1,16 @@
+"""A real ZooKeeper for the tests of its engine, started when the first of them asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.cli.zookeeper.server import ZooKeeperEnsemble
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    """One server for all: each test has a chroot of its own, and leaves the server running."""
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
