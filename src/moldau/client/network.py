@@ -11,8 +11,9 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from enum import Enum, IntEnum
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from moldau.client.backoff import Backoff
@@ -31,6 +32,7 @@ from moldau.client.refresh import MIN_VERSION as METADATA_MIN_VERSION
 from moldau.client.refresh import Refresher
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Randomness, SystemRandomness
+from moldau.net.race import AllFailed, race
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode, WireError
 from moldau.wire.message import Request
@@ -58,6 +60,21 @@ class CoordinatorKind(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
+
+
+ASKED_FOR_METADATA_AT_ONCE: Final = 3
+"""So many brokers are asked the same question, one after another, while none of them answers."""
+
+SLOW_ANSWER_S: Final = 1.0
+"""After so long another broker is asked for metadata, too."""
+
+
+class _Passed(Exception):
+    """A broker that is out of a race: another may do."""
+
+    def __init__(self, error: MoldauError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 _numbers = itertools.count(1)
@@ -257,9 +274,24 @@ class Network:
             await asyncio.sleep(pause)
 
     async def connection(self, node: int, deadline: float) -> Connection:
-        """A connection to that node, opened if need be. One attempt."""
+        """A connection to that node, opened if need be. One attempt.
+
+        While a node that has failed before is waited for, the metadata is refreshed again and again: it has probably
+        lost its offices to another, and the pauses between attempts to reach it grow longer than an election takes.
+        """
         self._check_open()
-        return await self._pool.connection(node, deadline)
+        if not self._pool.failing(node):
+            return await self._pool.connection(node, deadline)
+        asking = asyncio.get_running_loop().create_task(self._keep_asking(), name=f"metadata instead of node {node}")
+        try:
+            return await self._pool.connection(node, deadline)
+        finally:
+            asking.cancel()
+
+    async def _keep_asking(self) -> None:
+        while True:
+            self.refresh_soon()
+            await asyncio.sleep(self._backoff.initial_s)
 
     def connected(self, node: int) -> Connection | None:
         """The connection to that node, if there is one that can be used now."""
@@ -327,24 +359,41 @@ class Network:
         assert isinstance(node, int)
         return await self._pool.connection(node, deadline)
 
-    async def _any(self, deadline: float) -> Connection:
-        """A connection to whichever broker can be had: one round over all that are known, the likeliest first."""
-        errors: list[MoldauError] = []
-        per_node_s = self._settings.seconds("socket.connection.setup.timeout.ms") + self.request_timeout_s
-        loop = asyncio.get_running_loop()
-        for node in self._pool.by_preference():
-            try:
-                return await self._pool.connection(node, min(deadline, loop.time() + per_node_s))
-            except ClosedError:
-                raise
-            except MoldauError as error:
-                errors.append(error)
-                if loop.time() >= deadline:
-                    break
-        if self._rebootstraps and not self._pool.bootstrapping and loop.time() < deadline:
+    async def _any(self, deadline: float, avoiding: Collection[int] = ()) -> Connection:
+        """A connection to whichever broker can be had: a race between all that are known, the likeliest first."""
+        nodes = [node for node in self._pool.by_preference() if node not in avoiding]
+        if nodes and (ready := self._pool.connected(nodes[0])) is not None:
+            return ready
+        try:
+            return await race(self._ways(deadline, avoiding), losing=_Passed)
+        except AllFailed as lost:
+            errors: list[MoldauError] = [passed.error for passed in lost.errors]
+        left = asyncio.get_running_loop().time() < deadline
+        if self._rebootstraps and not self._pool.bootstrapping and left and not avoiding:
             self._pool.forget()
             return await self._any(deadline)
         raise _of_all(errors)
+
+    def _ways(
+        self, deadline: float, avoiding: Collection[int]
+    ) -> Iterator[Callable[[], Coroutine[Any, Any, Connection]]]:
+        """Each node once, the likeliest of that moment first: while one is tried, the cluster may become known."""
+        tried = set(avoiding)
+        while True:
+            node = next((node for node in self._pool.by_preference() if node not in tried), None)
+            if node is None:
+                return
+            tried.add(node)
+            yield partial(self._come_to, node, deadline)
+
+    async def _come_to(self, node: int, deadline: float) -> Connection:
+        per_node_s = self._settings.seconds("socket.connection.setup.timeout.ms") + self.request_timeout_s
+        try:
+            return await self._pool.connection(node, min(deadline, asyncio.get_running_loop().time() + per_node_s))
+        except ClosedError:
+            raise
+        except MoldauError as error:
+            raise _Passed(error) from error
 
     async def _ask_for_metadata(self, request: MetadataRequest) -> Any:
         loop = asyncio.get_running_loop()
@@ -355,14 +404,38 @@ class Network:
             and loop.time() - self._described_at > self._rebootstrap_after_s
         ):
             self._pool.forget()
-        connection = await self._any(loop.time() + self._asking_may_take_s())
-        deadline = loop.time() + self.request_timeout_s
-        response = await self.call(
-            connection.node_id, request, deadline=deadline, min_version=METADATA_MIN_VERSION, what="asking for metadata"
-        )
+        asked: dict[int, None] = {}
+        try:
+            response = await race(
+                [partial(self._ask_one_for_metadata, request, asked)] * ASKED_FOR_METADATA_AT_ONCE,
+                losing=_Passed,
+                stagger_s=SLOW_ANSWER_S,
+            )
+        except AllFailed as lost:
+            # The first has looked for anybody; those after it had only who was left.
+            raise lost.errors[0].error from None
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._pool.forget()
         return response
+
+    async def _ask_one_for_metadata(self, request: MetadataRequest, asked: dict[int, None]) -> Any:
+        """Whoever can be had and was not asked yet: a broker that is frozen keeps its connections and says nothing."""
+        loop = asyncio.get_running_loop()
+        try:
+            connection = await self._any(loop.time() + self._asking_may_take_s(), tuple(asked))
+            asked[connection.node_id] = None
+            deadline = loop.time() + self.request_timeout_s
+            return await self.call(
+                connection.node_id,
+                request,
+                deadline=deadline,
+                min_version=METADATA_MIN_VERSION,
+                what="asking for metadata",
+            )
+        except ClosedError:
+            raise
+        except MoldauError as error:
+            raise _Passed(error) from error
 
     def _asking_may_take_s(self) -> float:
         """A bound for one round: every broker may swallow the connection, and then the question."""

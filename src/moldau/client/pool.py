@@ -127,6 +127,11 @@ class ConnectionPool:
         """The connection to a node, if there is one that can be used now."""
         return self._ready.get(node_id)
 
+    def failing(self, node_id: int) -> bool:
+        """Whether the last attempt to reach the node was in vain."""
+        attempts = self._attempts.get(node_id)
+        return attempts is not None and attempts.failures > 0
+
     def by_preference(self) -> list[int]:
         """Nodes to ask what any of them can answer: connected ones first, the least busy of them before the others;
         then in an order of chance those that can be tried at once; then those that failed a moment ago.

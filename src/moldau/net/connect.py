@@ -1,4 +1,4 @@
-"""Opening a connection to a peer: every address of a name in turn, within one bound of time for each."""
+"""Opening a connection to a peer: the addresses of a name in a race, within one bound of time for each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
+from moldau.net.race import AllFailed, race
 from moldau.net.sockets import make_socket
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -34,27 +36,38 @@ async def connect(
 ) -> P:
     """A connected protocol of `factory`'s. Raises OSError (TimeoutError among them) when no address takes it.
 
-    Each address has `timeout_s`: one that swallows packets must not use up the time of the others. The buffers are set
-    before the connection is made, because a receive buffer decides the window that is offered in it.
+    Each address has `timeout_s`, and the next one does not wait for that: one that swallows packets must not use up
+    the time of the others.
     """
     loop = asyncio.get_running_loop()
-    errors: list[OSError] = []
-    for family, kind, protocol, _, address in await _addresses(host, port, timeout_s):
+
+    async def reach(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
         sock = make_socket(loop, family, kind, protocol)
         try:
+            # Before the connection is made, because a receive buffer decides the window that is offered in it.
             _prepare(sock, send_buffer, receive_buffer)
             async with asyncio.timeout(timeout_s):
                 await loop.sock_connect(sock, address)
-                # From here on the transport owns the socket and closes it.
-                _, connected = await loop.create_connection(factory, sock=sock)
-                return connected
-        except OSError as error:
-            sock.close()
-            errors.append(error)
         except BaseException:
             sock.close()
             raise
-    raise _worst(errors)
+        return sock
+
+    attempts = [
+        partial(reach, family, kind, protocol, address)
+        for family, kind, protocol, _, address in await _addresses(host, port, timeout_s)
+    ]
+    try:
+        sock = await race(attempts, losing=OSError, discard=socket.socket.close)
+    except AllFailed as lost:
+        raise _worst(lost.errors) from None
+    try:
+        # From here on the transport owns the socket and closes it.
+        _, connected = await loop.create_connection(factory, sock=sock)
+    except BaseException:
+        sock.close()
+        raise
+    return connected
 
 
 async def canonical_names(host: str) -> tuple[str, ...]:

@@ -193,6 +193,29 @@ def test_when_no_known_broker_is_left_the_client_starts_anew(strategy: str) -> N
         run(scenario())
 
 
+def test_a_broker_that_freezes_does_not_keep_the_client_from_asking_another() -> None:
+    frozen, thawed = threading.Event(), threading.Event()
+
+    def one_answer() -> MetadataResponse:
+        if frozen.is_set():
+            assert thawed.wait(PATIENCE_S)
+        return cluster(first.bootstrap, second.bootstrap)
+
+    async def scenario() -> float:
+        async with network(first.bootstrap) as client:
+            await client.refreshed(soon())
+            frozen.set()
+            begun = asyncio.get_running_loop().time()
+            await client.refreshed(soon())
+            return asyncio.get_running_loop().time() - begun
+
+    with impostor(metadata=one_answer) as first, impostor() as second:
+        try:
+            assert run(scenario()) < 15, "far less than request.timeout.ms"
+        finally:
+            thawed.set()
+
+
 def test_a_broker_may_tell_the_client_to_start_anew() -> None:
     told: list[MetadataResponse] = []
     with impostor(metadata=lambda: told.pop(0) if len(told) > 1 else told[0]) as one:
@@ -303,7 +326,7 @@ def test_all_who_want_a_connection_share_it(bootstrap: str) -> None:
     async def scenario(proxy: AdversityProxy) -> None:
         async with network(proxy.bootstrap) as client:
             await asyncio.gather(*(ask(client) for _ in range(20)))
-            (node,) = client.metadata.nodes
+            (node,) = (await client.refreshed(soon())).nodes
             assert client.connected(node) is not None
 
     with AdversityProxy(bootstrap) as proxy:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -176,3 +178,35 @@ def test_one_good_address_among_bad_ones_is_enough(bootstrap: str) -> None:
                 assert (await client.refreshed(soon())).nodes
 
         run(scenario())
+
+
+@contextlib.contextmanager
+def swallowing() -> Iterator[str]:
+    """An address that takes no connection and refuses none: its queue is full, what is sent to it is dropped."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        address = listener.getsockname()
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        yield f"127.0.0.1:{address[1]}"
+
+
+async def first_answer_s(addresses: str) -> float:
+    loop = asyncio.get_running_loop()
+    async with network(addresses) as client:
+        begun = loop.time()
+        await client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon())
+        return loop.time() - begun
+
+
+def test_addresses_that_swallow_packets_cost_a_moment_and_not_a_timeout(bootstrap: str) -> None:
+    with swallowing() as one, swallowing() as two:
+        took_s = run(first_answer_s(f"{one},{two},{bootstrap}"))
+    assert took_s < 5, "far less than socket.connection.setup.timeout.ms"
+
+
+def test_a_server_that_is_silent_costs_a_moment_and_not_a_timeout(bootstrap: str) -> None:
+    with Impostor(impostors.silent_server) as frozen:
+        assert run(first_answer_s(f"{frozen.bootstrap},{bootstrap}")) < 10, "far less than request.timeout.ms"
