@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from moldau.cluster.image import PartitionState
 from moldau.replication.leadership import JOIN_HOLD_S, NEVER, UNLIMITED, Leadership
@@ -226,6 +226,11 @@ class AnyHistory(RuleBasedStateMachine):
         self.has = {SECOND: 4, THIRD: 4}
         """What was committed by an earlier leader they have, which this one does not know yet."""
         self.stored = STATE
+
+    @initialize(isr=st.sampled_from(((LEADER, SECOND, THIRD), (LEADER, SECOND), (LEADER, THIRD))))
+    def begin(self, isr: tuple[int, ...]) -> None:
+        self.stored = replace(STATE, isr=isr)
+        self.leadership = leads(self.stored, end=10)
 
     def look(self) -> None:
         reached = self.leadership.reach(self.high_watermark, self.min_insync, self.now, MAX_LAG_S)
