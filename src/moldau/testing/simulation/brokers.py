@@ -116,8 +116,7 @@ class SimulatedBroker:
                 open_store=lambda: self._open_store(life),
             )
             self.broker = broker
-            if hasattr(broker.replicas, "on_leadership"):
-                broker.replicas.on_leadership(lambda partition, leads: self._led(life, partition, leads))
+            broker.replicas.on_leadership(lambda partition, leads: self._led(life, partition, leads))
             await broker.start()
         except (OSError, StoreError, LogError) as error:
             # The process says why and ends; whoever looks after it starts it again.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
+from moldau.testing.memory_disk import DEFAULT_CAPACITY
 from moldau.testing.simulation.brokers import SimulatedBroker
 from moldau.testing.simulation.machine import Machine
 from moldau.testing.simulation.world import World
@@ -261,7 +262,7 @@ class Nemesis:
             await self._start(broker)
 
     def _mend_disk(self, broker: SimulatedBroker) -> None:
-        broker.machine.disk.capacity = 1 << 40
+        broker.machine.disk.capacity = DEFAULT_CAPACITY
         if broker.fs is not None:
             broker.fs.heal()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -16,8 +17,9 @@ from typing import Any
 from moldau.aio import Admin
 from moldau.client.admin.topics import NewTopic
 from moldau.client.errors import MoldauError
+from moldau.testing.simulation.administrator import Administrator
 from moldau.testing.simulation.checkers import Anomaly, judge
-from moldau.testing.simulation.clients import COMMON, Member, OffsetWatcher, Reader, TransactionalWriter, Writer
+from moldau.testing.simulation.clients import COMMON, Client, Member, OffsetWatcher, Reader, TransactionalWriter, Writer
 from moldau.testing.simulation.history import Place
 from moldau.testing.simulation.loop import BEGINNING_S, SimulatedLoop, Stuck
 from moldau.testing.simulation.nemesis import Nemesis
@@ -66,7 +68,9 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     options = options or Options()
     random = Random(seed)
     loop = SimulatedLoop()
-    world = World(loop, random.getrandbits(64), options.brokers or 3, options.settings)
+    brokers = options.brokers or random.choice((3, 3, 3, 4))
+    world = World(loop, random.getrandbits(64), brokers, options.settings)
+    world.pace_s = random.choice((0.3, 0.8, 1.5))
     listener = LogListener(world.trace)
     loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))
     # Cycles are collected at the end: the collector's moments depend on the process, and it costs a quarter.
@@ -88,7 +92,9 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
             gc.enable()
     for at_s, who, error in listener.failures:
         if not isinstance(error, EXPECTED_FAILURES):
-            world.anomalies.append(Anomaly("failure", f"{who} logged {type(error).__name__}: {error}", at_s))
+            world.anomalies.append(
+                Anomaly("failure", f"{who} logged {type(error).__name__}: {error}{_where(error)}", at_s)
+            )
     history = world.history
     return Result(
         seed,
@@ -106,7 +112,13 @@ def _unhandled(world: World, context: Mapping[str, Any]) -> None:
     if isinstance(error, (*EXPECTED_FAILURES, MoldauError)):
         world.trace.add("loop", f"{context['message']}: {error!r}")
     else:
-        world.anomaly("failure", f"{context['message']}: {error!r}")
+        world.anomaly("failure", f"{context['message']}: {error!r}{_where(error)}")
+
+
+def _where(error: BaseException | None) -> str:
+    """The innermost line of the code that failed."""
+    frames = traceback.extract_tb(None if error is None else error.__traceback__)
+    return f" in {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno} ({frames[-1].name})" if frames else ""
 
 
 async def _run(world: World, options: Options, seed: int) -> None:
@@ -144,7 +156,7 @@ async def _create_topics(world: World) -> None:
 def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]]:
     protocol = world.random.choice(("classic", "consumer"))
     plain = [place for place in places if place[0] == PLAIN]
-    clients = [
+    clients: list[Client] = [
         Writer(world, "client-w1", PLAIN, PARTITIONS),
         Writer(world, "client-w2", PLAIN, PARTITIONS, acks="1", idempotent=False),
         TransactionalWriter(world, "client-t1", TRANSACTED, PARTITIONS),
@@ -154,13 +166,23 @@ def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]
         Member(world, "client-m2", GROUP, PLAIN, protocol),
         OffsetWatcher(world, "client-o1", GROUP, plain),
     ]
+    if world.random.random() < 0.4:
+        clients.append(Administrator(world, "client-a1", places))
     return [world.begin(client) for client in clients]
 
 
 def _all_in_sync(world: World) -> bool:
+    """Every partition is led and in sync, nothing is on its way, and brokers host what they are to host."""
     states = world.partitions()
-    return bool(states) and all(
-        sorted(state.isr) == sorted(state.replicas) and state.leader >= 0 for state in states.values()
+    whole = bool(states) and all(
+        sorted(state.isr) == sorted(state.replicas) and state.leader >= 0 and not state.adding and not state.removing
+        for state in states.values()
+    )
+    return whole and all(
+        broker.broker is not None
+        and sorted((one.topic, one.index) for one in broker.broker.replicas)
+        == sorted(place for place, state in states.items() if broker.node_id in state.replicas)
+        for broker in world.brokers
     )
 
 
@@ -172,8 +194,8 @@ async def _finish(world: World, places: list[Place], tasks: list[asyncio.Task[No
         return max(0.0, deadline - loop.time())
 
     if not await world.until(lambda: _all_in_sync(world), left_s()):
-        behind = [place for place, state in world.partitions().items() if len(state.isr) < len(state.replicas)]
-        world.anomaly("not live", f"not in sync {LIVE_WITHIN_S:.0f} s after the last fault: {behind}")
+        states = [f"{place[0]}-{place[1]} {state}" for place, state in world.partitions().items()]
+        world.anomaly("not live", f"not in sync {LIVE_WITHIN_S:.0f} s after the last fault: {'; '.join(states)}")
     for client in world.clients:
         client.stopping = True
     stopped, late = await asyncio.wait(tasks, timeout=max(left_s(), 1.0))

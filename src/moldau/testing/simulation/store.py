@@ -239,11 +239,13 @@ class SimulatedStore(Store):
             try:
                 self._ensemble.commit(self, operations)
             except Conflict as conflict:
-                reply(conflict)
-                return
-            # Whoever committed something sees it: its server applies it before it answers.
+                result: Exception | None = conflict
+            else:
+                result = None
+            # Whoever committed something sees it, and who was refused sees why: a server answers when it has applied
+            # all that was ordered before, refusals included.
             self.server.catch_up(self._ensemble.index)
-            reply(None)
+            reply(result)
 
         await self._ask(work)
 

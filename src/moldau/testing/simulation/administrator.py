@@ -1,0 +1,72 @@
+"""A client that changes the cluster under everybody's feet: topics come, grow and go, replicas and leaders move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from moldau.aio import Admin
+from moldau.client.admin.topics import NewTopic
+from moldau.client.errors import MoldauError
+from moldau.client.model import TopicPartition
+from moldau.testing.simulation.clients import Client
+from moldau.testing.simulation.history import Place
+
+if TYPE_CHECKING:
+    from moldau.testing.simulation.world import World
+
+MOST_PARTITIONS = 4
+CALL_S = 10.0
+
+
+class Administrator(Client):
+    """Does one thing after the other; what a broker refuses is no reason to stop."""
+
+    def __init__(self, world: World, name: str, places: Sequence[Place]) -> None:
+        super().__init__(world, name)
+        self.places = places
+        self._created = 0
+        self._topics: dict[str, int] = {}
+
+    async def work(self) -> None:
+        steps = (self._create, self._delete, self._grow, self._reassign, self._elect)
+        async with Admin(self.settings(default_api_timeout_ms=10_000)) as admin:
+            while not self.stopping:
+                await self.pause(6.0)
+                try:
+                    await self.random.choice(steps)(admin)
+                except MoldauError as error:
+                    self.note(f"refused: {type(error).__name__}: {error}")
+
+    async def _create(self, admin: Admin) -> None:
+        self._created += 1
+        name, partitions = f"churn-{self._created}", self.random.randint(1, 2)
+        self.note(f"creates {name}")
+        self._topics[name] = partitions
+        await admin.create_topics(NewTopic(name, partitions, min(3, len(self.world.brokers))), timeout=CALL_S)
+
+    async def _delete(self, admin: Admin) -> None:
+        if self._topics:
+            name = self.random.choice(list(self._topics))
+            self.note(f"deletes {name}")
+            del self._topics[name]
+            await admin.delete_topics(name, timeout=CALL_S)
+
+    async def _grow(self, admin: Admin) -> None:
+        small = [name for name, partitions in self._topics.items() if partitions < MOST_PARTITIONS]
+        if small:
+            name = self.random.choice(small)
+            self._topics[name] += 1
+            self.note(f"grows {name} to {self._topics[name]} partitions")
+            await admin.create_partitions({name: self._topics[name]}, timeout=CALL_S)
+
+    async def _reassign(self, admin: Admin) -> None:
+        topic, index = self.random.choice(self.places)
+        brokers = [broker.node_id for broker in self.world.brokers]
+        chosen = self.random.sample(brokers, min(3, len(brokers)))
+        self.note(f"moves {topic}-{index} to {chosen}")
+        await admin.alter_partition_reassignments({TopicPartition(topic, index): chosen}, timeout=CALL_S)
+
+    async def _elect(self, admin: Admin) -> None:
+        self.note("elects preferred leaders")
+        await admin.elect_leaders(timeout=CALL_S)
