@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from moldau.aio import Consumer
-from moldau.client.errors import CorruptRecord, OffsetOutOfRange, RecordTooLarge, TopicAuthorizationFailed
+from moldau.client.errors import (
+    CorruptRecord,
+    LogTruncated,
+    OffsetOutOfRange,
+    RecordTooLarge,
+    TopicAuthorizationFailed,
+)
 from moldau.client.loop_thread import new_loop
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.fetch import FetchRequest, FetchResponse
@@ -103,8 +109,10 @@ def test_with_none_a_cut_is_an_error_until_the_application_decides() -> None:
         cluster.move(2)
         cluster.logs[2].append(cluster.epoch, b"new 6")
         for _ in range(2):
-            with pytest.raises(OffsetOutOfRange, match="cut at offset 6"):
+            with pytest.raises(LogTruncated, match="cut at offset 6") as cut:
                 await take(consumer, 1)
+            assert (cut.value.partition, cut.value.position, cut.value.truncated_to) == ((TOPIC, 0), 10, 6)
+            assert isinstance(cut.value, OffsetOutOfRange)
         await consumer.seek((TOPIC, 0), 6)
         assert await take(consumer, 1) == [b"new 6"]
 
@@ -172,6 +180,24 @@ def test_a_near_replica_is_read_from_until_it_cannot_help() -> None:
         cluster.write(*numbers(0, 30))
         assert await take(consumer, 30) == numbers(0, 30)
         assert {1, 2} == set(cluster.fetched_from)
+
+    on_a_cluster(test, client_rack="here")
+
+
+def test_a_near_replica_that_is_gone_is_not_asked_for_again_and_again() -> None:
+    async def test(cluster: Cluster, consumer: Consumer) -> None:
+        racks: list[str] = []
+
+        def spoil(node: int, request: FetchRequest) -> FetchResponse | None:
+            racks.append(request.rack_id)
+            if request.rack_id and request.topics:  # whoever says where it is, is sent to one who is not there
+                return fetched(preferred_read_replica=9, high_watermark=5, last_stable_offset=5)
+            return None
+
+        cluster.spoil = spoil
+        cluster.write(*numbers(0, 5))
+        assert await take(consumer, 5) == numbers(0, 5)
+        assert racks.count("here") == 1
 
     on_a_cluster(test, client_rack="here")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from moldau.client.broker_errors.base import BrokerError
+from moldau.client.model import TopicPartition
 from moldau.wire.errors import ErrorCode as Code
 
 __all__ = [
     "CorruptRecord",
     "InvalidRecord",
     "InvalidTimestamp",
+    "LogTruncated",
     "NoOffsetForPartition",
     "NotEnoughReplicas",
     "NotEnoughReplicasAfterAppend",
@@ -87,6 +89,19 @@ class OffsetOutOfRange(
 
 class NoOffsetForPartition(OffsetOutOfRange):
     """Nothing is committed for the partition, and auto.offset.reset=none says not to guess."""
+
+
+class LogTruncated(OffsetOutOfRange):
+    """Records that were read are no longer in the partition: somebody without them was made its leader (an unclean
+    election), and auto.offset.reset=none says not to guess where to go on."""
+
+    def __init__(self, message: str, partition: TopicPartition, position: int, truncated_to: int) -> None:
+        super().__init__(message, Code.OFFSET_OUT_OF_RANGE)
+        self.partition = partition
+        self.position = position
+        """Where the consumer was: the record after the last one that it has read."""
+        self.truncated_to = truncated_to
+        """Up to here, the log still has what was read."""
 
 
 class OffsetNotAvailable(

@@ -11,7 +11,7 @@ from typing import Final
 
 from moldau.client.consumer.model import EARLIEST, NO_RESET, Reset, ResetKind
 from moldau.client.consumer.subscription import NO_EPOCH, PartitionState, Phase
-from moldau.client.errors import MoldauError, NoOffsetForPartition, OffsetOutOfRange
+from moldau.client.errors import LogTruncated, MoldauError, NoOffsetForPartition, OffsetOutOfRange
 from moldau.client.metadata import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 from moldau.client.model import OffsetAndMetadata
 from moldau.wire.errors import ErrorCode
@@ -116,10 +116,12 @@ def after_epoch_end(
         state.validated(leader_epoch)
         return None
     if policy.kind is ResetKind.NONE:
-        return OffsetOutOfRange(
+        return LogTruncated(
             f"{state.partition} was cut at offset {end_offset}, and records up to {position} that were read before are "
             "no longer in it; auto.offset.reset is none: seek to where to go on",
-            ErrorCode.OFFSET_OUT_OF_RANGE,
+            state.partition,
+            position,
+            end_offset,
         )
     state.seek(end_offset)
     state.leader_epoch = leader_epoch

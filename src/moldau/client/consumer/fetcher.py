@@ -26,7 +26,7 @@ from moldau.client.consumer.run import Failure, Run, nothing_whole
 from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wanted
 from moldau.client.consumer.subscription import PartitionState, Subscription
 from moldau.client.errors import STALE_METADATA, BrokerUnavailable, ClosedError, MoldauError, error_for
-from moldau.client.metadata import NO_TOPIC_ID
+from moldau.client.metadata import NO_EPOCH, NO_TOPIC_ID, ClusterMetadata
 from moldau.client.model import Node, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
@@ -37,6 +37,9 @@ from moldau.wire.messages.fetch import FetchResponse, FetchResponsePartition
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K")
+
+NEAR_REPLICA_PAUSE_S = 10.0
+"""How long leaders are read from after a replica that was nearer did not answer."""
 
 TOLD_TO_APPLICATION = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE})
 """Errors of a partition that do not pass by themselves: poll raises them."""
@@ -75,8 +78,10 @@ class Fetcher:
         self._in_flight: dict[int, InFlight] = {}
         self._connecting: dict[int, asyncio.Task[None]] = {}
         self._resting: dict[int, float] = {}  # brokers that are not asked before a time
-        self._waiting: dict[TopicPartition, float] = {}  # partitions likewise
+        self._waiting: dict[TopicPartition, float] = {}  # partitions likewise, unless they get
+        self._failed_in: dict[TopicPartition, int] = {}  # another leader than in this epoch
         self._replicas: dict[TopicPartition, tuple[int, float]] = {}  # read from these, until then
+        self._near_again_at = 0.0
         self._served: dict[TopicPartition, int] = {}  # when each last brought something, so that others go first
         self._answers = 0
         self._timer: asyncio.Handle | None = None
@@ -94,9 +99,9 @@ class Fetcher:
         if self._closed:
             return
         now = self._loop.time()
-        _forget_past(self._resting, now)
-        _forget_past(self._waiting, now)
         metadata = self._network.metadata
+        _forget_past(self._resting, now)
+        self._end_waits(metadata, now)
         planned = plan(
             metadata,
             self._subscription.assigned,
@@ -113,6 +118,16 @@ class Fetcher:
         until = [*self._resting.values(), *self._waiting.values()]
         if until:
             self._pump_at(min(until))
+
+    def _end_waits(self, metadata: ClusterMetadata, now: float) -> None:
+        """A partition that has another leader need not wait for what was wrong with the one before."""
+        for partition, until in list(self._waiting.items()):
+            if until <= now or self._leader_epoch(metadata, partition) > self._failed_in[partition]:
+                del self._waiting[partition]
+
+    def _leader_epoch(self, metadata: ClusterMetadata, partition: TopicPartition) -> int:
+        known = metadata.partition(*partition)
+        return NO_EPOCH if known is None else known.leader_epoch
 
     def _ask(self, node: int, wanted: dict[TopicPartition, Wanted], now: float) -> None:
         connection = self._network.connected(node)
@@ -135,7 +150,7 @@ class Fetcher:
             min_bytes=self._min_bytes,
             max_bytes=self._limits.total_bytes,
             isolation=self._isolation,
-            rack=self._rack,
+            rack=self._rack if now >= self._near_again_at else "",
         )
         assigned = self._subscription.assigned
         flight = InFlight(
@@ -168,9 +183,17 @@ class Fetcher:
         elif self.error is None:
             self.error = error
             self._changed()
+        if any(replica == node for replica, _ in self._replicas.values()):
+            self._stay_with_leaders(node)
         self._network.refresh_soon()
         self._resting[node] = self._loop.time() + self._pause_s
         self._pump_at(self._resting[node])
+
+    def _stay_with_leaders(self, node: int) -> None:
+        """A replica that was preferred because it is near does not answer. Leaders that are told where we are would
+        send us back to it until they, too, have found out that it is gone: for a while they are not told."""
+        self._replicas = {key: value for key, value in self._replicas.items() if value[0] != node}
+        self._near_again_at = self._loop.time() + NEAR_REPLICA_PAUSE_S
 
     def _pump_at(self, when: float) -> None:
         if self._timer is not None:
@@ -194,8 +217,6 @@ class Fetcher:
         session = self._sessions[node]
         if view is None:
             session.failed()
-            # Whoever was preferred because it is near is not, while it does not answer.
-            self._replicas = {key: value for key, value in self._replicas.items() if value[0] != node}
             self._give_up(node, error or BrokerUnavailable(f"broker {node} did not answer"))
             return
         try:
@@ -230,8 +251,6 @@ class Fetcher:
         }
         if leaders:
             nodes = [Node(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints]
-            for partition in leaders:
-                self._waiting.pop(partition, None)
             self._network.new_leaders(leaders, nodes)
 
     def _refused(self, node: int, flight: InFlight, code: ErrorCode) -> None:
@@ -289,10 +308,13 @@ class Fetcher:
 
     def _partition_failed(self, node: int, state: PartitionState, offset: int, code: ErrorCode) -> None:
         partition = state.partition
+        if self._replicas.pop(partition, None) is not None:
+            # It was a follower's word, that may be behind, ahead, or no follower any more: the leader decides, at once.
+            logger.info("reading %s from its leader again: broker %d answered %s", partition, node, code.name)
+            return
         self._waiting[partition] = self._loop.time() + self._pause_s
+        self._failed_in[partition] = self._leader_epoch(self._network.metadata, partition)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if self._replicas.pop(partition, None) is not None:
-                return  # that replica may be behind, or ahead: the leader decides
             # Asked for in advance: wait until the application has come to that point, and ask again.
             if state.position == offset:
                 error = decide.after_out_of_range(state, self._policy)
@@ -305,7 +327,6 @@ class Fetcher:
             self._fail(state, offset, error_here)
             return
         logger.info("%s", error_here)
-        self._replicas.pop(partition, None)
         if code in STALE_METADATA:
             self._network.refresh_soon()
 
@@ -318,7 +339,7 @@ class Fetcher:
     def forget_unassigned(self) -> None:
         """Other partitions are assigned now: what is remembered of those that went has no use."""
         assigned = self._subscription.assigned
-        for kept in (self._waiting, self._replicas, self._served):
+        for kept in (self._waiting, self._failed_in, self._replicas, self._served):
             for partition in [partition for partition in kept if partition not in assigned]:
                 kept.pop(partition)
         self._buffer.drop_unassigned()

@@ -59,11 +59,13 @@ class Positions:
         self._timeout_s = settings["request.timeout.ms"] / 1_000
         self._backoff = Backoff(settings["retry.backoff.ms"] / 1_000, settings["retry.backoff.max.ms"] / 1_000)
         self._tasks: dict[Phase, asyncio.Task[None]] = {}
+        self._new_image = asyncio.Event()
         self._error: tuple[MoldauError, PartitionState | None, int] | None = None
         """What the application has to hear of, about which partition and version; while it stands, nothing is asked."""
 
     def note_leaders(self) -> None:
         """Hold positions against the metadata: leaders that changed, topics that were made anew."""
+        self._new_image.set()
         metadata = self._network.metadata
         for (name, index), state in self._subscription.assigned.items():
             partition = metadata.partition(name, index)
@@ -126,6 +128,7 @@ class Positions:
         ask = {Phase.INITIAL: self._initial, Phase.RESET: self._reset, Phase.VALIDATE: self._validate}[phase]
         failures = 0
         while self._error is None and (states := self._in(phase)):
+            asked = self._leaders(states)
             try:
                 whole = await ask({state.partition: state.version for state in states})
             except MoldauError as error:
@@ -134,7 +137,24 @@ class Positions:
             self._changed()
             failures = 0 if whole else failures + 1
             if failures and self._error is None:
-                await asyncio.sleep(self._backoff.pause(failures, MIDDLE))
+                await self._other_leaders(states, asked, self._backoff.pause(failures, MIDDLE))
+
+    def _leaders(self, states: list[PartitionState]) -> list[tuple[int, int] | None]:
+        """Who leads each partition, and since which epoch, as far as is known."""
+        found = [self._network.metadata.partition(*state.partition) for state in states]
+        return [None if one is None else (one.leader, one.leader_epoch) for one in found]
+
+    async def _other_leaders(
+        self, states: list[PartitionState], before: list[tuple[int, int] | None], pause_s: float
+    ) -> None:
+        """Returns after the pause, or when there are other leaders to be asked than those that could not answer."""
+        try:
+            async with asyncio.timeout(pause_s):
+                while self._leaders(states) == before:
+                    self._new_image.clear()
+                    await self._new_image.wait()
+        except TimeoutError:
+            pass
 
     def _hear(self, error: MoldauError | None, state: PartitionState | None = None) -> bool:
         """Note what went wrong; whether there was nothing to note. What may pass by itself is not the application's."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moldau.client.model import Node
 from moldau.records.codecs import compress
 from moldau.records.crc import crc32c
 from moldau.records.model import (
@@ -174,8 +175,8 @@ def acknowledged(view: memoryview, version: int) -> tuple[int, int] | None:
     return base_offset, append_time
 
 
-def decode(view: memoryview, version: int) -> tuple[list[Answer], int]:
-    """What the broker says about each partition, and how many milliseconds it asks to be left alone."""
+def decode(view: memoryview, version: int) -> tuple[list[Answer], list[Node]]:
+    """What the broker says about each partition, and where those are that it names as leaders."""
     response = ProduceResponse.decode(view, version)
     answers = [
         Answer(
@@ -186,12 +187,14 @@ def decode(view: memoryview, version: int) -> tuple[list[Answer], int]:
             one.base_offset,
             one.log_append_time_ms,
             one.error_message or next((e.batch_index_error_message for e in one.record_errors), None),
-            (one.current_leader.leader_id, one.current_leader.leader_epoch) if one.current_leader else None,
+            (one.current_leader.leader_id, one.current_leader.leader_epoch)
+            if one.current_leader is not None and one.current_leader.leader_id >= 0
+            else None,
         )
         for topic in response.responses
         for one in topic.partition_responses
     ]
-    return answers, response.throttle_time_ms
+    return answers, [Node(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints]
 
 
 def _string(text: str | None, flexible: bool) -> bytes:

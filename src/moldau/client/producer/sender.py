@@ -377,7 +377,8 @@ class Sender:
         names = self._network.metadata.topic_names
         found: dict[tuple[str, int], Answer] = {}
         try:
-            for answer in decode(view, version)[0]:
+            told_of, nodes = decode(view, version)
+            for answer in told_of:
                 found[answer.topic or names.get(answer.topic_id, ""), answer.partition] = answer
         except WireError as problem:
             unreadable = NotKafka(f"the answer to a Produce request cannot be read: {problem}")
@@ -395,7 +396,7 @@ class Sender:
                 leaders[lane.partition] = told.leader
             self._delivery.answered(lane, batch, told, now)
         if leaders:
-            self._network.new_leaders(leaders)
+            self._network.new_leaders(leaders, nodes)
 
     def _identity_refused(self, error: MoldauError) -> None:
         """No producer id can be had: nothing can be sent."""

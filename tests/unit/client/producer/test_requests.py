@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moldau.client.model import Node
 from moldau.client.producer import requests
 from moldau.client.producer.requests import Part, batch_header, prepare_body
 from moldau.records import Codec, check_batch, decode_batch
@@ -16,6 +17,7 @@ from moldau.wire.messages.produce import (
     ProduceRequestTopic,
     ProduceResponse,
     ProduceResponseCurrentLeader,
+    ProduceResponseNodeEndpoint,
     ProduceResponsePartition,
     ProduceResponseRecordError,
     ProduceResponseTopic,
@@ -113,14 +115,23 @@ def test_an_answer_says_of_each_partition_what_the_broker_said(version: int) -> 
         topic.topic_id = IDS["a"]
     else:
         topic.name = "a"
-    response = ProduceResponse(responses=[topic], throttle_time_ms=40)
-    (first, second), throttle_ms = requests.decode(memoryview(response.encode(version)), version)
+    where = ProduceResponseNodeEndpoint(node_id=2, host="two", port=9092, rack="r")
+    response = ProduceResponse(responses=[topic], node_endpoints=[where] if version >= 10 else [])
+    (first, second), nodes = requests.decode(memoryview(response.encode(version)), version)
     assert (first.partition, first.code, first.base_offset, first.log_append_time) == (3, 0, 17, 5)
     assert (second.partition, second.code) == (4, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert second.message == ("moved" if version >= 8 else None)
     assert second.leader == ((2, 9) if version >= 10 else None)
     assert (first.topic, first.topic_id) == (("", IDS["a"]) if version >= 13 else ("a", bytes(16)))
-    assert throttle_ms == 40
+    assert nodes == ([Node(2, "two", 9092, "r")] if version >= 10 else [])
+
+
+def test_a_broker_that_does_not_know_the_leader_names_none() -> None:
+    nobody = ProduceResponseCurrentLeader(leader_id=-1, leader_epoch=-1)
+    moved = ProduceResponsePartition(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=nobody)
+    response = ProduceResponse(responses=[ProduceResponseTopic(partition_responses=[moved])])
+    ((answer,), _) = requests.decode(memoryview(response.encode(13)), 13)
+    assert answer.leader is None
 
 
 @pytest.mark.parametrize("codec", Codec)
