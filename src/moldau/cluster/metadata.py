@@ -16,22 +16,24 @@ about it (making and deleting logs) comes after and can be done again:
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from enum import Enum
-from typing import Final, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
+from moldau.cluster import elections, isr, reassignments
 from moldau.cluster import topics as topic_decisions
 from moldau.cluster.changes import TopicChange
 from moldau.cluster.configs import Alteration, ConfigRules, alter_configs
-from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, TopicImage, topics_delta
-from moldau.cluster.nodes import id_text
+from moldau.cluster.drafts import Drafts
+from moldau.cluster.elections import ElectionKind
+from moldau.cluster.image import BrokerImage, ClusterImage, PartitionState, TopicImage, topics_delta
+from moldau.cluster.isr import IsrProposal
+from moldau.cluster.membership import EVERYTHING, Membership, Partitions, StandingListener
+from moldau.cluster.nodes import BrokerNode, IncarnationNode
+from moldau.cluster.reassignments import Reassignment
 from moldau.cluster.refusal import Refusal
-from moldau.cluster.store import OpenStore, Store, StoreError
+from moldau.cluster.store import Check, OpenStore, Store, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicDefaults, TopicRef
-from moldau.cluster.tree import NotController, Tree
 from moldau.cluster.view import Decide, Listener, Step, TooBusy, Verdict, View
 from moldau.host.clock import Randomness
 from moldau.wire.errors import ErrorCode
@@ -39,22 +41,9 @@ from moldau.wire.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 MAX_WAITING_REQUESTS: Final = 1_000
-CLAIM_RETRY_S: Final = 1.0
 
-StandingListener = Callable[[bool], None]
-PartitionKey = tuple[str, int]
 R = TypeVar("R")
 A = TypeVar("A")
-
-
-class Everything(Enum):
-    """Stands for all partitions that a broker has."""
-
-    EVERYTHING = "everything"
-
-
-EVERYTHING: Final = Everything.EVERYTHING
-Partitions = Collection[PartitionKey] | Literal[Everything.EVERYTHING]
 
 
 class MetadataRules(NamedTuple):
@@ -72,17 +61,11 @@ class Metadata:
 
     def __init__(self, node_id: int, open_store: OpenStore, randomness: Randomness, rules: MetadataRules) -> None:
         self.node_id: Final = node_id
-        self.broker_epoch = -1
-        """Of this life of this broker; -1 until it is registered."""
-        self._open_store = open_store
         self._randomness = randomness
         self._rules = rules
         self._view = View(randomness)
         self._view.listen(self._image_changed)
-        self._store: Store | None = None
-        self._broker: BrokerImage | None = None
-        self._claiming: asyncio.Task[None] | None = None
-        self._standing_listeners: list[StandingListener] = []
+        self._membership = Membership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
         self._stopped = False
         self._waiting = 0
         # Where placement goes on; from a random place, so that restarts do not favour the first brokers.
@@ -96,13 +79,23 @@ class Metadata:
     @property
     def store(self) -> Store:
         """The current session."""
-        assert self._store is not None
-        return self._store
+        assert self._membership.store is not None
+        return self._membership.store
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this life of this broker; -1 until it is registered."""
+        return self._membership.broker_epoch
+
+    @property
+    def in_good_standing(self) -> bool:
+        """Whether this broker is registered, and its session not lost."""
+        return self._membership.in_good_standing
 
     @property
     def leads_cluster(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
-        return self._store is not None and self._view.tree.claim is not None
+        return self._membership.in_good_standing and self._view.tree.claim is not None
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Has `listener(old, new)` called for each new image, in the order of joining; returns the end of it.
@@ -113,9 +106,11 @@ class Metadata:
 
     def on_standing(self, listener: StandingListener) -> Callable[[], None]:
         """Has `listener(False)` called when this broker's session is lost, and it must stop leading at once, and
-        `listener(True)` when it is registered again; returns the end of it."""
-        self._standing_listeners.append(listener)
-        return lambda: self._standing_listeners.remove(listener)
+        `listener(True)` when it is registered, also again; returns the end of it."""
+        return self._membership.on_standing(listener)
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        self._cursor += sum(len(topic.partitions) for topic in topics_delta(old, new).created)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -125,15 +120,7 @@ class Metadata:
         `cluster_id` is the one that the log directories remember, if they do: a new store takes it over, another
         cluster's store is a StoreError.
         """
-        self._store = store = await self._open_store()
-        tree = Tree(store)
-        stored = await tree.prepare(cluster_id or id_text(self._randomness.uuid()))
-        if cluster_id is not None and cluster_id != stored:
-            raise StoreError(
-                f"the metadata store belongs to cluster {stored}, but the log directories to cluster {cluster_id}"
-            )
-        await self._view.attach(tree)
-        await self._view.reload()
+        await self._membership.open(cluster_id)
         return self.image
 
     async def register(self, broker: BrokerImage, lost: Partitions = ()) -> None:
@@ -141,44 +128,7 @@ class Metadata:
 
         `lost` are the partitions of which the end may be lost: it leaves their ISR before it is alive again.
         """
-        self._broker = broker
-        await self._view.exclusively(self._join(broker))
-
-    async def _join(self, broker: BrokerImage) -> None:
-        registered = await self._view.tree.register(broker)
-        self.broker_epoch = registered.epoch
-        image = self.image.with_brokers({**self.image.brokers, broker.id: registered}.values())
-        try:
-            await self._view.tree.become_controller(broker.id)
-            image = replace(image, controller_id=broker.id)
-        except NotController:
-            pass  # another one is there already
-        self._view.publish(image)
-
-    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
-        self._cursor += sum(len(topic.partitions) for topic in topics_delta(old, new).created)
-        if new.controller_id == NO_CONTROLLER and self.broker_epoch >= 0 and self._claiming is None:
-            self._claiming = asyncio.ensure_future(self._claim())
-
-    async def _claim(self) -> None:
-        """There is no controller: be it, unless another one is faster."""
-        try:
-            while self.image.controller_id == NO_CONTROLLER and not self._stopped:
-                try:
-                    await self._view.exclusively(self._become_controller())
-                except StoreError as error:
-                    log.warning("this broker could not become controller, trying again: %s", error)
-                    await asyncio.sleep(CLAIM_RETRY_S)
-        finally:
-            self._claiming = None
-
-    async def _become_controller(self) -> None:
-        try:
-            await self._view.tree.become_controller(self.node_id)
-        except NotController:
-            await self._view.read_again(["/controller"])
-        else:
-            self._view.publish(replace(self.image, controller_id=self.node_id))
+        await self._membership.register(broker, lost)
 
     async def stop(self) -> None:
         """Refuses new requests and lets those under way finish. The session goes on until `close`."""
@@ -188,13 +138,8 @@ class Metadata:
     async def close(self) -> None:
         """Ends the session, and with it this broker's registration. Nothing is waited for."""
         self._stopped = True
-        tasks = [task for task in (self._claiming,) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await self._view.close()
-        if self._store is not None:
-            await self._store.close()
+        await self._membership.close()
 
     async def refresh(self) -> None:
         """Reads everything again and publishes it if it differs."""
@@ -255,6 +200,96 @@ class Metadata:
 
         return await self._answers(alterations, decide, validate_only)
 
+    # -- partitions ------------------------------------------------------------------------------------------------
+
+    async def change_isr(self, proposals: Sequence[IsrProposal]) -> list[PartitionState | Refusal]:
+        """The states that came of what this broker, as leader, proposed; or why not.
+
+        Raises StoreError where nobody knows what became of some: the image will tell.
+        """
+
+        def decide(image: ClusterImage, wanted: Sequence[IsrProposal]) -> Verdict[PartitionState]:
+            drafts = Drafts(image)
+            answers: list[PartitionState | Refusal] = []
+            for place, proposal in enumerate(wanted):
+                topic = image.topics.get(proposal.topic)
+                min_isr = 1 if topic is None else self._rules.min_insync_replicas(topic)
+                answer = isr.proposed(image, proposal, proposer=self.node_id, min_isr=min_isr)
+                if (proposal.topic, proposal.index) in drafts:
+                    answer = Refusal(ErrorCode.INVALID_REQUEST, "One proposal a partition at a time.")
+                answers.append(answer)
+                if topic is None or isinstance(answer, Refusal) or answer is topic.partitions[proposal.index]:
+                    continue
+                checks = [
+                    check
+                    for comer in isr.comers(topic, proposal)
+                    for check in (
+                        Check(IncarnationNode.path(comer), proposal.epochs[comer]),
+                        Check(BrokerNode.path(comer)),
+                    )
+                ]
+                drafts.put(proposal.topic, proposal.index, answer, place, checks)
+            return Verdict(answers, drafts.steps())
+
+        answers: dict[int, PartitionState | Refusal] = {}
+        await self._view.decide(proposals, decide, answers)
+        return [answers[place] for place in range(len(proposals))]
+
+    async def resign(self, partitions: Partitions, *, leave_isr: bool = True) -> None:
+        """Hands over what this broker leads of these partitions, and leaves their ISRs, wherever another one can take
+        its place. Raises StoreError where that may not have happened."""
+        wanted = partitions if partitions is EVERYTHING else frozenset(partitions)
+
+        def decide(image: ClusterImage, _: Sequence[None]) -> Verdict[None]:
+            drafts = Drafts(image)
+            for topic in image.topics.values():
+                min_isr = self._rules.min_insync_replicas(topic)
+                for index, state in enumerate(topic.partitions):
+                    if wanted is EVERYTHING or (topic.name, index) in wanted:
+                        after = elections.resigned(state, self.node_id, image.brokers, min_isr, leave_isr=leave_isr)
+                        if after is not state:
+                            drafts.put(topic.name, index, after)
+            return Verdict([], drafts.steps())
+
+        await self._view.decide((), decide, {})
+
+    async def elect_leaders(
+        self, kind: ElectionKind, partitions: Sequence[tuple[str, int]] | None
+    ) -> list[tuple[str, int, Refusal | None]]:
+        """Elects as an operator asks; None stands for all partitions, and then those that need none are left out."""
+        named = partitions if partitions is not None else self._all_partitions()
+
+        def decide(image: ClusterImage, wanted: Sequence[tuple[str, int]]) -> Verdict[None]:
+            def min_isr(topic: str) -> int:
+                return self._rules.min_insync_replicas(image.topics[topic])
+
+            return _partition_verdict(
+                image, wanted, wanted, lambda one: elections.asked_for(image, one[0], one[1], kind, min_isr)
+            )
+
+        answers = await self._answers(named, decide)
+        return [
+            (topic, index, answer)
+            for (topic, index), answer in zip(named, answers, strict=True)
+            if partitions is not None or answer is None or answer.code != ErrorCode.ELECTION_NOT_NEEDED
+        ]
+
+    def _all_partitions(self) -> list[tuple[str, int]]:
+        return [(topic.name, index) for topic in self.image.topics.values() for index in range(len(topic.partitions))]
+
+    async def reassign(self, wanted: Sequence[Reassignment]) -> list[Refusal | None]:
+        """Begins, changes or takes back reassignments; answers None where it was done, or why not."""
+
+        def decide(image: ClusterImage, some: Sequence[Reassignment]) -> Verdict[None]:
+            def one(reassignment: Reassignment) -> PartitionState | Refusal:
+                topic = image.topics.get(reassignment.topic)
+                min_isr = 1 if topic is None else self._rules.min_insync_replicas(topic)
+                return reassignments.reassigned(image, reassignment, min_isr)
+
+            return _partition_verdict(image, some, [(each.topic, each.index) for each in some], one)
+
+        return await self._answers(wanted, decide)
+
     async def _answers(
         self, requests: Sequence[R], decide: Decide[R, A], validate_only: bool = False
     ) -> list[A | Refusal]:
@@ -285,3 +320,25 @@ def _one_step_each(decided: Sequence[TopicChange | Refusal]) -> Verdict[TopicIma
         [answer if isinstance(answer, Refusal) else answer.topic for answer in decided],
         [Step(answer, (at,)) for at, answer in enumerate(decided) if not isinstance(answer, Refusal)],
     )
+
+
+def _partition_verdict(
+    image: ClusterImage,
+    wanted: Sequence[R],
+    partitions: Sequence[tuple[str, int]],
+    decide: Callable[[R], PartitionState | Refusal],
+) -> Verdict[None]:
+    """Requests that concern a partition each; one that names the same partition again is refused."""
+    drafts = Drafts(image)
+    answers: list[Refusal | None] = []
+    for place, (request, (name, index)) in enumerate(zip(wanted, partitions, strict=True)):
+        answer = decide(request)
+        if isinstance(answer, Refusal):
+            answers.append(answer)
+        elif (name, index) in drafts:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"Partition {name}-{index} is named more than once."))
+        else:
+            answers.append(None)
+            if answer is not image.partition(name, index):
+                drafts.put(name, index, answer, place)
+    return Verdict(answers, drafts.steps())

@@ -90,7 +90,7 @@ class Tree:
         self.states: Final = PartitionStates()
         self.claim: Claim | None = None
         self._known: dict[str, _Known] = {}
-        self._registered_epoch: int | None = None
+        self._epoch: int | None = None  # of the life that began in this session
 
     async def prepare(self, new_cluster_id: str) -> str:
         """Makes the folders that are missing, and the cluster's id if it has none yet. Returns the id it has."""
@@ -106,11 +106,12 @@ class Tree:
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
-    async def register(self, broker: BrokerImage) -> BrokerImage:
-        """Makes the broker known as alive while this session lasts, and returns it with its epoch.
+    async def begin_life(self, broker: BrokerImage, *, registered: bool = False) -> BrokerImage:
+        """Counts a new life of the broker, and returns it with its epoch. It is not alive before it is registered, now
+        or by `register`.
 
-        A registration that an earlier session of the same data directory left is replaced: it need not be waited for.
-        That of another directory is a StoreError. Registering again gives new endpoints and a new epoch.
+        A registration that an earlier life of the same data directory left goes: it need not be waited for. That of
+        another directory is a StoreError.
         """
         path, lives = BrokerNode.path(broker.id), IncarnationNode.path(broker.id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
@@ -121,22 +122,28 @@ class Tree:
                     raise StoreError(f"broker {broker.id} cannot be registered: another broker has this id")
                 operations.append(Delete(path, there.version))
             value = IncarnationNode.encode(broker.directory_id)
-            registered = replace(broker, epoch=0 if life is None else life.version + 1)
-            operations += [
-                Create(lives, value) if life is None else Set(lives, value, life.version),
-                Create(path, BrokerNode.encode(registered), ephemeral=True),
-            ]
+            operations.append(Create(lives, value) if life is None else Set(lives, value, life.version))
+            born = replace(broker, epoch=0 if life is None else life.version + 1)
+            if registered:
+                operations.append(_registration(born))
             try:
                 await self.store.commit(operations)
             except Conflict:
                 await self.store.sync()
                 continue
-            self._registered_epoch = registered.epoch
-            return registered
+            self._epoch = born.epoch
+            return born
         raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
 
+    async def register(self, broker: BrokerImage) -> None:
+        """Makes the broker known as alive while this session lasts, if no later life of it has begun."""
+        try:
+            await self.store.commit([Check(IncarnationNode.path(broker.id), broker.epoch), _registration(broker)])
+        except Conflict as conflict:
+            raise StoreError(f"broker {broker.id} cannot be registered: another broker has this id") from conflict
+
     def _is_the_same(self, broker: BrokerImage, there: BrokerImage) -> bool:
-        if there.epoch == self._registered_epoch:
+        if there.epoch == self._epoch:
             return True
         return broker.directory_id != "" and broker.directory_id == there.directory_id
 
@@ -352,6 +359,10 @@ def _configs(
         configs[name] = kind.decode(path, node.value)
         known[path] = _Known(node.version, node.created)
     return configs
+
+
+def _registration(broker: BrokerImage) -> Create:
+    return Create(BrokerNode.path(broker.id), BrokerNode.encode(broker), ephemeral=True)
 
 
 def _fitting(value: bytes) -> bytes:

@@ -40,6 +40,14 @@ SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
 # -------------------------------------------------------------------------------------------------------- persistence
 
 
+def without_epochs(image: ClusterImage) -> list[tuple[object, ...]]:
+    """The topics; epochs grow with every life of the leader where several brokers can meet."""
+    return [
+        (topic.name, topic.id, topic.configs, [(state.replicas, state.isr, state.leader) for state in topic.partitions])
+        for topic in image.topics.values()
+    ]
+
+
 @pytest.mark.parametrize("kind", sorted(ENGINES))
 def test_everything_is_there_again_after_a_restart(kind: str, tmp_path: Path) -> None:
     async def scenario() -> None:
@@ -63,7 +71,7 @@ def test_everything_is_there_again_after_a_restart(kind: str, tmp_path: Path) ->
         store = await engine.open()
         second = await started(store)
         after = second.image
-        assert after.topics == before.topics
+        assert without_epochs(after) == without_epochs(before)
         assert after.topic_names_by_id == before.topic_names_by_id
         assert (
             after.broker_configs
@@ -259,7 +267,7 @@ def test_topics_of_many_requests_take_turns_on_the_brokers() -> None:
         metadata = await started(tree.session())
         others = [Tree(tree.session()) for _ in range(2)]
         for broker_id, other in enumerate(others, start=1):
-            await other.register(broker(broker_id))
+            await other.begin_life(broker(broker_id), registered=True)
         await metadata.refresh()
         for number in range(9):
             await metadata.create_topics([NewTopic(f"t{number}", 1)])
