@@ -64,7 +64,12 @@ async def _wait_for_transaction(
     answer = _produce(request, decode_produce(memoryview(body), request.version))
     if isinstance(answer, Later):
         future: asyncio.Future[Body] = request.broker.loop.create_future()
-        answer.start(future.set_result)
+
+        def answered(encoded: Body) -> None:
+            if not future.done():  # the client may be gone, and its task with it; others wait behind it
+                future.set_result(encoded)
+
+        answer.start(answered)
         return Encoded(await future)
     assert isinstance(answer, list)
     return Encoded(answer)
