@@ -13,7 +13,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from moldau.cluster.image import NO_LEADER, PartitionState
-from moldau.log.errors import LogError
+from moldau.log.errors import LogError, OffsetOutOfRange
 from moldau.log.log import AppendResult, Log
 from moldau.replication.leadership import Leadership
 from moldau.wire.errors import ErrorCode
@@ -192,6 +192,23 @@ class Partition:
         if epoch == self.leader_epoch or log.latest_epoch < 0:
             return epoch, log.end_offset
         return log.latest_epoch, log.end_offset
+
+    def parting(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
+        """Whether the log of a reader that has all below `offset`, the last of it in `last_epoch`, is the same as this
+        one so far: None. Else the largest epoch here that is not above it, and where that ends: beyond, they differ.
+
+        Raises OffsetOutOfRange where the offset is outside of this log.
+        """
+        log = self.log
+        if last_epoch >= 0:
+            epoch, end_offset = self.epoch_end_offset(last_epoch)
+            if end_offset >= 0 and (epoch < last_epoch or end_offset < offset):
+                return epoch, end_offset
+            if end_offset < 0:
+                raise OffsetOutOfRange(f"epoch {last_epoch} is beyond {self!r}, which is at {self.leader_epoch}")
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is outside of {self!r}, {log.start_offset} to {log.end_offset}")
+        return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from moldau.broker.delayed import HIGH_WATERMARK_NEWS_S, DelayedCopy, DelayedFet
 from moldau.broker.fetch_sessions import FetchSession, Refused, WatchedPartition
 from moldau.broker.registry import Answer, Body, Later, Reply, handles
 from moldau.broker.session import Request
-from moldau.log.errors import LogError
+from moldau.log.errors import LogError, OffsetOutOfRange
 from moldau.log.log import Log
 from moldau.replication.partition import Partition
 from moldau.replication.racks import nearest_replica
@@ -168,15 +168,13 @@ class Reading(Later):
         target = watched.target
         log_ = partition.log
         offset = target.fetch_offset
-        if target.last_fetched_epoch >= 0:
-            epoch, epoch_end = partition.epoch_end_offset(target.last_fetched_epoch)
-            if epoch_end < 0:
-                return self._out_of_range(partition, target)
-            if epoch < target.last_fetched_epoch or epoch_end < offset:
-                self.urgent = True
-                return self._answer(partition, EMPTY)._replace(tags=diverging_epoch_tag(epoch, epoch_end))
-        if not log_.start_offset <= offset <= log_.end_offset:
+        try:
+            parting = partition.parting(offset, target.last_fetched_epoch)
+        except OffsetOutOfRange:
             return self._out_of_range(partition, target)
+        if parting is not None:
+            self.urgent = True
+            return self._answer(partition, EMPTY)._replace(tags=diverging_epoch_tag(*parting))
         if self.from_replica:
             if self.reply is None:  # not when it is looked at again: it has said so once
                 self.broker.replicas.fetched(
