@@ -1,0 +1,68 @@
+"""Relocation: where replicas go when a broker is to be emptied, or topics are to be spread over other brokers. Pure.
+
+`emptied` moves as little as can be: of each partition the one replica that the broker holds. `spread` places whole
+topics anew, as if they were being created. Neither looks at sizes or traffic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from moldau.cluster.image import BrokerImage
+from moldau.cluster.placement import place, ring
+
+Partition = tuple[str, int]
+Assignment = Mapping[Partition, tuple[int, ...]]
+"""The replicas of partitions, preferred leader first."""
+
+
+class NoRoomError(ValueError):
+    """A partition has as many replicas as there are brokers left, or more."""
+
+
+def emptied(assignment: Assignment, broker: int, brokers: Iterable[BrokerImage]) -> dict[Partition, tuple[int, ...]]:
+    """New replicas of every partition that `broker` holds, on those of `brokers` that are left without it.
+
+    Each replica goes to a rack that has fewest of its partition's others, and there to the broker that has fewest
+    replicas. The place of a preferred leader goes to whoever, of the new replicas, has it least often.
+    """
+    left = [one for one in ring(brokers) if one.id != broker]
+    racks = {one.id: one.rack for one in left}
+    held = Counter(node for replicas in assignment.values() for node in replicas)
+    led = Counter(replicas[0] for replicas in assignment.values() if replicas)
+    moved: dict[Partition, tuple[int, ...]] = {}
+    for partition, replicas in sorted(assignment.items()):
+        if broker not in replicas:
+            continue
+        staying = [node for node in replicas if node != broker]
+        used = Counter(racks[node] for node in staying if node in racks)
+        free = [one for one in left if one.id not in staying]
+        if not free:
+            raise NoRoomError(
+                f"{partition[0]}-{partition[1]} has {len(replicas)} replicas, and without broker {broker} there are "
+                f"{len(left)} brokers to hold them"
+            )
+        new = min(free, key=lambda one: (used[one.rack], held[one.id])).id
+        held[new] += 1
+        target = [new if node == broker else node for node in replicas]
+        if replicas[0] == broker:
+            first = min((node for node in target if node in racks), key=lambda node: led[node])
+            led[first] += 1
+            target.remove(first)
+            target.insert(0, first)
+        moved[partition] = tuple(target)
+    return moved
+
+
+def spread(factors: Mapping[str, tuple[int, int]], brokers: Iterable[BrokerImage]) -> dict[Partition, tuple[int, ...]]:
+    """All partitions of these topics (how many, with how many replicas) placed anew on these brokers."""
+    on = ring(brokers)
+    placed: dict[Partition, tuple[int, ...]] = {}
+    cursor = 0
+    for topic, (partitions, factor) in sorted(factors.items()):
+        if factor > len(on):
+            raise NoRoomError(f"{topic} has {factor} replicas of each partition, and there are {len(on)} brokers")
+        placed.update({(topic, index): one for index, one in enumerate(place(on, partitions, factor, cursor))})
+        cursor += partitions
+    return placed
