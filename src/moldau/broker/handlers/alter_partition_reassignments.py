@@ -1,0 +1,85 @@
+"""AlterPartitionReassignments (45): other brokers are to hold partitions; or again those that held them before.
+
+Versions 0-1. The answer comes when the wish is stored. From then on the new replicas copy the log, and the controller
+lets the old ones go once the new ones are in sync; ListPartitionReassignments shows how far that is. A null list of
+replicas cancels what is under way. From version 1 a caller may insist that the number of replicas stays as it is.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.registry import handles
+from moldau.broker.session import Request
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.reassignments import Reassignment
+from moldau.cluster.refusal import Refusal
+from moldau.security import Operation, ResourceType
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AlterPartitionReassignmentsResponsePartition,
+    AlterPartitionReassignmentsResponseTopic,
+)
+
+
+@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+async def alter_partition_reassignments(
+    request: Request, message: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    if not request.authorized(Operation.ALTER, ResourceType.CLUSTER):
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=message.allow_replication_factor_change,
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            error_message="may not alter the cluster",
+        )
+    results: dict[tuple[str, int], Refusal | None] = {}
+    wanted: list[Reassignment] = []
+    for topic in message.topics:
+        for one in topic.partitions:
+            key = topic.name, one.partition_index
+            if key in results:
+                results[key] = Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name}-{one.partition_index} is named twice")
+                wanted = [other for other in wanted if (other.topic, other.index) != key]
+                continue
+            target = Reassignment(*key, None if one.replicas is None else tuple(one.replicas))
+            results[key] = None
+            if not message.allow_replication_factor_change:
+                results[key] = _factor_refusal(request.broker.image, target)
+            if results[key] is None:
+                wanted.append(target)
+    for target, refusal in zip(wanted, await request.broker.metadata.reassign(wanted), strict=True):
+        results[target.topic, target.index] = refusal
+    return _response(results, message.allow_replication_factor_change)
+
+
+def _factor_refusal(image: ClusterImage, target: Reassignment) -> Refusal | None:
+    """What a partition's number of replicas is while it moves: that of the replicas that will stay."""
+    state = image.partition(target.topic, target.index)
+    if state is None or target.replicas is None:
+        return None  # unknown or a cancellation, which whoever decides about it answers
+    now = len([one for one in state.replicas if one not in state.removing])
+    if now == len(target.replicas):
+        return None
+    return Refusal(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"{target.topic}-{target.index} has {now} replicas, {len(target.replicas)} are asked for, and the request does "
+        "not allow to change their number",
+    )
+
+
+def _response(
+    results: dict[tuple[str, int], Refusal | None], allow_replication_factor_change: bool
+) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, AlterPartitionReassignmentsResponseTopic] = {}
+    for (name, index), refusal in results.items():
+        topics.setdefault(name, AlterPartitionReassignmentsResponseTopic(name=name)).partitions.append(
+            AlterPartitionReassignmentsResponsePartition(
+                partition_index=index,
+                error_code=ErrorCode.NONE if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.message,
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=allow_replication_factor_change, responses=list(topics.values())
+    )
