@@ -205,7 +205,7 @@ def test_after_any_past_a_follower_becomes_what_its_leader_is(data: st.DataObjec
         elif step == "delete":
             leader.log.delete_before(data.draw(st.integers(leader.log.start_offset, leader.log.end_offset)))
         else:
-            follower = data.draw(node.filter(lambda one: one is not leader))
+            follower = data.draw(st.sampled_from([one for one in replicas if one is not leader]))
             if step == "copy":
                 follower.copy_all(leader, data.draw(st.sampled_from((1, 150, 1 << 20))))
             else:
