@@ -10,8 +10,8 @@ import pytest
 
 from moldau.broker import markers
 from moldau.broker.broker import Broker
+from moldau.broker.ending import Ending
 from moldau.broker.markers import Marker
-from moldau.broker.transactions import Transactions
 from moldau.host.fs import LocalFileSystem
 from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
@@ -236,7 +236,7 @@ def test_a_decision_without_its_markers_is_carried_out_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: bool
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Transactions, "_write", lambda *_: None)
+        patch.setattr(Ending, "_write", lambda *_: None)
         with in_process(tmp_path) as broker, RawConnection(broker.bootstrap) as raw:
             wire.create_topic(raw, TOPIC, 1, {})
             me = producer(raw, "x")
@@ -264,7 +264,7 @@ def test_markers_that_cannot_be_written_are_tried_until_all_are(
             real(broker, marker, topic, index, settled)
 
     monkeypatch.setattr(markers, "write_marker", faulty)
-    monkeypatch.setattr("moldau.broker.transactions.MARKER_RETRY_S", 0.01)
+    monkeypatch.setattr("moldau.broker.ending.FIRST_PAUSE_S", 0.01)
     with in_process(tmp_path) as broker, RawConnection(broker.bootstrap) as raw:
         wire.create_topic(raw, TOPIC, 2, {})
         me = producer(raw, "x")

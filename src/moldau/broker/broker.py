@@ -21,6 +21,7 @@ from moldau.broker.handlers.api_versions import unsupported_version
 from moldau.broker.listener import Listener
 from moldau.broker.metrics import BrokerMetrics, serve_metrics
 from moldau.broker.moving import Moves
+from moldau.broker.peers import Peers
 from moldau.broker.registry import Handler
 from moldau.broker.replicating import cluster_access
 from moldau.broker.session import Route, build_routes
@@ -94,6 +95,9 @@ class Broker:
         rules = metadata_rules(lambda: self.settings)
         self.metadata = Metadata(self.node_id, open_store, host.randomness, rules)
         self.metadata.listen(self._image_changed)
+        plan = settings.listener_plan()
+        self.peers = Peers(self.node_id, plan.inter_broker, lambda: self.image)
+        self.metadata.listen(self.peers.follow)
         self.replicas = ReplicaManager(
             self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn, cluster_access(self)
         )
@@ -101,7 +105,6 @@ class Broker:
         self.moves = Moves(self, host.randomness)
         self.groups = Groups(self, host.randomness)
         self.transactions = Transactions(self)
-        plan = settings.listener_plan()
         advertised = {address.name: address for address in plan.advertised}
         self.listeners = [Listener(self, bound, advertised.get(bound.name, bound)) for bound in plan.bound]
         self._metrics_server: asyncio.Server | None = None
@@ -167,6 +170,7 @@ class Broker:
         self.connections.close_all()
         await self._connections_closed()
         self.transactions.stop()
+        self.peers.close()
         await self.metadata.stop()
         await self.cleaning.stop()
         self.replicas.stop()
@@ -188,6 +192,7 @@ class Broker:
         if self._metrics_server is not None:
             self._metrics_server.close()
         self.connections.abort_all()
+        self.peers.close()
         await self.cleaning.stop()
         self.replicas.stop()
         tasks = [*self._clockwork, *self._tasks]

@@ -4,35 +4,30 @@ One event at a time: `step`, append the records as one batch, `replay` them, set
 the high watermark has passed everything that they rest on. If the append fails, nothing has changed and whoever asked
 hears an error that makes a client come back.
 
-A shard lives as long as its partition is here and whole. When the partition goes, everybody who waits is told
-NOT_COORDINATOR; what the shard knew stands in the log.
+A shard lives as long as this broker leads its partition, in one leader epoch. When that ends, everybody who waits is
+told NOT_COORDINATOR; what the shard knew stands in the log, and whoever leads the partition next replays it.
+
+A shard may have replayed records that are not below the high watermark yet. They cannot go away under it: a leader's
+log only grows, and it is cut only by a broker that follows a later leader, which has unloaded its shard before. Nobody
+else hears of them either, because every answer waits until the high watermark has passed the log's end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from moldau.broker.loading import read_chunk, replay_chunk
 from moldau.cluster.refusal import Refusal
+from moldau.cluster.store import StoreError
 from moldau.cluster.topics import NewTopic
 from moldau.groups.outcome import Outcome, Producer, Shard, StoredRecord, TimerFired
 from moldau.log.errors import LogError
-from moldau.log.log import Log
-from moldau.log.scan import BATCH_STEP, LENGTH_END
-from moldau.records import (
-    NO_PRODUCER_ID,
-    BatchError,
-    ControlType,
-    Record,
-    decode_batch,
-    encode_batch,
-    encode_marker,
-    parse_marker,
-    peek_header,
-)
+from moldau.records import BatchError, ControlType, Record, encode_batch, encode_marker
 from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
 
@@ -41,9 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOAD_CHUNK_BYTES = 2 << 20
-REPLAYS_A_TURN = 2_000
-"""Records replayed before the loop gets to look after its clients again."""
 PROGRESS_EVERY = 500_000
 """Records between two lines in the log while a large partition loads."""
 
@@ -52,10 +44,6 @@ STORE_RETRY_MS = 1_000
 
 MAX_TIMER_S = 3600.0
 """A timer further off is set again when this has passed: loops do not promise more."""
-
-_FLAGS_AT = 22
-_SPECIAL = 0x30
-"""In a batch's attributes: of a transaction, or a marker."""
 
 S = TypeVar("S", bound=Shard)
 
@@ -71,12 +59,16 @@ class InternalTopic(NamedTuple):
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+    min_in_sync: int | None = None
+    """None for what the broker's setting says."""
 
     def new_topic(self, live_brokers: int) -> NewTopic:
         """One broker alone must be able to serve groups: there are never more replicas than brokers."""
-        return NewTopic(
-            self.name, self.partitions, max(1, min(self.replication_factor, live_brokers)), configs={**self.configs}
-        )
+        factor = max(1, min(self.replication_factor, live_brokers))
+        configs = dict(self.configs)
+        if self.min_in_sync is not None:
+            configs["min.insync.replicas"] = str(min(self.min_in_sync, factor))
+        return NewTopic(self.name, self.partitions, factor, configs=configs)
 
 
 @lru_cache(KEYS_REMEMBERED)
@@ -120,17 +112,22 @@ class Ticket:
 
 
 class RunningShard(Generic[S]):
-    """A shard, the partition it lives in, and everybody who waits for it."""
+    """A shard, the partition it lives in for one leader epoch, and everybody who waits for it."""
 
     def __init__(self, coordination: Coordination[S], partition: Partition, shard: S) -> None:
         self.shard = shard
         self.partition = partition
+        self.epoch = partition.leader_epoch
         self.loading = True
         self._coordination = coordination
         self._broker = coordination.broker
         self._tickets: dict[Ticket, None] = {}
         self._early: list[Any] = []
-        """What happened while the shard was loading."""
+        """What happened while the shard was loading, or between the storing of records and their replay."""
+        self._storing = False
+        self._unsafe: deque[_Release] = deque()
+        """Outcomes that wait for the high watermark, in their order."""
+        self._patience: asyncio.TimerHandle | None = None
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self._gone = False
         partition.await_bytes(self)  # for `partition_changed`
@@ -144,20 +141,25 @@ class RunningShard(Generic[S]):
 
     def feed(self, event: Any) -> None:
         """Feeds an event."""
-        if self.loading:
+        if self.loading or self._storing:
             self._early.append(event)
         elif not self._gone:
             stored = self._carry_out(self.shard.step(self._coordination.now_ms(), event))
             if not stored and isinstance(event, TimerFired):
                 self._set_timer(event.key, self._coordination.now_ms() + STORE_RETRY_MS)
+            if self._early:
+                self._feed_early()
 
     def started(self) -> None:
         """All was replayed."""
         self.loading = False
         self._carry_out(self.shard.loaded(self._coordination.now_ms()))
-        for event in self._early:
+        self._feed_early()
+
+    def _feed_early(self) -> None:
+        early, self._early = self._early, []
+        for event in early:
             self.feed(event)
-        self._early.clear()
 
     def _carry_out(self, outcome: Outcome) -> bool:
         """False where the records could not be stored."""
@@ -191,21 +193,25 @@ class RunningShard(Generic[S]):
             producer_epoch=producer.epoch if producer else -1,
             transactional=producer is not None,
         )
-        self._append(batch)
         shard = self.shard
-        if producer is None:
-            for key, value in records:
-                shard.replay(key, value)
-        else:
-            for key, value in records:
-                shard.replay_pending(producer.id, key, value)
+        # An append may let the high watermark pass what others wait for; what they do then must find all replayed.
+        self._storing = True
+        try:
+            self._append(batch)
+            if producer is None:
+                for key, value in records:
+                    shard.replay(key, value)
+            else:
+                for key, value in records:
+                    shard.replay_pending(producer.id, key, value)
+        finally:
+            self._storing = False
 
     def _append(self, batch: bytearray) -> None:
         partition = self.partition
-        if error := partition.leader_error():
-            raise LogError(error, f"{partition!r} is not available")
-        partition.log.append(memoryview(batch), partition.leader_epoch, self._broker.now_ms(), coordinator=True)
-        partition.advance()
+        if self._gone or partition.leader_epoch != self.epoch:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition!r} is led in another epoch")
+        partition.append(memoryview(batch), self._broker.now_ms(), all_replicas=True, coordinator=True)
         self._broker.replicas.appended(partition)
 
     def write_marker(self, producer: Producer, committed: bool, coordinator_epoch: int) -> int:
@@ -217,9 +223,15 @@ class RunningShard(Generic[S]):
             coordinator_epoch=coordinator_epoch,
             timestamp=self._broker.now_ms(),
         )
-        self._append(batch)
-        self.shard.replay_marker(producer.id, committed)
-        return self.partition.log.end_offset
+        self._storing = True
+        try:
+            self._append(batch)
+            self.shard.replay_marker(producer.id, committed)
+        finally:
+            self._storing = False
+        next_offset = self.partition.log.end_offset
+        self._feed_early()
+        return next_offset
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -227,10 +239,28 @@ class RunningShard(Generic[S]):
         end = self.partition.log.end_offset
         if self.partition.is_safe(end):
             self._release(outcome)
-        else:
-            self.partition.await_ack(end, _Release(self, outcome))
+            return
+        waiting = _Release(self, outcome, self._broker.loop.time() + self._coordination.patience_s)
+        self._unsafe.append(waiting)
+        self.partition.await_ack(end, waiting)
+        if self._patience is None:
+            self._patience = self._broker.loop.call_at(waiting.deadline, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        """Replicas are missing for so long that clients should hear of it. What was decided stands, and takes effect
+        when it is safe: only its answers are given up."""
+        self._patience = None
+        unsafe, now = self._unsafe, self._broker.loop.time()
+        while unsafe and (unsafe[0].done or unsafe[0].deadline <= now):
+            waiting = unsafe.popleft()
+            if not waiting.done:
+                self._refuse_all(waiting.outcome, ErrorCode.REQUEST_TIMED_OUT)
+        if unsafe:
+            self._patience = self._broker.loop.call_at(unsafe[0].deadline, self._lose_patience)
 
     def _release(self, outcome: Outcome) -> None:
+        if self._gone:
+            return
         for ticket, answer in outcome.replies:
             if ticket in self._tickets:
                 del self._tickets[ticket]
@@ -239,9 +269,14 @@ class RunningShard(Generic[S]):
             self._coordination.perform(self, effect)
 
     def acknowledged(self, outcome: Outcome, error: ErrorCode) -> None:
+        while self._unsafe and self._unsafe[0].done:
+            self._unsafe.popleft()
         if error == ErrorCode.NONE:
             self._release(outcome)
-            return
+        else:
+            self._refuse_all(outcome, error)
+
+    def _refuse_all(self, outcome: Outcome, error: ErrorCode) -> None:
         for ticket, _ in outcome.replies:
             self._refuse(ticket, coordinator_error(error))
 
@@ -278,6 +313,10 @@ class RunningShard(Generic[S]):
     def close(self) -> None:
         self._gone = True
         self.partition.forget_reader(self)
+        self._unsafe.clear()
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
@@ -288,14 +327,17 @@ class RunningShard(Generic[S]):
 class _Release:
     """Waits for the high watermark."""
 
-    __slots__ = ("_outcome", "_running")
+    __slots__ = ("_running", "deadline", "done", "outcome")
 
-    def __init__(self, running: RunningShard[Any], outcome: Outcome) -> None:
+    def __init__(self, running: RunningShard[Any], outcome: Outcome, deadline: float) -> None:
         self._running = running
-        self._outcome = outcome
+        self.outcome = outcome
+        self.deadline = deadline
+        self.done = False
 
     def acknowledged(self, error: ErrorCode) -> None:
-        self._running.acknowledged(self._outcome, error)
+        self.done = True
+        self._running.acknowledged(self.outcome, error)
 
 
 class Coordination(Generic[S]):
@@ -314,6 +356,9 @@ class Coordination(Generic[S]):
         self._perform = perform
         self._shards: dict[int, RunningShard[S]] = {}
         self._creation: asyncio.Task[ErrorCode] | None = None
+        self.patience_s: float = broker.settings["offsets.commit.timeout.ms"] / 1000
+        """For how long an answer waits until the replicas have what it rests on."""
+        broker.replicas.on_leadership(self._leadership_changed)
         clock = broker.clock
         self._began_ms = clock.now_ms() - int(clock.monotonic() * 1000)
 
@@ -340,7 +385,8 @@ class Coordination(Generic[S]):
         return self.shard_at(self.index_of(key))
 
     def shard_at(self, index: int) -> RunningShard[S] | ErrorCode:
-        """The shard of a partition; one that is not running is started, and the client told to come back."""
+        """The shard of a partition; one that is led here and not running is started, and the client told to come
+        back."""
         running = self._shards.get(index)
         if running is None:
             if index < 0:
@@ -385,8 +431,11 @@ class Coordination(Generic[S]):
         try:
             new = self.topic.new_topic(len(self.broker.image.brokers))
             (answer,) = await self.broker.create_topics([new])
+        except StoreError as error:
+            answer = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
         finally:
             self._creation = None
+        # Another broker may have been asked at the same moment: the store has let one of us make it.
         if isinstance(answer, Refusal) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             log.error(
                 "an internal topic could not be created", extra={"topic": self.topic.name, "reason": answer.message}
@@ -397,8 +446,15 @@ class Coordination(Generic[S]):
 
     # -- life ------------------------------------------------------------------------------------------------------
 
+    def _leadership_changed(self, partition: Partition, leads: bool) -> None:
+        """A new leader epoch is a new life for the shard, also where the leader before was this broker."""
+        if partition.topic == self.topic.name:
+            self.unload(partition.index)
+            if leads:
+                self._start(partition.index)
+
     def start(self) -> None:
-        """Starts the shard of every partition that is here."""
+        """Starts the shard of every partition that is led here."""
         for index in range(self.partition_count):
             if index not in self._shards:
                 self._start(index)
@@ -409,7 +465,7 @@ class Coordination(Generic[S]):
 
     def _start(self, index: int) -> RunningShard[S] | None:
         partition = self.broker.replicas.find(self.topic.name, index)
-        if partition is None or partition.failure or self.broker.stopping:
+        if partition is None or not partition.leads or self.broker.stopping:
             return None
         running = RunningShard(self, partition, self._make_shard(index))
         self._shards[index] = running
@@ -435,7 +491,7 @@ class Coordination(Generic[S]):
                 chunk = await self.broker.threads.run(lane, read_chunk, partition.log, offset, end)
                 if chunk.next_offset == offset:
                     break
-                replayed += await _replay_chunk(running.shard, chunk)
+                replayed += await replay_chunk(running.shard, chunk)
                 offset = chunk.next_offset
                 if replayed - reported >= PROGRESS_EVERY:
                     reported = replayed
@@ -444,6 +500,8 @@ class Coordination(Generic[S]):
                         extra={"partition": repr(partition), "records": replayed, "offset": offset, "end": end},
                     )
         except (LogError, BatchError) as error:
+            if self._shards.get(partition.index) is not running:
+                return  # the log is somebody else's now: it may be cut or removed while it is read
             log.error("a coordinator could not be loaded", extra={"partition": repr(partition), "reason": str(error)})
             self.unload(partition.index)
             return
@@ -458,73 +516,3 @@ class Coordination(Generic[S]):
             },
         )
         running.started()
-
-
-# -- loading -----------------------------------------------------------------------------------------------------------
-
-
-class StoredBatch(NamedTuple):
-    """One batch of an internal topic, decoded; or several neighbours that belong to no transaction."""
-
-    producer_id: int
-    transactional: bool
-    marker: bool | None
-    """Whether the transaction was committed, where the batch is the marker that ends it."""
-    records: list[Record]
-
-
-class Chunk(NamedTuple):
-    batches: list[StoredBatch]
-    next_offset: int
-
-
-def read_chunk(source: Log, offset: int, end_offset: int) -> Chunk:
-    """The batches from `offset` on, a few megabytes of them. Runs in a thread."""
-    data = source.read(offset, LOAD_CHUNK_BYTES, end_offset)
-    assert data is not None  # only a read of the cache may come back without data
-    batches: list[StoredBatch] = []
-    at = 0
-    while at < len(data):
-        base_offset, length, _, last_delta = BATCH_STEP.unpack_from(data, at)
-        if data[at + _FLAGS_AT] & _SPECIAL:
-            header = peek_header(data, at)
-            if not header.is_control:
-                batches.append(StoredBatch(header.producer_id, True, None, decode_batch(data, at)))
-            elif (type_ := parse_marker(data, at).type) in (ControlType.COMMIT, ControlType.ABORT):
-                batches.append(StoredBatch(header.producer_id, True, type_ == ControlType.COMMIT, []))
-        elif not batches or batches[-1].transactional:
-            batches.append(StoredBatch(NO_PRODUCER_ID, False, None, decode_batch(data, at)))
-        else:
-            batches[-1].records.extend(decode_batch(data, at))
-        at += LENGTH_END + length
-        offset = base_offset + last_delta + 1
-    return Chunk(batches, offset)
-
-
-async def _replay_chunk(shard: Shard, chunk: Chunk) -> int:
-    """Replays a chunk, a turn of the loop at a time; how many records it had."""
-    replayed = in_turn = 0
-    for batch in chunk.batches:
-        for at in range(0, len(batch.records) or 1, REPLAYS_A_TURN):
-            replay_batch(shard, batch, at, at + REPLAYS_A_TURN)
-            in_turn += min(len(batch.records) - at, REPLAYS_A_TURN)
-            if in_turn >= REPLAYS_A_TURN:
-                in_turn = 0
-                await asyncio.sleep(0)
-        replayed += len(batch.records)
-    return replayed
-
-
-def replay_batch(shard: Shard, batch: StoredBatch, first: int = 0, last: int | None = None) -> None:
-    """Hands a stored batch, or some of its records, to a shard."""
-    if batch.marker is not None:
-        shard.replay_marker(batch.producer_id, batch.marker)
-    elif batch.transactional:
-        for record in batch.records[first:last]:
-            if record.key is not None:
-                shard.replay_pending(batch.producer_id, record.key, record.value)
-    else:
-        replay = shard.replay
-        for _, _, key, value, _ in batch.records[first:last]:
-            if key is not None:
-                replay(key, value)

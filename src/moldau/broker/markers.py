@@ -1,13 +1,12 @@
-"""Writes the markers that end a transaction, one into each of its partitions, and says when all are safe.
+"""Writes the markers that end a transaction into partitions that this broker leads, and says when they are safe.
 
 A partition of `__consumer_offsets` gets its marker through the group coordinator, which has offsets to bring into
-force. A partition that is gone has nothing to end. One that cannot be written to now is tried again: the decision
-stands in the coordinator's log, and nothing may come after it before everybody has heard of it.
+force. Whose partitions these are, and what becomes of those that are led elsewhere or cannot be written to now, is for
+those to know who ask: the coordinator of the transaction (`ending`), or the handler of WriteTxnMarkers.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -22,13 +21,7 @@ from moldau.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from moldau.broker.broker import Broker
 
-log = logging.getLogger(__name__)
-
 Settled = Callable[[ErrorCode], None]
-
-PAST = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""A log that says this has seen a later end of the transaction."""
-GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 class Marker:
@@ -44,29 +37,37 @@ class Marker:
 
 
 class Writing:
-    """Markers on their way into several partitions."""
+    """Markers on their way into several partitions. `done` is called once, when all are safe or have failed."""
 
-    __slots__ = ("_done", "_left", "failed")
+    __slots__ = ("_begun", "_done", "_left", "failed")
 
     def __init__(self, done: Callable[[Writing], None]) -> None:
         self._done = done
-        self._left = 1  # our own, so that the last partition cannot be the last before all were begun
+        self._begun = False
+        self._left: dict[TopicPartition, None] = {}
         self.failed: dict[TopicPartition, ErrorCode] = {}
 
     def start(self, broker: Broker, marker: Marker, partitions: Iterable[TopicPartition]) -> None:
-        for one in partitions:
-            self._left += 1
+        ordered = sorted(partitions)  # the order reaches the logs
+        self._left = dict.fromkeys(ordered)
+        for one in ordered:
             write_marker(broker, marker, *one, lambda error, one=one: self._settled(one, error))  # type: ignore[misc]
-        self._finish_one()
+        self._begun = True
+        if not self._left:
+            self._done(self)
+
+    def give_up(self) -> None:
+        """What is not safe by now is answered with REQUEST_TIMED_OUT."""
+        for one in list(self._left):
+            self._settled(one, ErrorCode.REQUEST_TIMED_OUT)
 
     def _settled(self, one: TopicPartition, error: ErrorCode) -> None:
+        if one not in self._left:
+            return  # it was given up
+        del self._left[one]
         if error != ErrorCode.NONE:
             self.failed[one] = error
-        self._finish_one()
-
-    def _finish_one(self) -> None:
-        self._left -= 1
-        if not self._left:
+        if self._begun and not self._left:
             self._done(self)
 
 
@@ -88,7 +89,7 @@ def write_marker(broker: Broker, marker: Marker, topic: str, index: int, settled
         return
     try:
         if error := partition.leader_error():
-            raise LogError(error, f"{partition!r} is not available")
+            raise LogError(error, f"{partition!r} is not led here")
         _check_version(partition, marker)
         if topic == CONSUMER_OFFSETS:
             next_offset = _append_offsets_marker(broker, marker, index)
@@ -97,6 +98,7 @@ def write_marker(broker: Broker, marker: Marker, topic: str, index: int, settled
     except LogError as error:
         settled(error.code)
         return
+    broker.transactions.guards.marker_written(topic, index, marker.producer.producer_id)
     if partition.is_safe(next_offset):
         settled(ErrorCode.NONE)
     else:
@@ -123,11 +125,9 @@ def _append_marker(broker: Broker, marker: Marker, partition: Partition) -> int:
         coordinator_epoch=marker.coordinator_epoch,
         timestamp=broker.now_ms(),
     )
-    partition.log.append(memoryview(batch), partition.leader_epoch, broker.now_ms(), coordinator=True)
-    next_offset = partition.log.end_offset
-    partition.advance()
+    result = partition.append(memoryview(batch), broker.now_ms(), all_replicas=True, coordinator=True)
     broker.replicas.appended(partition)
-    return next_offset
+    return result.last_offset + 1
 
 
 def _append_offsets_marker(broker: Broker, marker: Marker, index: int) -> int:

@@ -1,22 +1,23 @@
-"""The transaction coordinator as the broker runs it: its shards, its producer ids, and the markers that it owes.
+"""The transaction coordinator as the broker runs it: its shards, its producer ids, and how handlers ask them.
 
-Decisions are made in `moldau.transactions`; here they meet the log, the clock and other partitions. It also answers
-the question that Produce and TxnOffsetCommit ask before they write for a transaction: is this partition part of it?
+Decisions are made in `moldau.transactions`; here they meet the log and the clock. What they mean for partitions, on
+this broker and on others, is in `ending` (the markers) and `enlisting` (is this partition part of the transaction?).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.coordination import Coordination, InternalTopic, RunningShard, Ticket
-from moldau.broker.markers import GONE, PAST, Marker, Writing
+from moldau.broker.ending import Ending
+from moldau.broker.enlisting import Enlisting
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.registry import Later, Message, Reply
-from moldau.cluster.image import TRANSACTION_STATE
-from moldau.transactions.events import AddPartitions, MarkersWritten, WriteMarkers
+from moldau.broker.verification import Guards
+from moldau.cluster.image import NO_LEADER, TRANSACTION_STATE
+from moldau.transactions.events import AddPartitions, WriteMarkers
 from moldau.transactions.shard import Rules, TransactionShard
 from moldau.transactions.transaction import Identity, TopicPartition
 from moldau.wire.errors import ErrorCode
@@ -25,13 +26,8 @@ if TYPE_CHECKING:
     from moldau.broker.broker import Broker
     from moldau.broker.session import Request
 
-log = logging.getLogger(__name__)
-
 TRANSACTION_VERSION = 2
 """Of the feature `transaction.version`: partitions are verified, and each transaction ends with a new epoch."""
-
-MARKER_RETRY_S = 0.5
-"""Before markers that could not be written are tried again."""
 
 
 class Asking(Later):
@@ -68,12 +64,14 @@ class Transactions:
                 "compression.type": "uncompressed",
                 "segment.bytes": str(settings["transaction.state.log.segment.bytes"]),
             },
+            settings["transaction.state.log.min.isr"],
         )
         self.coordination: Coordination[TransactionShard] = Coordination(
             broker, topic, lambda _: TransactionShard(self._rules, self.producer_ids.take), self._perform
         )
-        self._owed: dict[tuple[int, str], WriteMarkers] = {}
-        """Markers being written, by shard and transactional id."""
+        self.guards = Guards()
+        self.enlisting = Enlisting(self)
+        self._ending = Ending(broker, self.coordination)
 
     def _rules(self) -> Rules:
         settings = self.broker.settings
@@ -127,62 +125,25 @@ class Transactions:
         found = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
         return found is not None and found.is_kept
 
-    async def add(self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]) -> ErrorCode:
-        """Makes partitions part of the transaction, as a client of version 2 leaves to the broker.
+    def add(
+        self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
+    ) -> asyncio.Future[ErrorCode]:
+        """Makes partitions part of a transaction that is coordinated here."""
+        return self.ask(
+            transactional_id,
+            lambda ticket: AddPartitions(ticket, transactional_id, identity, partitions, TRANSACTION_VERSION),
+        )
 
-        Its transaction before may still be getting its last markers: that is waited for a moment, since the client
-        cannot know.
-        """
-        settings = self.broker.settings
-        pause_s = settings["add.partitions.to.txn.retry.backoff.ms"] / 1000
-        until = self.broker.loop.time() + settings["add.partitions.to.txn.retry.backoff.max.ms"] / 1000
-        while True:
-            error: ErrorCode = await self.ask(
-                transactional_id,
-                lambda ticket: AddPartitions(ticket, transactional_id, identity, partitions, TRANSACTION_VERSION),
-            )
-            if error != ErrorCode.CONCURRENT_TRANSACTIONS or self.broker.loop.time() >= until:
-                return error
-            await asyncio.sleep(pause_s)
+    # -- who coordinates -------------------------------------------------------------------------------------------
 
-    # -- markers ---------------------------------------------------------------------------------------------------
+    def coordinator_of(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional id; NO_LEADER where there is none now."""
+        state = self.broker.image.partition(TRANSACTION_STATE, self.coordination.index_of(transactional_id))
+        return NO_LEADER if state is None else state.leader
+
+    def coordinates(self, transactional_id: str) -> bool:
+        """Whether nobody else is to be asked: this broker coordinates it, or nobody does."""
+        return self.coordinator_of(transactional_id) in (self.broker.node_id, NO_LEADER)
 
     def _perform(self, running: RunningShard[TransactionShard], markers: WriteMarkers) -> None:
-        key = (running.partition.index, markers.transactional_id)
-        if self._owed.get(key) != markers:  # a shard asks again as long as it has not heard
-            self._owed[key] = markers
-            self._write(running, markers, markers.partitions)
-
-    def _write(
-        self, running: RunningShard[TransactionShard], markers: WriteMarkers, partitions: frozenset[TopicPartition]
-    ) -> None:
-        def done(writing: Writing) -> None:
-            self._written(running, markers, writing)
-
-        # The versions are the coordinator's own affair: it never writes a marker once it has gone on.
-        marker = Marker(markers.producer, markers.commit, running.partition.leader_epoch)
-        Writing(done).start(self.broker, marker, partitions)
-
-    def _written(self, running: RunningShard[TransactionShard], markers: WriteMarkers, writing: Writing) -> None:
-        missing = frozenset(one for one, error in writing.failed.items() if error not in GONE and error not in PAST)
-        if not missing:
-            running.feed(MarkersWritten(markers))
-            found = running.shard.transactions.get(markers.transactional_id)
-            if found is None or not found.state.ending:
-                self._owed.pop((running.partition.index, markers.transactional_id), None)
-                return
-        if not self._is_running(running):
-            # Whoever runs the shard next finds the decision in its log.
-            self._owed.pop((running.partition.index, markers.transactional_id), None)
-            return
-        log.warning(
-            "markers of a transaction could not be written and are tried again",
-            extra={
-                "transactional_id": markers.transactional_id,
-                "partitions": ",".join(f"{topic}-{index}" for topic, index in sorted(missing)),
-            },
-        )
-        self.broker.loop.call_later(MARKER_RETRY_S, self._write, running, markers, missing)
-
-    def _is_running(self, running: RunningShard[TransactionShard]) -> bool:
-        return self.coordination.shard_at(running.partition.index) is running and not self.broker.stopping
+        self._ending.begin(running, markers)

@@ -3,6 +3,9 @@
 A partition that has records of a transaction and was never made part of it would get no marker: its readers would
 wait at the first of them for ever. So the first batch of a transaction in a partition is written only after the
 coordinator has said yes; those that follow are known by the transaction that the log has open.
+
+Where the coordinator is this broker, asking and writing are one step. Where it is another, the answer takes its time,
+and the transaction may end meanwhile: a `Guard` notices the marker, and then the batch is not written.
 """
 
 from __future__ import annotations
@@ -10,22 +13,22 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from moldau.broker.enlisting import UNAVAILABLE, Verdict
 from moldau.log.errors import LogError
 from moldau.records import HEADER_SIZE
 from moldau.replication.partition import Partition
 from moldau.security import Operation, ResourceType
-from moldau.transactions.events import AddPartitions
 from moldau.transactions.transaction import Identity, TopicPartition
 from moldau.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from moldau.broker.session import Request
+    from moldau.broker.transactions import Transactions
     from moldau.wire.tuned.produce import ProduceCall
 
 ADDS_FROM = 12
 """The version of Produce from which the broker makes partitions part of the transaction."""
 ABORTABLE_FROM = 11
-CLIENT_VERSION = 2
 
 ATTRIBUTES = 22
 TRANSACTIONAL = 0x10
@@ -68,52 +71,159 @@ def is_open(partition: Partition, identity: Identity) -> bool:
     return producer is not None and producer.transaction_start >= 0 and producer.epoch == identity.epoch
 
 
-def check_transaction(request: Request, call: ProduceCall, partition: Partition, identity: Identity) -> None:
-    """LogError where this batch must not be written."""
-    name = call.transactional_id
-    if name is None or not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
-        raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
-    broker, version = request.broker, request.version
-    if is_open(partition, identity):
-        if broker.transactions.is_kept(name):
-            raise LogError(ErrorCode.INVALID_PRODUCER_EPOCH, "the transaction is prepared, and somebody else ends it")
-        return
-    if version < ADDS_FROM and not broker.settings["transaction.partition.verification.enable"]:
-        return
-    error = broker.transactions.verify(name, identity, (partition.topic, partition.index))
-    if error != ErrorCode.NONE:
-        code = told_to_writer(error, abortable=version >= ABORTABLE_FROM, waits=version >= ADDS_FROM)
-        raise LogError(code, f"{partition.topic}-{partition.index} is not part of the transaction ({error.name})")
+# -- what happens while an answer is on its way ------------------------------------------------------------------------
 
 
-def begin_adding(request: Request, call: ProduceCall) -> tuple[str, Identity, frozenset[TopicPartition]] | None:
-    """Has the coordinator add the partitions of a produce request that its transaction does not know yet.
+class Guard:
+    """Stands while no marker of a producer has come into a partition."""
 
-    None where there is nothing to wait for, as nearly always; else what to wait for. How it went, `check_transaction`
-    finds out.
+    __slots__ = ("stands", "users")
+
+    def __init__(self) -> None:
+        self.stands = True
+        self.users = 0
+
+
+class Guards:
+    """The guards of this broker: as many as there are questions under way."""
+
+    def __init__(self) -> None:
+        self._guards: dict[tuple[str, int, int], Guard] = {}
+
+    def take(self, topic: str, index: int, producer_id: int) -> Guard:
+        """To be given back with `give`."""
+        guard = self._guards.setdefault((topic, index, producer_id), Guard())
+        guard.users += 1
+        return guard
+
+    def give(self, topic: str, index: int, producer_id: int, guard: Guard) -> None:
+        guard.users -= 1
+        if not guard.users and self._guards.get((topic, index, producer_id)) is guard:
+            del self._guards[topic, index, producer_id]
+
+    def marker_written(self, topic: str, index: int, producer_id: int) -> None:
+        """What was said about the transaction before is not true of the next."""
+        guard = self._guards.pop((topic, index, producer_id), None)
+        if guard is not None:
+            guard.stands = False
+
+
+class Verification:
+    """What has to be asked before a produce request can be carried out, and then the answer.
+
+    The interleaving that guards are for: the coordinator says that the partition is part of the transaction; the
+    transaction is ended, and its marker is written here; only now our turn comes. A batch written behind the marker
+    would open a transaction that nobody knows of and nobody ends. (From transaction version 2 on the marker's epoch
+    shuts such a batch out as well; producers before keep theirs.)
     """
-    name, missing = call.transactional_id, _unknown_partitions(request, call)
-    if name is None or missing is None or not call.acks:
-        return None
-    asked = request.broker.transactions.ask(name, lambda ticket: AddPartitions(ticket, name, *missing, CLIENT_VERSION))
-    if asked.done() and asked.result() != ErrorCode.CONCURRENT_TRANSACTIONS:
-        return None
-    return name, *missing
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        name: str,
+        who: Identity,
+        partitions: dict[TopicPartition, Partition],
+        adds: bool,
+    ) -> None:
+        self.adds = adds
+        self._transactions = transactions
+        self._name = name
+        self._who = who
+        self._partitions = partitions
+        self._epochs = {key: one.leader_epoch for key, one in partitions.items()}
+        self._guards = {key: transactions.guards.take(*key, who.producer_id) for key in partitions}
+        self._verdict: Verdict = UNAVAILABLE
+
+    async def settle(self) -> None:
+        """Returns when there is an answer, or none to be had."""
+        self._verdict = await self._transactions.enlisting.enlist(
+            self._name, self._who, tuple(self._partitions), adds=self.adds
+        )
+
+    def error_of(self, partition: Partition, identity: Identity) -> ErrorCode:
+        key = (partition.topic, partition.index)
+        if identity != self._who:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING  # a request has one producer
+        if key not in self._partitions:
+            # It was open when the request came. If it is not any more, its transaction was ended.
+            return ErrorCode.NONE if is_open(partition, identity) else ErrorCode.NOT_COORDINATOR
+        moved = self._partitions[key] is not partition or self._epochs[key] != partition.leader_epoch
+        if moved or not self._guards[key].stands:
+            return ErrorCode.NOT_COORDINATOR  # asked again, the answer may be another
+        return self._verdict.of(key)
+
+    def release(self) -> None:
+        for key, guard in self._guards.items():
+            self._transactions.guards.give(*key, self._who.producer_id, guard)
 
 
-def _unknown_partitions(request: Request, call: ProduceCall) -> tuple[Identity, frozenset[TopicPartition]] | None:
+# -- Produce -----------------------------------------------------------------------------------------------------------
+
+
+def begin_verification(request: Request, call: ProduceCall) -> Verification | None:
+    """What must be waited for before a produce request of a transaction can be carried out; nearly always nothing."""
     name = call.transactional_id
-    if name is None or not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+    if name is None or not call.acks:
         return None
-    found: set[TopicPartition] = set()
+    if not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return None
+    transactions = request.broker.transactions
+    local = transactions.coordinates(name)
+    adds = request.version >= ADDS_FROM
+    if not adds and (local or not request.broker.settings["transaction.partition.verification.enable"]):
+        return None
+    who, unknown = _unknown_partitions(request, call, local)
+    if who is None:
+        return None
+    if local:
+        asked = transactions.add(name, who, frozenset(unknown))
+        if asked.done() and asked.result() != ErrorCode.CONCURRENT_TRANSACTIONS:
+            return None  # how it went, `check_transaction` finds out
+    return Verification(transactions, name, who, unknown, adds)
+
+
+def _unknown_partitions(
+    request: Request, call: ProduceCall, local: bool
+) -> tuple[Identity | None, dict[TopicPartition, Partition]]:
+    """Who writes, and where to without being known there; nobody where there is no such partition."""
+    broker = request.broker
+    found: dict[TopicPartition, Partition] = {}
     who: Identity | None = None
     for topic, partitions in call.topics:
         for index, records in partitions:
             identity = transactional_producer(records)
-            partition = None if identity is None else request.broker.replicas.find(topic, index)
-            if identity is None or partition is None or is_open(partition, identity):
+            partition = None if identity is None else broker.replicas.find(topic, index)
+            if identity is None or partition is None or partition.leader_error():
+                continue
+            if is_open(partition, identity) and (local or broker.transactions.enlisting.is_ordinary(identity)):
                 continue
             if request.authorized(Operation.WRITE, ResourceType.TOPIC, partition.topic):
                 who = who or identity  # a request has one producer; a batch of another one will not verify
-                found.add((partition.topic, index))
-    return None if who is None else (who, frozenset(found))
+                found[partition.topic, index] = partition
+    return who, found
+
+
+def check_transaction(
+    request: Request, call: ProduceCall, partition: Partition, identity: Identity, verification: Verification | None
+) -> None:
+    """LogError where this batch must not be written."""
+    name = call.transactional_id
+    if name is None or not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
+    transactions, version = request.broker.transactions, request.version
+    local = transactions.coordinates(name)
+    if not local and verification is not None:
+        error = verification.error_of(partition, identity)
+    elif is_open(partition, identity) and (local or transactions.enlisting.is_ordinary(identity)):
+        if transactions.is_kept(name):
+            raise LogError(ErrorCode.INVALID_PRODUCER_EPOCH, "the transaction is prepared, and somebody else ends it")
+        return
+    elif version < ADDS_FROM and not request.broker.settings["transaction.partition.verification.enable"]:
+        return
+    elif local:
+        error = transactions.verify(name, identity, (partition.topic, partition.index))
+    else:
+        error = UNAVAILABLE.error  # the coordinator has just moved away from here; or acks=0, which cannot wait
+    if error != ErrorCode.NONE:
+        code = told_to_writer(error, abortable=version >= ABORTABLE_FROM, waits=version >= ADDS_FROM)
+        raise LogError(code, f"{partition.topic}-{partition.index} is not part of the transaction ({error.name})")

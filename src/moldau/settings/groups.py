@@ -90,6 +90,14 @@ GROUPS = (
         low=1,
     ),
     Setting(
+        "offsets.commit.timeout.ms",
+        INT,
+        5_000,
+        "How long a coordinator's answer waits until the replicas have what it rests on, before the client is told to "
+        "come back.",
+        low=1,
+    ),
+    Setting(
         "offsets.topic.num.partitions",
         INT,
         50,

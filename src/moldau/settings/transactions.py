@@ -7,7 +7,6 @@ from moldau.settings.setting import Scope, Setting, SettingType
 BOOLEAN, INT, LONG, SHORT = SettingType.BOOLEAN, SettingType.INT, SettingType.LONG, SettingType.SHORT
 
 DAY_MS = 86_400_000
-ONE_REPLICA = "the broker is alone, and its copy is all there is"
 READ_IN_CHUNKS = "the log of transactions is read in chunks of a fixed size"
 
 TRANSACTIONS = (
@@ -109,9 +108,8 @@ TRANSACTIONS = (
         "transaction.state.log.min.isr",
         INT,
         2,
-        "In-sync replicas that the topic of transactions needs.",
+        "In-sync replicas that the topic of transactions needs; no more than it has replicas when it is made.",
         low=1,
-        no_effect=ONE_REPLICA,
     ),
     Setting(
         "transaction.state.log.load.buffer.size",

@@ -86,10 +86,10 @@ def moldau_cluster(moldau_settings: Mapping[str, str], request: pytest.FixtureRe
     from moldau.testing import Cluster
 
     mark = request.node.get_closest_marker("moldau_cluster")
-    args, named = (mark.args, dict(mark.kwargs)) if mark else ((), {})
-    brokers = args[0] if args else named.pop("brokers", 3)
-    settings = args[1] if len(args) > 1 else named.pop("settings", {})
-    with Cluster(brokers, {**moldau_settings, **settings}, **named) as cluster:
+    args, named = (list(mark.args), dict(mark.kwargs)) if mark else ([], {})
+    brokers = args.pop(0) if args else named.pop("brokers", 3)
+    settings = args.pop(0) if args else named.pop("settings", {})
+    with Cluster(brokers, {**moldau_settings, **settings}, *args, **named) as cluster:
         yield cluster
 
 

@@ -85,13 +85,18 @@ class Transaction:
         return self.state is TransactionState.ONGOING and self.next_producer_id != NO_PRODUCER_ID
 
     @property
+    def is_two_phase(self) -> bool:
+        """It may be prepared, and then ended by another producer."""
+        return self.timeout_ms == NO_TIMEOUT
+
+    @property
     def committing(self) -> bool:
         return self.state is TransactionState.PREPARE_COMMIT
 
     def timed_out(self, now_ms: int, two_phase_max_age_ms: int) -> bool:
         if self.state is not TransactionState.ONGOING:
             return False
-        limit_ms = two_phase_max_age_ms if self.timeout_ms == NO_TIMEOUT else self.timeout_ms
+        limit_ms = two_phase_max_age_ms if self.is_two_phase else self.timeout_ms
         return limit_ms != NEVER and self.start_ms + limit_ms <= now_ms
 
     def expired(self, now_ms: int, expiration_ms: int) -> bool:

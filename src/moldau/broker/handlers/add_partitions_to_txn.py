@@ -2,7 +2,8 @@
 
 Versions 0-5. Up to 3 for clients: one transaction, all of its partitions or none; where one is unknown or may not be
 written to, the others are answered with OPERATION_NOT_ATTEMPTED. From 4 on for brokers (CLUSTER_ACTION): many
-transactions, and with `verify_only` a question that changes nothing: TRANSACTION_ABORTABLE means no.
+transactions, and with `verify_only` a question that changes nothing: TRANSACTION_ABORTABLE means no. A tagged field of
+our own (`enlisting`) tells which of the transactions are two-phase ones.
 
 Below version 2 being fenced is told as INVALID_PRODUCER_EPOCH.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from moldau.broker.enlisting import TWO_PHASE_TAG
 from moldau.broker.registry import Answer, Later, Reply, handles
 from moldau.broker.session import Request
 from moldau.cluster.image import INTERNAL_TOPICS
@@ -29,6 +31,7 @@ from moldau.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponseTopic,
     AddPartitionsToTxnResponseTransaction,
 )
+from moldau.wire.primitives import NO_TAGS
 
 FENCED_FROM = 2
 MANY_FROM = 4
@@ -107,7 +110,9 @@ class Batch(Later):
     def _settled(self, reply: Reply, place: int, errors: ErrorCode | Errors) -> None:
         one = self._transactions[place]
         self._results[place] = AddPartitionsToTxnResponseTransaction(
-            transactional_id=one.transactional_id, topic_results=_results(self._request, one.topics, errors)
+            transactional_id=one.transactional_id,
+            topic_results=_results(self._request, one.topics, errors),
+            unknown_tags={TWO_PHASE_TAG: b""} if _is_two_phase(self._request, one.transactional_id) else NO_TAGS,
         )
         if len(self._results) == len(self._transactions):
             answers = [self._results[place] for place in sorted(self._results)]
@@ -129,6 +134,12 @@ def _ask(
         return
     shard = transactions.shard_of(one.transactional_id)
     settled(shard if isinstance(shard, ErrorCode) else shard.verify(one.transactional_id, identity, partitions))
+
+
+def _is_two_phase(request: Request, name: str) -> bool:
+    shard = request.broker.transactions.shard_of(name)
+    found = None if isinstance(shard, ErrorCode) else shard.transactions.get(name)
+    return found is not None and found.is_two_phase
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------

@@ -22,12 +22,11 @@ import asyncio
 from moldau.broker.delayed import DelayedProduce
 from moldau.broker.registry import NO_REPLY, Answer, Body, Later, Message, Reply, handles
 from moldau.broker.session import Request
-from moldau.broker.verification import ADDS_FROM, begin_adding, check_transaction, transactional_producer
+from moldau.broker.verification import Verification, begin_verification, check_transaction, transactional_producer
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.log.errors import LogError, RejectedBatch
 from moldau.replication.partition import Partition
 from moldau.security import Operation, ResourceType
-from moldau.transactions.transaction import Identity, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.tuned.produce import PartitionAnswer, ProduceCall, decode_produce, encode_produce
@@ -48,20 +47,21 @@ Failures = dict[tuple[int, int], LogError]
 @handles(ApiKey.PRODUCE, min_version=0, raw=True)
 def produce(request: Request, body: memoryview) -> Answer:
     call = decode_produce(body, request.version)
-    if call.transactional_id is not None and request.version >= ADDS_FROM:
-        adding = begin_adding(request, call)
-        if adding is not None:
-            return _wait_for_transaction(request, bytearray(body), *adding)
+    if call.transactional_id is not None:
+        verification = begin_verification(request, call)
+        if verification is not None:
+            return _wait_for_transaction(request, bytearray(body), verification)
     return _produce(request, call)
 
 
-async def _wait_for_transaction(
-    request: Request, body: bytearray, name: str, identity: Identity, partitions: frozenset[TopicPartition]
-) -> Message:
+async def _wait_for_transaction(request: Request, body: bytearray, verification: Verification) -> Message:
     """Nothing else of this connection is begun before the transaction has taken the partitions in: the batches behind
     this one come after it. The request's bytes are our own copy, since the connection reads on."""
-    await request.broker.transactions.add(name, identity, partitions)
-    answer = _produce(request, decode_produce(memoryview(body), request.version))
+    try:
+        await verification.settle()
+        answer = _produce(request, decode_produce(memoryview(body), request.version), verification)
+    finally:
+        verification.release()
     if isinstance(answer, Later):
         future: asyncio.Future[Body] = request.broker.loop.create_future()
 
@@ -87,7 +87,7 @@ class Encoded:
         return b"".join(self._body)
 
 
-def _produce(request: Request, call: ProduceCall) -> Answer:
+def _produce(request: Request, call: ProduceCall, verification: Verification | None = None) -> Answer:
     results: Results = []
     failures: Failures = {}
     unsafe: list[tuple[tuple[int, int], Partition, int]] = []
@@ -103,7 +103,7 @@ def _produce(request: Request, call: ProduceCall) -> Answer:
                 partition = _partition(request, topic, index)
                 producer = transactional_producer(records)
                 if producer is not None:
-                    check_transaction(request, call, partition, producer)
+                    check_transaction(request, call, partition, producer, verification)
                 answer, next_offset = _append(request, partition, records, call.acks)
             except LogError as error:
                 failures[topic_place, place] = error

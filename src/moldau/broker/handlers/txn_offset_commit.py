@@ -18,7 +18,7 @@ from moldau.cluster.image import CONSUMER_OFFSETS
 from moldau.groups.events import Commit, CommitOffsets
 from moldau.groups.outcome import Producer
 from moldau.security import Operation, ResourceType
-from moldau.transactions.transaction import Identity
+from moldau.transactions.transaction import Identity, TopicPartition
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.txn_offset_commit import (
@@ -59,8 +59,7 @@ async def txn_offset_commit(request: Request, message: TxnOffsetCommitRequest) -
                     one.committed_metadata or "",
                 )
     if commits:
-        result = await _part_of_transaction(request, message)
-        codes = result or await _commit(request, message, list(commits.values()))
+        codes = await _commit_as_part(request, message, list(commits.values()))
         errors |= (
             dict.fromkeys(commits, codes) if isinstance(codes, ErrorCode) else dict(zip(commits, codes, strict=True))
         )
@@ -79,22 +78,39 @@ def _refusal(request: Request, message: TxnOffsetCommitRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-async def _part_of_transaction(request: Request, message: TxnOffsetCommitRequest) -> ErrorCode:
-    """NONE when the group's offsets are part of the transaction."""
-    broker, name = request.broker, message.transactional_id
+async def _commit_as_part(
+    request: Request, message: TxnOffsetCommitRequest, commits: list[Commit]
+) -> list[ErrorCode] | ErrorCode:
+    """Stores the offsets if they are part of the transaction, and it has not ended while that was asked."""
+    broker = request.broker
     index = broker.groups.index_of(message.group_id)
     if index < 0:
         return ErrorCode.NOT_COORDINATOR
+    guards, place = broker.transactions.guards, (CONSUMER_OFFSETS, index, message.producer_id)
+    guard = guards.take(*place)
+    try:
+        error = await _part_of_transaction(request, message, (CONSUMER_OFFSETS, index))
+        if error == ErrorCode.NONE and not guard.stands:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    finally:
+        guards.give(*place, guard)
+    return error or await _commit(request, message, commits)
+
+
+async def _part_of_transaction(
+    request: Request, message: TxnOffsetCommitRequest, partition: TopicPartition
+) -> ErrorCode:
+    """NONE when the group's offsets are part of the transaction."""
+    broker, name = request.broker, message.transactional_id
     identity = Identity(message.producer_id, message.producer_epoch)
-    partition = (CONSUMER_OFFSETS, index)
-    error = broker.transactions.verify(name, identity, partition)
-    if error == ErrorCode.NONE:
-        return error
-    if request.version >= ADDS_FROM:
-        error = await broker.transactions.add(name, identity, frozenset({partition}))
-    elif not broker.settings["transaction.partition.verification.enable"]:
+    adds = request.version >= ADDS_FROM
+    local = broker.transactions.coordinates(name)
+    if local and broker.transactions.verify(name, identity, partition) == ErrorCode.NONE:
         return ErrorCode.NONE
-    error = told_to_writer(error, abortable=request.version >= ABORTABLE_FROM, waits=request.version >= ADDS_FROM)
+    if not adds and not broker.settings["transaction.partition.verification.enable"]:
+        return ErrorCode.NONE
+    error = (await broker.transactions.enlisting.enlist(name, identity, (partition,), adds=adds)).of(partition)
+    error = told_to_writer(error, abortable=request.version >= ABORTABLE_FROM, waits=adds)
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_ENOUGH_REPLICAS else error
 
 
