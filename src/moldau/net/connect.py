@@ -58,7 +58,7 @@ async def connect(
         for family, kind, protocol, _, address in await _addresses(host, port, timeout_s)
     ]
     try:
-        sock = await race(attempts, losing=OSError, discard=socket.socket.close)
+        sock = await race(attempts, losing=OSError, discard=lambda lost: lost.close())
     except AllFailed as lost:
         raise _worst(lost.errors) from None
     try:

@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -65,7 +66,11 @@ def report(result: Result) -> str:
 
 def run_seed(seed: int) -> Outcome:
     """In a worker."""
-    result = simulate(seed)
+    try:
+        result = simulate(seed)
+    except Exception:  # noqa: BLE001 - a fault of the simulation itself: the other seeds shall run all the same
+        told = f"seed {seed}: the simulation failed\n{traceback.format_exc()}"
+        return Outcome(seed, [Anomaly("the simulation failed", traceback.format_exc(-1), 0.0)], told, 0.0, 0)
     told = report(result) if result.anomalies else ""
     return Outcome(seed, result.anomalies, told, result.simulated_s, result.counts["acked"])
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.aio import Consumer, Producer
 from moldau.client.errors import MoldauError
+from moldau.client.producer.engine import RecordFuture
 from moldau.testing.simulation.history import Acked, Ended, OffsetCommit, OffsetSeen, Outcome, Place, Seen, Sent
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class Writer(Client):
         finally:
             await producer.close(CLOSE_S)
 
-    async def send(self, producer: Producer, partition: int, transaction: str | None = None) -> None:
+    async def send(self, producer: Producer, partition: int, transaction: str | None = None) -> RecordFuture:
+        """One more value; what it returns may be awaited for the acknowledgement."""
         place = (self.topic, partition)
         self._numbers[place] += 1
         number = self._numbers[place]
@@ -126,7 +128,7 @@ class Writer(Client):
             elif error is not None:
                 self.note(f"{value} failed: {type(error).__name__}")
 
-        await producer.send(self.topic, value.encode(), partition=partition, on_delivery=delivered)
+        return await producer.send(self.topic, value.encode(), partition=partition, on_delivery=delivered)
 
 
 class TransactionalWriter(Writer):

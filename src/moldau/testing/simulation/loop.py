@@ -159,10 +159,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Returns when the connection is made; raises OSError as the system call does, or waits for ever."""
         await self._network().connect(sock, address)
 
-    async def create_connection(self, protocol_factory: Any, *args: Any, sock: Any = None, **_: Any) -> Any:
-        """For a socket that `sock_connect` has connected."""
-        if args or sock is None:
-            raise ValueError("a simulated connection is made of a simulated socket")
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
+    ) -> Any:
+        """To an address, or with a socket that `sock_connect` has connected."""
+        if sock is None:
+            ((*_, address),) = await self.getaddrinfo(host, port)
+            sock = self._network().new_socket()
+            await self.sock_connect(sock, address)
         protocol = protocol_factory()
         return await self._network().established(sock, protocol), protocol
 

@@ -233,7 +233,9 @@ class Finisher(Writer):
         from moldau.aio import Producer
 
         async with Producer(self.settings(acks="all", enable_idempotence=True)) as producer:
+            sent = []
             for topic, index in places:
                 self.topic = topic
-                await self.send(producer, index)
-            await producer.flush()
+                sent.append(await self.send(producer, index))
+            for one in sent:
+                await one
