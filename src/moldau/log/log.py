@@ -20,15 +20,14 @@ from moldau.log.aborted import AbortedTxn
 from moldau.log.checkpoints import LogState
 from moldau.log.config import LogConfig
 from moldau.log.epochs import LeaderEpochs
-from moldau.log.errors import LogError, OffsetOutOfRange, RejectedBatch, StorageError
+from moldau.log.errors import OffsetOutOfRange, StorageError
 from moldau.log.flush import index_files
 from moldau.log.home import Home
 from moldau.log.local_log import LocalLog, Segments
 from moldau.log.producer_state import ProducerStates, last_sequence_of
 from moldau.log.segment import Segment
-from moldau.log.validate import check_single, check_size, check_timestamps, normalise, refuse
-from moldau.records import BatchError, BatchInfo, CorruptBatch, check_batch, crc_ok, parse_marker, peek_header, stamp
-from moldau.wire.errors import ErrorCode
+from moldau.log.validate import check_single, check_size, check_timestamps, normalise, refuse, stamped_headers
+from moldau.records import BatchError, BatchHeader, BatchInfo, check_batch, parse_marker, stamp
 
 logger = logging.getLogger(__name__)
 
@@ -282,70 +281,60 @@ class Log(LocalLog):
         """Appends batches that have their offsets already (from a leader, or adopted); returns how many bytes.
 
         Batches are checked for damage and order, not judged: they were accepted once. A batch that is cut off at the
-        end of `data` is left out.
+        end of `data` is left out. What goes into one segment is written at once.
         """
-        active = self._active
-        if active is None:
-            active = self._open()
-        at, total = 0, len(data)
-        expected = self.end_offset
-        while total - at >= 61:
-            try:
-                header = peek_header(data, at)
-            except CorruptBatch as error:
-                refuse(error, str(self.name))
-            if header.size > total - at:
-                break
-            if header.magic != 2 or not crc_ok(data, at, header.size):
-                raise RejectedBatch(ErrorCode.CORRUPT_MESSAGE, f"offset {header.base_offset} of {self.name} is corrupt")
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise LogError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"offset {header.base_offset} where {self.name} goes on at {expected}",
-                )
-            expected = header.last_offset + 1
-            at += header.size
-        end, at = at, 0
-        while at < end:
-            header = peek_header(data, at)
-            batch = data[at : at + header.size]
-            self._append_one(batch, header.base_offset, header.last_offset, header.max_timestamp, now_ms)
-            if header.leader_epoch >= 0 and header.leader_epoch != self.latest_epoch:
-                self.assign_epoch(header.leader_epoch, header.base_offset)
-            marker = parse_marker(batch) if header.is_control and header.count else None
-            aborted = self.producers.replay(header, marker)
-            if aborted is not None and self._active is not None:
-                self._active.add_aborted(aborted)
-            at += header.size
-        return end
-
-    def _append_one(self, batch: memoryview, first: int, last: int, max_timestamp: int, now_ms: int) -> None:
         active = self._active or self._open()
-        size, position = len(batch), active.file.size
-        if last > self._roll_above or (
-            position
-            and (
-                position + size > self._segment_bytes
-                or max_timestamp > self._roll_after
-                or now_ms > self._roll_clock
-                or active.full
-            )
-        ):
-            active = self._roll(active, first, now_ms)
-            position = 0
+        at = written = 0
+        position = active.file.size
+        run: list[BatchHeader] = []
+        for header in stamped_headers(data, self.end_offset, str(self.name)):
+            if header.last_offset > self._roll_above or (
+                position
+                and (
+                    position + header.size > self._segment_bytes
+                    or header.max_timestamp > self._roll_after
+                    or now_ms > self._roll_clock
+                    or active.full
+                )
+            ):
+                self._append_run(active, data[written:at], run)
+                written, run = at, []
+                active = self._roll(active, header.base_offset, now_ms)
+                position = 0
+            run.append(header)
+            at += header.size
+            if position == 0:
+                self._append_run(active, data[written:at], run)
+                written, run = at, []
+                self._arm_roll(active)  # by the age of its first batch
+            position += header.size
+        self._append_run(active, data[written:at], run)
+        return at
+
+    def _append_run(self, active: Segment, data: memoryview, run: list[BatchHeader]) -> None:
+        if not run:
+            return
         try:
-            active.append(batch, last, max_timestamp, self._index_interval)
+            active.append_run(data, run, self._index_interval)
         except OSError as error:
             raise self.home.failed(error, f"could not append to {active.file.path}") from error
-        if position == 0:
-            self._arm_roll(active)
-        self.size_bytes += size
-        self.appended_bytes += size
-        self.end_offset = last + 1
-        if last + 1 - self.flushed_offset >= self._flush_messages:
+        at = 0
+        for header in run:
+            if header.leader_epoch >= 0 and header.leader_epoch != self.latest_epoch:
+                self.assign_epoch(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                marker = parse_marker(data[at : at + header.size]) if header.is_control and header.count else None
+                aborted = self.producers.replay(header, marker)
+                if aborted is not None:
+                    active.add_aborted(aborted)
+            at += header.size
+        self.size_bytes += at
+        self.appended_bytes += at
+        self.end_offset = self.producers.end_offset = end = run[-1].last_offset + 1
+        if end - self.flushed_offset >= self._flush_messages:
             self._held = True
         elif not self._held:
-            self.flush_barrier = last + 1
+            self.flush_barrier = end
 
     def assign_epoch(self, leader_epoch: int, offset: int | None = None) -> None:
         """This epoch's leader begins to write at `offset`, or at the end."""

@@ -128,6 +128,14 @@ class Segment:
         file.append((data,))
         self.account(position, len(data), last_offset, max_timestamp, index_interval)
 
+    def append_run(self, data: memoryview, headers: list[BatchHeader], index_interval: int) -> None:
+        """Writes batches that follow each other in one piece, or raises OSError and has written nothing."""
+        position = self.file.size
+        self.file.append((data,))
+        for header in headers:
+            self.account(position, header.size, header.last_offset, header.max_timestamp, index_interval)
+            position += header.size
+
     def account(self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
         """Notes a batch that stands at `position`, in the indexes where one is due."""
         if max_timestamp > self.max_timestamp:

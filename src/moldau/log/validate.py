@@ -1,7 +1,7 @@
 """What a topic asks of a batch beyond its format: timestamps, size, codec. The unhurried half of `Log.append`.
 
 The fast half compares a few numbers; only a batch that is unusual comes here, to be refused with a reason or changed
-into what the topic stores.
+into what the topic stores. And what a leader has accepted before: that is checked for damage and order alone.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import NoReturn
 from moldau.log.config import LogConfig
 from moldau.log.errors import LogError, RejectedBatch
 from moldau.records import (
+    HEADER_SIZE,
     BatchError,
+    BatchHeader,
     BatchInfo,
     CorruptBatch,
     TimestampType,
     UnsupportedCodec,
+    crc_ok,
+    peek_header,
     recompress,
     set_timestamps,
     walk,
@@ -24,6 +28,29 @@ from moldau.wire.errors import ErrorCode
 
 MAX_RECORD_ERRORS = 1000
 """A response that names more records than this helps nobody."""
+
+
+def stamped_headers(data: memoryview, end_offset: int, where: str) -> list[BatchHeader]:
+    """The headers of the whole batches in what a leader sent: none of them damaged, each behind the one before, the
+    first not before `end_offset`. What is cut off at the end is left out."""
+    at, total = 0, len(data)
+    found: list[BatchHeader] = []
+    while total - at >= HEADER_SIZE:
+        try:
+            header = peek_header(data, at)
+        except CorruptBatch as error:
+            refuse(error, where)
+        if header.size > total - at:
+            break
+        if header.magic != 2 or not crc_ok(data, at, header.size):
+            raise RejectedBatch(ErrorCode.CORRUPT_MESSAGE, f"offset {header.base_offset} of {where} is corrupt")
+        if header.base_offset < end_offset or header.last_offset_delta < 0:
+            message = f"offset {header.base_offset} where {where} goes on at {end_offset}"
+            raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        end_offset = header.last_offset + 1
+        at += header.size
+        found.append(header)
+    return found
 
 
 def refuse(error: BatchError, where: str) -> NoReturn:

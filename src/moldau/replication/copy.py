@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Final
 
 from moldau.log.errors import LogError
-from moldau.records import peek_header
+from moldau.records import HEADER_SIZE, peek_header
 from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.fetch import FetchRequestPartition, FetchResponseDivergingEpoch, FetchResponsePartition
@@ -112,7 +112,7 @@ class Copy:
         before = log_.end_offset, log_.start_offset
         records = answer.records
         if records is not None and len(records):
-            self._append(memoryview(records), now_ms)
+            self._append(memoryview(records), answer.log_start_offset, now_ms)
         if log_.start_offset < answer.log_start_offset <= log_.end_offset:
             log_.delete_before(answer.log_start_offset)
             partition.truncated()
@@ -121,19 +121,14 @@ class Copy:
             return Next.WAIT
         return Next.GO_ON if self.is_flushed else Next.FLUSH
 
-    def _append(self, records: memoryview, now_ms: int) -> None:
+    def _append(self, records: memoryview, leader_start: int, now_ms: int) -> None:
         log_ = self.partition.log
-        if len(records) >= 61 and log_.start_offset == log_.end_offset:
+        if len(records) >= HEADER_SIZE and log_.end_offset <= leader_start:
             first = peek_header(records).base_offset
             if first < log_.end_offset:
-                # An empty log that was begun at the leader's start, which lies inside of a batch: the log begins with
-                # the whole batch, its start stays where the leader's is.
-                start = log_.start_offset
+                # The leader's log begins where ours ends, and that lies inside of a batch. Nothing of ours is left
+                # there: we begin with that whole batch, and hide of it what the leader hides.
                 log_.restart_at(first, now_ms)
-                log_.append_stamped(records, now_ms)
-                if start <= log_.end_offset:
-                    log_.delete_before(start)
-                return
         log_.append_stamped(records, now_ms)
 
     def _cut(self, diverging: FetchResponseDivergingEpoch, now_ms: int) -> None:
