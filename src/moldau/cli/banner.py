@@ -16,3 +16,12 @@ def print_banner(broker: Broker) -> None:
     print(f"  write   echo hello | kcat -P -b {address} -t greetings")
     print(f"  read    kcat -C -b {address} -t greetings -e")
     print("  stop    Ctrl-C", flush=True)
+
+
+ANNOUNCEMENT = "moldau-broker-ready "
+
+
+def print_address(broker: Broker) -> None:
+    """For a program that started the broker and wants to know when it serves, and where."""
+    endpoint = broker.listeners[0].endpoint()
+    print(f"{ANNOUNCEMENT}{endpoint.host}:{endpoint.port}", flush=True)

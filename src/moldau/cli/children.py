@@ -13,7 +13,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO, Final
+from types import FrameType, TracebackType
+from typing import IO, Any, Final, Self
+
+from moldau.cli.output import EXIT_INTERRUPTED
 
 STOP_TIMEOUT_S: Final = 30.0
 KILL_TIMEOUT_S: Final = 10.0
@@ -31,6 +34,44 @@ if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
+
+
+class StopAsked(BaseException):
+    """Somebody wants the command to end: Ctrl-C, or SIGTERM. Raised in the main thread, wherever that is."""
+
+
+class Stopping:
+    """Inside of its `with` the first SIGINT or SIGTERM raises `StopAsked`. From `begin` on, which is where children are
+    being ended, another one ends them and the command at once."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._children: Sequence[ChildProcess] | None = None
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._signalled)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def begin(self, children: Sequence[ChildProcess]) -> None:
+        """No `StopAsked` comes any more."""
+        self._children = list(children)
+
+    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+        if self._children is None:
+            self._children = []
+            raise StopAsked
+        if not self._children:
+            return  # asked again before the stop has begun: once is enough
+        for child in self._children:
+            child.kill()
+        os._exit(EXIT_INTERRUPTED)
 
 
 class ChildProcess:
@@ -89,3 +130,14 @@ class ChildProcess:
         if self.alive:
             self.process.kill()
         return self.process.wait(KILL_TIMEOUT_S)
+
+
+def first_to_end(children: Sequence[ChildProcess]) -> ChildProcess:
+    """Waits until one of them has ended. They are all the children that this process has."""
+    while True:
+        # Not reaped here: that is for whoever asks the child how it ended.
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        for child in children:
+            if not child.alive:
+                return child
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)  # nobody's that we know

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from moldau.cli import cluster, configs, consume, groups, log_commands, perf, produce, topics, transactions
+from moldau.cli.output import usage_error
 
 app = typer.Typer(
     name="moldau",
@@ -28,6 +29,8 @@ app.command()(produce.produce)
 app.command()(consume.consume)
 
 DEFAULT_DATA = Path("moldau-data")
+DEFAULT_ZOOKEEPER = Path("moldau-zookeeper")
+MAX_BROKERS = 20
 
 DataOption = Annotated[
     Path | None,
@@ -58,18 +61,31 @@ MetricsOption = Annotated[
 def up(
     data: DataOption = None,
     port: Annotated[int, typer.Option(help="The port that clients connect to (0: any free one).")] = 9092,
+    brokers: Annotated[
+        int, typer.Option(min=1, max=MAX_BROKERS, help="How many brokers; each has the next port, and a directory.")
+    ] = 1,
+    zookeeper: ZookeeperOption = None,
     set_: SetOption = None,
     metrics_port: MetricsOption = None,
     log_level: LevelOption = "warning",
     log_json: JsonOption = False,
 ) -> None:
-    """Start one broker on 127.0.0.1; nothing else is needed. Stops with Ctrl-C.
+    """Start one broker on 127.0.0.1, or several and a ZooKeeper for them; nothing else is needed. Stops with Ctrl-C.
 
-    Example: moldau up --data ./events --port 9092
+    Example: moldau up --data ./events --port 9092; or a cluster: moldau up --brokers 3 --data ./cluster
     """
+    from moldau.cli import local_cluster
     from moldau.cli.banner import print_banner
 
-    texts = [f"listeners=PLAINTEXT://127.0.0.1:{port}", *(set_ or [])]
+    if brokers > 1:
+        options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
+        wanted = local_cluster.Wanted(
+            (data or DEFAULT_DATA).absolute(), brokers, port, zookeeper, tuple(set_ or ()), metrics_port, tuple(options)
+        )
+        raise typer.Exit(local_cluster.run(wanted))
+    if local_cluster.is_cluster(data or DEFAULT_DATA):
+        usage_error(f"--data: {data or DEFAULT_DATA} has the data of several brokers; say how many with --brokers")
+    texts = [f"listeners=PLAINTEXT://127.0.0.1:{port}", *_connect_text(zookeeper), *(set_ or [])]
     _serve(data, None, texts, metrics_port, log_level, log_json, banner=print_banner)
 
 
@@ -83,6 +99,7 @@ def broker(
     metrics_port: MetricsOption = None,
     log_level: LevelOption = "info",
     log_json: JsonOption = False,
+    announce: Annotated[bool, typer.Option("--announce", hidden=True)] = False,
 ) -> None:
     """Run a broker with settings from a file, the environment (MOLDAU_LOG_DIRS=...) and --set, each overriding the one
     before.
@@ -93,9 +110,29 @@ def broker(
     --set node.id=1
     """
     texts = [f"listeners=PLAINTEXT://{listen}"] if listen else []
-    if zookeeper is not None:
-        texts.append(f"zookeeper.connect={zookeeper}")
-    _serve(data, config, [*texts, *(set_ or [])], metrics_port, log_level, log_json)
+    from moldau.cli.banner import print_address
+
+    assignments = [*texts, *_connect_text(zookeeper), *(set_ or [])]
+    _serve(data, config, assignments, metrics_port, log_level, log_json, banner=print_address if announce else None)
+
+
+@app.command()
+def zookeeper(
+    data: Annotated[Path, typer.Option(help="Where the servers keep their data; made if missing.")] = DEFAULT_ZOOKEEPER,
+    port: Annotated[int, typer.Option(help="The port of the first server; the others have those after it.")] = 2181,
+    servers: Annotated[int, typer.Option(help="How many servers: one alone, or three or five that agree.")] = 1,
+) -> None:
+    """Run ZooKeeper on 127.0.0.1, for development: the server that is inside of PySpark's package. Needs Java.
+
+    Example: moldau zookeeper --data ./zookeeper --port 2181; or an ensemble: moldau zookeeper --servers 3
+    """
+    from moldau.cli.zookeeper.command import run_zookeeper
+
+    raise typer.Exit(run_zookeeper(data.absolute(), port, servers))
+
+
+def _connect_text(zookeeper: str | None) -> list[str]:
+    return [] if zookeeper is None else [f"zookeeper.connect={zookeeper}"]
 
 
 def _serve(

@@ -127,6 +127,7 @@ def test_a_session_that_somebody_else_ended_has_expired_and_its_store_is_dead(zo
         await store.commit([Create("/e", b"", ephemeral=True)])
         session = told(store)
         gone: asyncio.Queue[Event] = asyncio.Queue()
+        await witness.sync()  # the creation may still be on its way to it
         witness.watch("/e", gone.put_nowait)
 
         await end_session_of(store, zookeeper)

@@ -1,0 +1,43 @@
+"""`moldau zookeeper`: servers in the foreground, until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from moldau.cli.children import StopAsked, Stopping, first_to_end
+from moldau.cli.output import EXIT_ERROR, complain, print_table
+from moldau.cli.zookeeper.java import NotInstalled
+from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
+
+EXIT_OK = 0
+
+
+def run_zookeeper(data: Path, port: int, servers: int) -> int:
+    """The exit code: 0 after a stop that was asked for, 1 where a server did not start or did not go on."""
+    with Stopping() as stopping:
+        try:
+            ensemble = ZooKeeperEnsemble(data, port=port, servers=servers)
+            ensemble.start()
+        except StopAsked:
+            return EXIT_OK
+        except (ValueError, ZooKeeperFailed, NotInstalled, OSError) as error:
+            complain(str(error))
+            return EXIT_ERROR
+        try:
+            _print_ready(ensemble)
+            gone = first_to_end([server.child for server in ensemble.servers])
+            complain(f"{gone.name} (process {gone.pid}) is gone: {gone.ending()}; its log is in {data}")
+            return EXIT_ERROR
+        except StopAsked:
+            return EXIT_OK
+        finally:
+            stopping.begin([server.child for server in ensemble.servers])
+            ensemble.stop()
+
+
+def _print_ready(ensemble: ZooKeeperEnsemble) -> None:
+    rows = [(server.child.name, server.address, server.child.pid, str(server.directory)) for server in ensemble.servers]
+    print_table(("server", "address", "pid", "data"), rows)
+    print(f"ZooKeeper is ready on {ensemble.connect}")
+    print(f"  use     moldau broker --data DIR --set node.id=N --zookeeper {ensemble.connect}/moldau")
+    print("  stop    Ctrl-C", flush=True)
