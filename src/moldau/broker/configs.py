@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from moldau.cluster.configs import ConfigRules
+from moldau.cluster.controller import Rebalance
 from moldau.cluster.image import TopicImage
 from moldau.cluster.metadata import MetadataRules
 from moldau.cluster.topics import TopicDefaults
@@ -39,6 +40,11 @@ def metadata_rules(current: Callable[[], BrokerSettings]) -> MetadataRules:
         ),
         min_insync_replicas=lambda topic: _topic_value(current(), topic, "min.insync.replicas"),
         unclean_election=lambda topic: _topic_value(current(), topic, "unclean.leader.election.enable"),
+        rebalance=lambda: Rebalance(
+            current()["auto.leader.rebalance.enable"],
+            current()["leader.imbalance.check.interval.seconds"],
+            current()["leader.imbalance.per.broker.percentage"],
+        ),
     )
 
 

@@ -6,11 +6,12 @@ opens another session, begins a new life (a new epoch, no leadership of the old 
 
 A new life begins in three steps, and the order is what makes it safe:
 
-1. Its incarnation counts up, and its old registration goes. From here on nobody can take the broker into an ISR on
-   the strength of what its former life had: that commit expects the former epoch.
+1. Its incarnation counts up. From here on nobody can take the broker into an ISR on the strength of what its former
+   life had: that commit expects the former epoch.
 2. It resigns whatever it is still recorded to lead, and leaves ISR and ELR where it may have lost the end of its log.
    Nobody can bring it back in between 1 and 3, so what it leaves it has left.
-3. It registers. Now it is alive, and may be elected where it is in sync or eligible.
+3. It registers, in place of its former life if the session of that is not over. Now it is alive, and may be elected
+   where it is in sync or eligible.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Membership:
         self._view.listen(self._image_changed)
         self._min_insync_replicas = min_insync_replicas
         self._cluster_id: str | None = None
+        self._process_id = id_text(randomness.uuid())
         self._broker: BrokerImage | None = None
         self._listeners: list[StandingListener] = []
         self._session_lost = False
@@ -113,14 +115,12 @@ class Membership:
 
     async def _join(self, broker: BrokerImage, lost: Partitions) -> None:
         tree = self._view.tree
-        if tree.store.shared:
-            born = await self._view.exclusively(tree.begin_life(broker))
+        born = await self._view.exclusively(tree.begin_life, broker, self._process_id)
+        if tree.store.shared:  # else there is nobody who could lead instead
             await tree.store.sync()
             await self._view.reload()
             await self._view.decide((), lambda image, _: self._reborn(image, lost), {})
-        else:  # there is nobody who could lead instead
-            born = await self._view.exclusively(tree.begin_life(broker, registered=True))
-        await self._view.exclusively(self._enter(tree, born))
+        await self._view.exclusively(self._enter, tree, born)
 
     def _reborn(self, image: ClusterImage, lost: Partitions) -> Verdict[None]:
         others = {broker: None for broker in image.brokers if broker != self.node_id}
@@ -138,8 +138,7 @@ class Membership:
         return Verdict([], drafts.steps())
 
     async def _enter(self, tree: Tree, broker: BrokerImage) -> None:
-        if tree.store.shared:
-            await tree.register(broker)
+        await tree.register(broker)
         self.broker_epoch = broker.epoch
         image = self._view.image.with_brokers({**self._view.image.brokers, broker.id: broker}.values())
         try:
@@ -193,7 +192,8 @@ class Membership:
         self._image_changed(self._view.image, self._view.image)  # it may have changed before this broker could care
 
     async def _return(self) -> None:
-        """Another session, another life: tried until it succeeds."""
+        """Another session, another life: tried until it succeeds, or until another process has become this broker (from
+        a copy of the data directory): the later one stays."""
         for wait_s in self._waits():
             if self._closed:
                 return
@@ -201,6 +201,9 @@ class Membership:
                 await self._close_session()
                 await self._open_session()
                 if self._broker is not None:
+                    if not await self._view.tree.is_ours(self.node_id, self._process_id):
+                        log.error("another process has become this broker: this one leads nothing any more")
+                        return
                     await self._join(self._broker, ())
                 if not self._session_lost:
                     break
@@ -248,7 +251,7 @@ class Membership:
             if self._view.image.controller_id != NO_CONTROLLER or not self.in_good_standing:
                 return
             try:
-                await self._view.exclusively(self._become_controller())
+                await self._view.exclusively(self._become_controller)
             except StoreError as error:
                 log.warning("this broker could not become controller yet: %s", error, extra={"node": self.node_id})
             if self._view.image.controller_id == NO_CONTROLLER:

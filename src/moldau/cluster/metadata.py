@@ -24,6 +24,7 @@ from moldau.cluster import elections, isr, reassignments
 from moldau.cluster import topics as topic_decisions
 from moldau.cluster.changes import TopicChange
 from moldau.cluster.configs import Alteration, ConfigRules, alter_configs
+from moldau.cluster.controller import Controller, ControllerRules, Rebalance
 from moldau.cluster.drafts import Drafts
 from moldau.cluster.elections import ElectionKind
 from moldau.cluster.image import BrokerImage, ClusterImage, PartitionState, TopicImage, topics_delta
@@ -54,6 +55,7 @@ class MetadataRules(NamedTuple):
     broker_configs: ConfigRules
     min_insync_replicas: Callable[[TopicImage], int] = lambda _topic: 1
     unclean_election: Callable[[TopicImage], bool] = lambda _topic: False
+    rebalance: Callable[[], Rebalance] = Rebalance
 
 
 class Metadata:
@@ -66,6 +68,8 @@ class Metadata:
         self._view = View(randomness)
         self._view.listen(self._image_changed)
         self._membership = Membership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
+        duties = ControllerRules(rules.min_insync_replicas, rules.unclean_election, rules.rebalance)
+        self._controller = Controller(self._view, duties)
         self._stopped = False
         self._waiting = 0
         # Where placement goes on; from a random place, so that restarts do not favour the first brokers.
@@ -138,6 +142,7 @@ class Metadata:
     async def close(self) -> None:
         """Ends the session, and with it this broker's registration. Nothing is waited for."""
         self._stopped = True
+        await self._controller.close()
         await self._view.close()
         await self._membership.close()
 

@@ -79,7 +79,8 @@ class ClusterIdNode:
 
 
 class IncarnationNode:
-    """Which data directory has a broker id. Written anew by each life of the broker: the version is its epoch."""
+    """Which data directory and which process have a broker id. Written anew by each life of the broker: the version is
+    its epoch."""
 
     folder = "/brokers/incarnations"
 
@@ -88,8 +89,12 @@ class IncarnationNode:
         return f"{IncarnationNode.folder}/{broker_id}"
 
     @staticmethod
-    def encode(directory_id: str) -> bytes:
-        return _encode({"directory_id": directory_id})
+    def encode(directory_id: str, process_id: str) -> bytes:
+        return _encode({"directory_id": directory_id, "process_id": process_id})
+
+    @staticmethod
+    def process_id(broker_id: int, value: bytes) -> str:
+        return _decode(IncarnationNode.path(broker_id), value, lambda fields: _text(fields["process_id"]))
 
 
 class BrokerNode:

@@ -90,7 +90,7 @@ class Tree:
         self.states: Final = PartitionStates()
         self.claim: Claim | None = None
         self._known: dict[str, _Known] = {}
-        self._epoch: int | None = None  # of the life that began in this session
+        self._registered: int | None = None  # the epoch with which this session has a broker registered
 
     async def prepare(self, new_cluster_id: str) -> str:
         """Makes the folders that are missing, and the cluster's id if it has none yet. Returns the id it has."""
@@ -106,46 +106,61 @@ class Tree:
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
-    async def begin_life(self, broker: BrokerImage, *, registered: bool = False) -> BrokerImage:
-        """Counts a new life of the broker, and returns it with its epoch. It is not alive before it is registered, now
-        or by `register`.
+    async def is_ours(self, broker_id: int, process_id: str) -> bool:
+        """Whether the last life of the broker that has begun is one of this process, or none has begun yet."""
+        node = await self.store.get(IncarnationNode.path(broker_id))
+        return node is None or IncarnationNode.process_id(broker_id, node.value) == process_id
 
-        A registration that an earlier life of the same data directory left goes: it need not be waited for. That of
-        another directory is a StoreError.
+    async def begin_life(self, broker: BrokerImage, process_id: str) -> BrokerImage:
+        """Counts a new life of the broker, and returns it with its epoch. It is alive once it is registered.
+
+        StoreError where a live broker with another data directory has the id.
         """
-        path, lives = BrokerNode.path(broker.id), IncarnationNode.path(broker.id)
+        path = IncarnationNode.path(broker.id)
+        value = IncarnationNode.encode(broker.directory_id, process_id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
-            life, there = await self.store.get_each([lives, path])
-            operations: list[Operation] = []
+            life, there = await self.store.get_each([path, BrokerNode.path(broker.id)])
             if there is not None:
-                if not self._is_the_same(broker, BrokerNode.decode(str(broker.id), there.value)):
-                    raise StoreError(f"broker {broker.id} cannot be registered: another broker has this id")
-                operations.append(Delete(path, there.version))
-            value = IncarnationNode.encode(broker.directory_id)
-            operations.append(Create(lives, value) if life is None else Set(lives, value, life.version))
+                self._check_the_same(broker, there)
             born = replace(broker, epoch=0 if life is None else life.version + 1)
-            if registered:
-                operations.append(_registration(born))
             try:
-                await self.store.commit(operations)
+                await self.store.commit([Create(path, value) if life is None else Set(path, value, life.version)])
             except Conflict:
                 await self.store.sync()
                 continue
-            self._epoch = born.epoch
             return born
         raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
 
     async def register(self, broker: BrokerImage) -> None:
-        """Makes the broker known as alive while this session lasts, if no later life of it has begun."""
-        try:
-            await self.store.commit([Check(IncarnationNode.path(broker.id), broker.epoch), _registration(broker)])
-        except Conflict as conflict:
-            raise StoreError(f"broker {broker.id} cannot be registered: another broker has this id") from conflict
+        """Makes the broker known as alive while this session lasts, if no later life of it has begun.
 
-    def _is_the_same(self, broker: BrokerImage, there: BrokerImage) -> bool:
-        if there.epoch == self._epoch:
-            return True
-        return broker.directory_id != "" and broker.directory_id == there.directory_id
+        What an earlier life left registered is replaced: the end of its session need not be waited for.
+        """
+        path, lives = BrokerNode.path(broker.id), IncarnationNode.path(broker.id)
+        for _ in range(MAX_CLAIM_ATTEMPTS):
+            operations: list[Operation] = [Check(lives, broker.epoch)]
+            there = await self.store.get(path)
+            if there is not None:
+                self._check_the_same(broker, there)
+                operations.append(Delete(path, there.version))
+            try:
+                await self.store.commit(
+                    [*operations, Create(path, BrokerNode.encode(broker), ephemeral=True)],
+                )
+            except Conflict as conflict:
+                if conflict.path == lives:
+                    raise _taken(broker) from conflict
+                await self.store.sync()
+                continue
+            self._registered = broker.epoch
+            return
+        raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
+
+    def _check_the_same(self, broker: BrokerImage, node: Node) -> None:
+        there = BrokerNode.decode(str(broker.id), node.value)
+        ours = there.epoch == self._registered or (broker.directory_id and broker.directory_id == there.directory_id)
+        if not ours:
+            raise _taken(broker)
 
     async def become_controller(self, broker_id: int) -> None:
         """Makes the broker the controller. `NotController` where another one is."""
@@ -361,8 +376,8 @@ def _configs(
     return configs
 
 
-def _registration(broker: BrokerImage) -> Create:
-    return Create(BrokerNode.path(broker.id), BrokerNode.encode(broker), ephemeral=True)
+def _taken(broker: BrokerImage) -> StoreError:
+    return StoreError(f"broker {broker.id} cannot be registered: another broker has this id")
 
 
 def _fitting(value: bytes) -> bytes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from moldau.cluster.changes import Change, applied
 from moldau.cluster.image import ClusterImage
@@ -39,6 +39,7 @@ Listener = Callable[[ClusterImage, ClusterImage], None]
 R = TypeVar("R")
 A = TypeVar("A")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class TooBusy(StoreError):
@@ -120,11 +121,11 @@ class View:
                 # Watched before it is read: what changes while it is being read is read again.
                 tree.store.watch("/", lambda event: self._changed(tree.store, event))
 
-        await self.exclusively(swap())
+        await self.exclusively(swap)
 
     async def reload(self) -> None:
         """Reads everything again and publishes it if it differs."""
-        await self.exclusively(self._reload())
+        await self.exclusively(self._reload)
 
     async def drain(self) -> None:
         """Lets what is under way finish."""
@@ -139,23 +140,19 @@ class View:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def exclusively(self, work: Coroutine[Any, Any, T]) -> T:
+    async def exclusively(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs the work when its turn comes, to its end.
 
         The caller may be cancelled (its connection closed) between commit and publication; without the shield the
         store would have a topic that no image shows.
         """
+        if self._closed:
+            raise StoreError("the metadata is closed")
 
         async def run() -> T:
-            try:
-                async with self._turn:
-                    return await work
-            finally:
-                work.close()  # where its turn never came
+            async with self._turn:
+                return await work(*args, **kwargs)
 
-        if self._closed:
-            work.close()
-            raise StoreError("the metadata is closed")
         task = asyncio.ensure_future(run())
         self._under_way[task] = None
         task.add_done_callback(self._under_way.pop)
@@ -174,7 +171,7 @@ class View:
         try:
             while self._dirty and not self._closed:
                 try:
-                    await self.exclusively(self._reread())
+                    await self.exclusively(self._reread)
                 except StoreError as error:
                     log.warning("the metadata could not be read again, trying once more: %s", error)
                     await asyncio.sleep(REREAD_RETRY_S)
@@ -218,7 +215,7 @@ class View:
         Where it raises StoreError, those without an answer may or may not have been carried out; after `TooBusy` and
         `NotController` they have not.
         """
-        await self.exclusively(self._decide(requests, decide, answers, validate_only, as_controller))
+        await self.exclusively(self._decide, requests, decide, answers, validate_only, as_controller)
 
     async def _decide(
         self,

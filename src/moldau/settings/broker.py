@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from moldau.settings.cleaning import CLEANING
+from moldau.settings.elections import ELECTIONS
 from moldau.settings.groups import GROUPS
 from moldau.settings.listeners import SECURITY_PROTOCOLS
 from moldau.settings.replication import REPLICATION
@@ -33,7 +34,7 @@ NO_NODE_ID = -1
 
 ONE_LOOP = "one event loop serves all connections"
 EVENTS_WAKE = "waiting requests are woken by events and leave nothing behind to purge"
-EMBEDDED_STORE = "the broker keeps its metadata in an embedded store"
+EMBEDDED_STORE = "metadata is in an embedded store, or in ZooKeeper"
 NO_INTERNAL_TOPIC = "this version creates no internal topics"
 
 _dynamic = partial(Setting, scope=Scope.BROKER_DYNAMIC)
@@ -412,6 +413,7 @@ BROKER = SettingTable(
     {
         "Identity": _IDENTITY,
         "Cluster": ZOOKEEPER,
+        "Elections": ELECTIONS,
         "Listeners": _LISTENERS,
         "Connections and requests": _CONNECTIONS,
         "Fetching and describing": _FETCHING,

@@ -30,7 +30,6 @@ CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 CLEANUP_POLICIES = ("compact", "delete")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
-ONE_REPLICA = "there is one broker, so a partition has one replica"
 NO_PREALLOCATION = "segments grow as they are written"
 
 
@@ -269,7 +268,6 @@ _DURABILITY = (
         False,
         "Whether a replica that is not in sync may become leader, at the price of lost records.",
         synonyms=("unclean.leader.election.enable",),
-        no_effect=ONE_REPLICA,
     ),
     _topic(
         "leader.replication.throttled.replicas",

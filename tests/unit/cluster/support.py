@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import hypothesis
 
 from moldau.cluster.configs import Alteration, ConfigOperation, ConfigRules, ResourceType
+from moldau.cluster.controller import Rebalance
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.metadata import Metadata, MetadataRules
@@ -135,13 +137,36 @@ def _check(configs: Mapping[str, str]) -> str | None:
 RULES = ConfigRules(check=_check, is_list=LISTS.__contains__, default=(LISTS | NUMBERS).get)
 
 
-def new_metadata(store: Store, broker_id: int = 0, *, partitions: int = 3, factor: int = 1, seed: int = 1) -> Metadata:
-    defaults = TopicDefaults(num_partitions=partitions, replication_factor=factor)
+_seeds = itertools.count(1)
 
-    async def open_store() -> Store:
+
+def new_metadata(
+    store: Store | MemoryTree,
+    broker_id: int = 0,
+    *,
+    partitions: int = 3,
+    factor: int = 1,
+    seed: int | None = None,
+    min_isr: int = 1,
+    unclean: Container[str] = (),
+    rebalance: Rebalance | None = None,
+) -> Metadata:
+    """Over one session, or over as many of a tree as it needs."""
+
+    async def the_only_one() -> Store:
+        assert isinstance(store, Store)
         return store
 
-    return Metadata(broker_id, open_store, SeededRandomness(seed), MetadataRules(defaults, RULES, RULES))
+    rules = MetadataRules(
+        TopicDefaults(num_partitions=partitions, replication_factor=factor),
+        RULES,
+        RULES,
+        min_insync_replicas=lambda _topic: min_isr,
+        unclean_election=lambda topic: topic.name in unclean,
+        rebalance=lambda: rebalance or Rebalance(enabled=False),
+    )
+    open_store = store.open if isinstance(store, MemoryTree) else the_only_one
+    return Metadata(broker_id, open_store, SeededRandomness(next(_seeds) if seed is None else seed), rules)
 
 
 def topic_of(answer: TopicImage | Refusal) -> TopicImage:
