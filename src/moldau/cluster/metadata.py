@@ -27,7 +27,7 @@ from moldau.cluster.configs import Alteration, ConfigRules, alter_configs
 from moldau.cluster.controller import Controller, ControllerRules, Rebalance
 from moldau.cluster.drafts import Drafts
 from moldau.cluster.elections import ElectionKind
-from moldau.cluster.image import BrokerImage, ClusterImage, PartitionState, TopicImage, topics_delta
+from moldau.cluster.image import BrokerImage, ClusterImage, PartitionState, TopicImage
 from moldau.cluster.isr import IsrProposal
 from moldau.cluster.membership import EVERYTHING, Membership, Partitions, StandingListener
 from moldau.cluster.nodes import BrokerNode, IncarnationNode
@@ -66,14 +66,11 @@ class Metadata:
         self._randomness = randomness
         self._rules = rules
         self._view = View(randomness)
-        self._view.listen(self._image_changed)
         self._membership = Membership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
         duties = ControllerRules(rules.min_insync_replicas, rules.unclean_election, rules.rebalance)
         self._controller = Controller(self._view, duties)
         self._stopped = False
         self._waiting = 0
-        # Where placement goes on; from a random place, so that restarts do not favour the first brokers.
-        self._cursor = int(randomness.random() * 1_000_000)
 
     @property
     def image(self) -> ClusterImage:
@@ -112,9 +109,6 @@ class Metadata:
         """Has `listener(False)` called when this broker's session is lost, and it must stop leading at once, and
         `listener(True)` when it is registered, also again; returns the end of it."""
         return self._membership.on_standing(listener)
-
-    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
-        self._cursor += sum(len(topic.partitions) for topic in topics_delta(old, new).created)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -162,7 +156,7 @@ class Metadata:
                 image,
                 wanted,
                 ids=[self._randomness.uuid() for _ in wanted],
-                cursor=self._cursor,
+                cursor=_cursor(image),
                 defaults=self._rules.defaults,
                 rules=self._rules.topic_configs,
                 known=self._view.tree.states,
@@ -186,7 +180,7 @@ class Metadata:
 
         def decide(image: ClusterImage, wanted: Sequence[MorePartitions]) -> Verdict[TopicImage]:
             states = self._view.tree.states
-            return _one_step_each(topic_decisions.create_partitions(image, wanted, cursor=self._cursor, known=states))
+            return _one_step_each(topic_decisions.create_partitions(image, wanted, cursor=_cursor(image), known=states))
 
         return await self._answers(requests, decide, validate_only)
 
@@ -317,6 +311,11 @@ class Metadata:
         finally:
             self._waiting -= 1
         return [answers.get(place, refused) for place in range(len(requests))]
+
+
+def _cursor(image: ClusterImage) -> int:
+    """Where placement goes on: the same place for all brokers that see the same, each time a topic further."""
+    return sum(len(topic.partitions) for topic in image.topics.values())
 
 
 def _one_step_each(decided: Sequence[TopicChange | Refusal]) -> Verdict[TopicImage]:
