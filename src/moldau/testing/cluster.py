@@ -16,14 +16,14 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from moldau.broker.broker import Broker as Served
-from moldau.cluster.image import NO_LEADER, ClusterImage
+from moldau.cluster.image import CONSUMER_OFFSETS, NO_LEADER, TRANSACTION_STATE, ClusterImage
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.store import OpenStore
 from moldau.testing.broker import LOG_LEVEL, Broker, Setting
@@ -119,6 +119,11 @@ class ClusterBroker(Broker):
         """What a function finds in the broker, in the broker's own thread."""
         life = self._running()
         return life.call(function, life.broker)
+
+    def carry_out(self, work: Callable[[Served], Coroutine[Any, Any, T]]) -> T:
+        """What a coroutine of the broker's comes to, in the broker's own thread."""
+        life = self._running()
+        return life.run(work(life.broker))
 
     def forget_expiry(self) -> None:
         if self._expiry is not None:
@@ -276,6 +281,38 @@ class Cluster:
         """The ids of the brokers whose replicas are in sync, as a live broker knows them."""
         return self._partition(topic, index)[1]
 
+    def move_leader(self, topic: str, index: int = 0) -> int:
+        """Has another replica that is in sync lead a partition, as when its leader is stopped; the id of that broker.
+        The partition of a coordinator takes the coordinator with it."""
+        before = self.leader_of(topic, index)
+        if len(self.in_sync(topic, index)) < 2 or before == NO_LEADER:
+            raise ValueError(f"nobody else can lead {topic}-{index}")
+        self.brokers[before].carry_out(lambda served: served.metadata.resign([(topic, index)], leave_isr=False))
+
+        def moved(image: ClusterImage) -> bool:
+            state = image.partition(topic, index)
+            return state is None or state.leader not in (before, NO_LEADER)
+
+        self.wait_until(moved, f"{topic}-{index} is led by another broker")
+        return self.leader_of(topic, index)
+
+    def group_coordinator(self, group_id: str) -> int:
+        """The id of the broker that coordinates a group; -1 where nobody does, as before any group has been used."""
+        return self._coordinator(CONSUMER_OFFSETS, group_id)
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """The id of the broker that coordinates a transactional id; -1 where nobody does."""
+        return self._coordinator(TRANSACTION_STATE, transactional_id)
+
+    def coordinator_partition(self, topic: str, key: str) -> int:
+        """The partition of an internal topic that a group or a transactional id is kept in; -1 without the topic."""
+
+        def index(served: Served) -> int:
+            coordination = served.groups if topic == CONSUMER_OFFSETS else served.transactions.coordination
+            return coordination.index_of(key)
+
+        return self._anyone().look(index)
+
     def wait_until(self, holds: Callable[[ClusterImage], bool], what: str = "", timeout: float = WAIT_S) -> None:
         """Returns when something holds in every live broker's view of the cluster."""
         deadline = time.monotonic() + timeout
@@ -305,6 +342,10 @@ class Cluster:
             if broker.runs:
                 return broker
         raise BrokerNotRunning("no broker of the cluster is running: `start` one first")
+
+    def _coordinator(self, topic: str, key: str) -> int:
+        index = self.coordinator_partition(topic, key)
+        return self.leader_of(topic, index) if index >= 0 else NO_LEADER
 
     def _partition(self, topic: str, index: int) -> tuple[int, tuple[int, ...]]:
         state = self._anyone().look(lambda served: served.image.partition(topic, index))

@@ -1,0 +1,162 @@
+"""Raw requests to the right broker of a cluster: the coordinator of a transaction, the leader of a partition."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from moldau.cluster.image import CONSUMER_OFFSETS, TRANSACTION_STATE
+from moldau.testing import Cluster
+from moldau.transactions.transaction import Identity
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.describe_transactions import DescribeTransactionsRequest
+from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
+from moldau.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestGroupTopic
+from moldau.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.compat import wire
+from tests.compat.transactions import requests
+from tests.support.raw import RawConnection
+
+NEW_EPOCHS = 5
+"""The version of EndTxn that tells the producer a new epoch."""
+ADDS, VERIFIES = 12, 11
+"""Versions of Produce: the broker adds partitions to the transaction, or only asks whether they are part of it."""
+
+
+class Speaker:
+    """One producer's view of a cluster, request by request."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self._connections: dict[int, RawConnection] = {}
+
+    def __enter__(self) -> Self:
+        requests.find_coordinator(self.to(self.cluster.live[0].node_id), self.name)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def to(self, broker: int) -> RawConnection:
+        if broker not in self._connections:
+            self._connections[broker] = RawConnection(self.cluster.brokers[broker].bootstrap_servers)
+        return self._connections[broker]
+
+    def gone(self, broker: int) -> None:
+        """Its connection is lost."""
+        if broker in self._connections:
+            self._connections.pop(broker).close()
+
+    # -- the coordinator -------------------------------------------------------------------------------------------
+
+    @property
+    def partition(self) -> int:
+        """Of the topic of transactions."""
+        return self.cluster.coordinator_partition(TRANSACTION_STATE, self.name)
+
+    @property
+    def coordinator(self) -> int:
+        return self.cluster.transaction_coordinator(self.name)
+
+    def move_coordinator(self) -> int:
+        return self.cluster.move_leader(TRANSACTION_STATE, self.partition)
+
+    def init(self, **options: object) -> Identity:
+        return requests.producer(self.to(self.coordinator), self.name, **options)
+
+    def add(self, who: Identity, topic: str, *partitions: int) -> list[ErrorCode]:
+        return requests.add_each(self.to(self.coordinator), self.name, who, topic, list(partitions))
+
+    def end(self, who: Identity, commit: bool, version: int = NEW_EPOCHS) -> Identity:
+        """Until it is done: asked again where the coordinator is loading or has moved."""
+
+        def attempt() -> requests.Answer | None:
+            answer = requests.end(self.to(self.coordinator), self.name, who, commit, version=version)
+            return None if answer.error in requests.COMES_BACK else answer
+
+        answer: requests.Answer = wire.eventually(attempt)
+        assert answer.error == ErrorCode.NONE, answer
+        return answer.identity if version >= NEW_EPOCHS else who
+
+    def state(self) -> str:
+        coordinator = self.coordinator
+        if coordinator < 0:
+            return "no coordinator"
+        request = DescribeTransactionsRequest(transactional_ids=[self.name])
+        (found,) = wire.ask(self.to(coordinator), request).transaction_states
+        return found.transaction_state or ErrorCode(found.error_code).name
+
+    def await_state(self, state: str) -> None:
+        wire.eventually(lambda: self.state() == state)
+
+    # -- groups ----------------------------------------------------------------------------------------------------
+
+    def group_coordinator(self, group: str) -> int:
+        """Where the topic of offsets is missing, asking for it makes it."""
+        found = self.cluster.group_coordinator(group)
+        if found < 0:
+            request = FindCoordinatorRequest(key=group)
+            wire.eventually(lambda: wire.ask(self.to(self.cluster.live[0].node_id), request, 3).error_code == 0)
+            self.cluster.wait_until(lambda image: CONSUMER_OFFSETS in image.topics)
+            found = self.cluster.group_coordinator(group)
+        return found
+
+    def commit_offset(self, who: Identity, group: str, topic: str, offset: int) -> None:
+        """As part of the transaction."""
+        place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=group,
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[place])],
+        )
+
+        def attempt() -> bool:
+            answer = wire.ask(self.to(self.group_coordinator(group)), request)
+            return bool(answer.topics[0].partitions[0].error_code == ErrorCode.NONE)
+
+        wire.eventually(attempt)
+
+    def committed_offset(self, group: str, topic: str) -> int:
+        """-1 where there is none."""
+        wanted = OffsetFetchRequestGroup(
+            group_id=group, topics=[OffsetFetchRequestGroupTopic(name=topic, partition_indexes=[0])]
+        )
+
+        def attempt() -> requests.Outcome | None:
+            answer = wire.ask(self.to(self.group_coordinator(group)), OffsetFetchRequest(groups=[wanted]), 9)
+            (found,) = answer.groups
+            if found.error_code:
+                return None
+            return requests.Outcome(found.topics[0].partitions[0].committed_offset)
+
+        found: requests.Outcome = wire.eventually(attempt)
+        return int(found.error)
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+
+    def write(
+        self, who: Identity, topic: str, *values: bytes, partition: int = 0, sequence: int = 0, version: int = ADDS
+    ) -> ErrorCode:
+        leader = self.to(self.cluster.leader_of(topic, partition))
+        return requests.write(
+            leader, self.name, who, topic, *values, partition=partition, sequence=sequence, version=version
+        )
+
+    def stored(self, topic: str, partition: int = 0) -> list[str]:
+        """What stands in a partition below the high watermark: "data" and "marker", batch by batch."""
+        batches = wire.stored_batches(self.to(self.cluster.leader_of(topic, partition)), topic, partition)
+        return ["marker" if header.is_control else "data" for header, _ in batches]
+
+    def committed(self, topic: str) -> list[bytes | None]:
+        """What a reader of committed records sees of partition 0."""
+        return requests.committed_values(self.to(self.cluster.leader_of(topic, 0)), topic)
