@@ -12,6 +12,7 @@ from moldau.net.exchange import ANSWERS_MEMORY_BYTES, Exchange, ExchangeLost, op
 from moldau.net.framing import FrameMemory
 from moldau.replication.fetcher import FetchLimits
 from moldau.replication.manager import ClusterAccess, ReplicationLimits
+from moldau.replication.throttles import Rates
 from moldau.settings import BrokerSettings
 
 if TYPE_CHECKING:
@@ -74,5 +75,6 @@ class Limits:
                     settings["replica.fetch.response.max.bytes"],
                     settings["replica.fetch.backoff.ms"],
                 ),
+                Rates(settings["leader.replication.throttled.rate"], settings["follower.replication.throttled.rate"]),
             )
         return self._limits

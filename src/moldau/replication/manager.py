@@ -28,6 +28,7 @@ from moldau.replication.fetchers import ReplicaFetchers
 from moldau.replication.flushing import Flushing
 from moldau.replication.in_sync import ChangeIsr, InSync
 from moldau.replication.partition import Partition
+from moldau.replication.throttles import Rates, Throttles
 from moldau.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class ReplicationLimits(NamedTuple):
 
     max_lag_s: float = 30.0
     fetch: FetchLimits = FetchLimits()
+    rates: Rates = Rates()
 
 
 class ClusterAccess(NamedTuple):
@@ -80,6 +82,7 @@ class ReplicaManager:
         self.appended = self._flushing.appended
         self.flush = self._flushing.flush
         self.in_sync = InSync(cluster.change_isr, lambda: cluster.limits().max_lag_s, spawn)
+        self.throttles = Throttles(node_id, self._topic, lambda: cluster.limits().rates, self._loop.time)
         self._fetchers = ReplicaFetchers(
             Surroundings(
                 node_id,
@@ -88,8 +91,8 @@ class ReplicaManager:
                 lambda: cluster.limits().fetch,
                 cluster.connect,
                 self._flushing.appended,
-                throttled=lambda _: False,
-                copied=lambda _partition, _bytes: None,
+                self.throttles.holds_back,
+                self.throttles.copied,
             ),
             spawn,
         )
@@ -131,6 +134,9 @@ class ReplicaManager:
         if state is not None and self.node_id not in state.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _topic(self, name: str) -> TopicImage | None:
+        return None if self._image is None else self._image.topics.get(name)
 
     def __iter__(self) -> Iterator[Partition]:
         for key, partitions in self._topics.items():
@@ -419,6 +425,8 @@ class ReplicaManager:
         known = max(leadership.followers[replica].broker_epoch, -1 if broker is None else broker.epoch)
         # A connection of an earlier life: what it says of its log need not be true any more.
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if 0 <= broker_epoch < known else ErrorCode.NONE
+
+    # -- in-sync replicas ------------------------------------------------------------------------------------------
 
     def _check_lag(self) -> None:
         """Kafka's rhythm, twice in `replica.lag.time.max.ms`: nobody lags for longer than 1.5 times it."""

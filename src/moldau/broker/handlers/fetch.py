@@ -186,7 +186,7 @@ class Reading(Later):
             return self._answer(partition, EMPTY)._replace(preferred_read_replica=elsewhere)
         records: bytes | bytearray | memoryview = EMPTY
         end = self._end(partition)
-        if offset < end and (self.budget > 0 or not self.taken):
+        if offset < end and (self.budget > 0 or not self.taken) and self._may_send(partition):
             try:
                 found = log_.read(
                     offset,
@@ -215,6 +215,9 @@ class Reading(Later):
         if answer.aborted is not None and len(records):
             return answer._replace(aborted=_aborted(log_, offset, end))
         return answer
+
+    def _may_send(self, partition: Partition) -> bool:
+        return not self.from_replica or self.broker.replicas.throttles.may_send(partition, self.call.replica_id)
 
     def _end(self, partition: Partition) -> int:
         """Up to where this reader may read."""
@@ -355,6 +358,8 @@ class Reading(Later):
                     continue
                 if has_records:
                     self.session.served(watched)
+            if has_records and self.from_replica and watched.partition is not None:
+                self.broker.replicas.throttles.sent(watched.partition, self.call.replica_id, len(answer.records))
             if topics and topics[-1][0] == watched.topic:
                 topics[-1][1].append(answer)
             else:
