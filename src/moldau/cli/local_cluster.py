@@ -209,7 +209,8 @@ class LocalCluster:
             if not any(broker.child.alive for broker in self._brokers):
                 complain("no broker is left: stopping")
                 return EXIT_ERROR
-            complain("the others go on; start it again with: moldau " + " ".join(again[0].command[2:]))
+            command = " ".join(part for part in again[0].command[2:] if part != "--announce")
+            complain(f"the others go on; start it again with: moldau {command}")
 
     def stop(self) -> bool:
         """One broker after another, each handing its partitions to those that are left, then ZooKeeper. Whether all

@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from moldau.cli import cluster, configs, consume, groups, log_commands, perf, produce, topics, transactions
+from moldau.cli import (
+    cluster,
+    cluster_import,
+    configs,
+    consume,
+    groups,
+    log_commands,
+    perf,
+    produce,
+    topics,
+    transactions,
+)
 from moldau.cli.output import usage_error
 
 app = typer.Typer(
@@ -22,6 +33,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.add_typer(transactions.app, name="transactions")
+cluster.app.command("import")(cluster_import.import_broker)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_commands.app, name="log")
 app.add_typer(perf.app, name="perf")

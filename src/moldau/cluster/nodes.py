@@ -8,6 +8,7 @@
     /config/brokers/N, …/default     dynamic settings of one broker, or of all
     /controller                      the broker that elects leaders; vanishes with its session
     /controller_epoch                how many controllers there have been; every act of one checks its version
+    /import                          the cluster id of a broker whose import is not finished; nobody may start
 
 Every value is a JSON object with a `version`; a larger one than is known here is refused, never guessed at.
 """
@@ -76,6 +77,17 @@ class ClusterIdNode:
     @staticmethod
     def decode(value: bytes) -> str:
         return _decode(ClusterIdNode.path, value, lambda fields: _text(fields["id"]))
+
+
+class ImportNode:
+    """An import into this store that is not finished: the id of the cluster that it will be. See `transfer`."""
+
+    path = "/import"
+    encode = ClusterIdNode.encode
+
+    @staticmethod
+    def decode(value: bytes) -> str:
+        return _decode(ImportNode.path, value, lambda fields: _text(fields["id"]))
 
 
 class IncarnationNode:

@@ -36,6 +36,7 @@ from moldau.cluster.nodes import (
     ConfigNode,
     ControllerEpochNode,
     ControllerNode,
+    ImportNode,
     IncarnationNode,
     TopicConfigNode,
     TopicNode,
@@ -94,6 +95,8 @@ class Tree:
 
     async def prepare(self, new_cluster_id: str) -> str:
         """Makes the folders that are missing, and the cluster's id if it has none yet. Returns the id it has."""
+        if await self.store.get(ImportNode.path) is not None:
+            raise StoreError("an import into this cluster is not finished; run moldau cluster import again")
         await self.store.ensure(FOLDERS)
         if await self.store.get(ClusterIdNode.path) is None:
             try:
