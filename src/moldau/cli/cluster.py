@@ -1,15 +1,24 @@
-"""`moldau cluster ...`: brokers, data directories, features and APIs."""
+"""`moldau cluster ...`: brokers, data directories, features and APIs; `cluster_moves.py` has what changes it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli import cluster_moves
 from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
 from moldau.cli.output import Output, print_json, print_table, show
 
-app = typer.Typer(help="Look at the cluster: brokers, data directories, features, APIs.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from moldau.client.admin import ClusterDescription, TopicDescription
+
+app = typer.Typer(help="Look at the cluster, and move what its brokers hold and lead.", no_args_is_help=True)
+app.command()(cluster_moves.drain)
+app.command()(cluster_moves.elect)
+app.command()(cluster_moves.reassign)
 
 
 @app.command()
@@ -18,20 +27,79 @@ def describe(
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the cluster's id and its brokers.
+    """Show the cluster's id, its brokers and what they lead and hold, and the partitions that are not well.
+
+    A broker that is not there any more and still has replicas is shown without an address. Of a broker's replicas,
+    those that are behind are not in sync.
 
     Example: moldau cluster describe --bootstrap-server localhost:9092
     """
     with connected(bootstrap, command_config) as admin:
+        from moldau.cli.reassigning import still_there
+
         cluster = admin.describe_cluster()
-    brokers = [
-        {"id": one.id, "host": one.host, "port": one.port, "rack": one.rack, "controller": one.id == cluster.controller}
-        for one in cluster.brokers
-    ]
+        topics = still_there(admin, [one.name for one in admin.list_topics(include_internal=True)])
+        moving = admin.list_partition_reassignments()
+    brokers = brokers_shown(cluster, topics.values())
+    health = health_shown(topics.values(), len(moving))
     if output is Output.JSON:
-        print_json({"cluster_id": cluster.cluster_id, "controller": cluster.controller, "brokers": brokers})
+        about = {"cluster_id": cluster.cluster_id, "controller": cluster.controller}
+        print_json({**about, "brokers": brokers, **health})
         return
-    show(brokers, ("id", "host", "port", "rack", "controller"), output, f"Cluster {cluster.cluster_id}")
+    columns = ("id", "host", "port", "rack", "controller", "leaders", "replicas", "behind")
+    show(brokers, columns, output, f"Cluster {cluster.cluster_id}")
+    print()
+    print(health_line(health))
+
+
+def brokers_shown(cluster: ClusterDescription, topics: Iterable[TopicDescription]) -> list[dict[str, Any]]:
+    """A row a broker: those that live, and those that are gone and still have replicas."""
+    leads: Counter[int] = Counter()
+    holds: Counter[int] = Counter()
+    behind: Counter[int] = Counter()
+    for topic in topics:
+        for one in topic.partitions:
+            holds.update(one.replicas)
+            behind.update(node for node in one.replicas if node not in one.isr)
+            if one.leader is not None:
+                leads[one.leader] += 1
+    live = {node.id: node for node in cluster.brokers}
+    return [
+        {
+            "id": node,
+            "host": live[node].host if node in live else None,
+            "port": live[node].port if node in live else None,
+            "rack": live[node].rack if node in live else None,
+            "alive": node in live,
+            "controller": node == cluster.controller,
+            "leaders": leads[node],
+            "replicas": holds[node],
+            "behind": behind[node],
+        }
+        for node in sorted({*live, *holds})
+    ]
+
+
+def health_shown(topics: Iterable[TopicDescription], moving: int) -> dict[str, int]:
+    partitions = [one for topic in topics for one in topic.partitions]
+    return {
+        "partitions": len(partitions),
+        "under_replicated": sum(len(one.isr) < len(one.replicas) for one in partitions),
+        "offline": sum(one.leader is None for one in partitions),
+        "not_preferred": sum(one.leader is not None and one.leader != one.replicas[0] for one in partitions),
+        "moving": moving,
+    }
+
+
+def health_line(health: Mapping[str, int]) -> str:
+    names = {
+        "under_replicated": "under-replicated",
+        "offline": "without a leader",
+        "not_preferred": "not led by their first replica",
+        "moving": "moving",
+    }
+    wrong = [f"{health[name]} {text}" for name, text in names.items() if health[name]]
+    return f"{health['partitions']} partitions: {', '.join(wrong) or 'all well'}"
 
 
 @app.command("log-dirs")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
 from moldau.cli.output import Output, fail, print_json, print_table, show, usage_error
+from moldau.cli.partition_filters import Filters
 
 if TYPE_CHECKING:
     from moldau.client.admin import TopicDescription
     from moldau.client.blocking.admin import Admin
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+OFFSETS_TIMEOUT_S = 5.0
+"""A broker that has died is still told to lead for a while: its offsets are not waited for any longer than this."""
 
 NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Names of topics.")]
 TopicOption = Annotated[
@@ -152,19 +157,35 @@ def describe(
     names: NamesArgument = None,
     topic: TopicOption = None,
     internal: Annotated[bool, typer.Option("--internal", help="With no name given: Kafka's own topics, too.")] = False,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated-partitions", help="Only partitions with replicas that are not in sync.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+    ] = False,
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr-partitions", help="Only partitions that acks=all cannot be written to.")
+    ] = False,
+    at_min_isr: Annotated[
+        bool, typer.Option("--at-min-isr-partitions", help="Only partitions that may not lose one more replica.")
+    ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show topics with their partitions, replicas, offsets, and the settings that were made for them.
 
-    Example: moldau topics describe orders
+    Of each partition: its leader, its replicas, those in sync (isr), those that may lead besides (elr: eligible leader
+    replicas), those whose broker is away (offline). With filters, partitions that any of them names.
+
+    Examples: moldau topics describe orders; moldau topics describe --under-replicated-partitions
     """
     wanted = names_of(names, topic, needed=False)
+    filters = Filters(under_replicated, unavailable, under_min_isr, at_min_isr)
     with connected(bootstrap, command_config) as admin:
         if not wanted:
             wanted = [one.name for one in admin.list_topics(include_internal=internal)]
-        described = _described(admin, wanted)
+        described = _described(admin, wanted, filters)
         if output is Output.JSON:
             print_json(described)
             return
@@ -174,29 +195,37 @@ def describe(
             _print_topic(one)
 
 
-def _described(admin: Admin, names: list[str]) -> list[dict[str, Any]]:
+def _described(admin: Admin, names: list[str], filters: Filters) -> list[dict[str, Any]]:
     from moldau.client.admin import ConfigResource, ConfigSource
 
     topics = admin.describe_topics(names)
     configs = admin.describe_configs([ConfigResource.topic(name) for name in topics])
-    ends = _ends(admin, list(topics.values()))
+    chosen: list[TopicDescription] = []
+    for name, one in topics.items():
+        least = configs[ConfigResource.topic(name)].get("min.insync.replicas")
+        min_isr = int(least.value or 1) if least is not None else 1
+        partitions = tuple(each for each in one.partitions if filters.choose(each, min_isr))
+        if partitions:
+            chosen.append(replace(one, partitions=partitions))
+    ends = _ends(admin, chosen)
     return [
         _as_json(
             one,
             {
                 entry.name: entry.value
-                for entry in configs[ConfigResource.topic(name)].values()
+                for entry in configs[ConfigResource.topic(one.name)].values()
                 if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
             },
             ends,
         )
-        for name, one in topics.items()
+        for one in chosen
     ]
 
 
-def _ends(admin: Admin, topics: list[TopicDescription]) -> dict[Any, tuple[int, int]]:
-    """Where each partition begins and ends; partitions without a leader cannot tell."""
-    from moldau.client.admin import OffsetSpec
+def _ends(admin: Admin, topics: list[TopicDescription]) -> dict[Any, tuple[int | None, int | None]]:
+    """Where each partition begins and ends; partitions without a leader that answers cannot tell."""
+    from moldau.client.admin import OffsetSpec, SomeFailed
+    from moldau.client.errors import MoldauError
     from moldau.client.model import TopicPartition
 
     led = [
@@ -205,12 +234,23 @@ def _ends(admin: Admin, topics: list[TopicDescription]) -> dict[Any, tuple[int, 
         for partition in one.partitions
         if partition.leader is not None
     ]
-    first = admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST))
-    last = admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST))
-    return {partition: (first[partition].offset, last[partition].offset) for partition in led}
+
+    def offsets(spec: OffsetSpec) -> dict[TopicPartition, int]:
+        try:
+            found = admin.list_offsets(dict.fromkeys(led, spec), timeout=OFFSETS_TIMEOUT_S)
+        except SomeFailed as some:
+            found = dict(some.results)
+        except MoldauError:
+            found = {}
+        return {partition: one.offset for partition, one in found.items()}
+
+    first, last = offsets(OffsetSpec.EARLIEST), offsets(OffsetSpec.LATEST)
+    return {partition: (first.get(partition), last.get(partition)) for partition in led}
 
 
-def _as_json(one: TopicDescription, configs: dict[str, str | None], ends: dict[Any, tuple[int, int]]) -> dict[str, Any]:
+def _as_json(
+    one: TopicDescription, configs: dict[str, str | None], ends: dict[Any, tuple[int | None, int | None]]
+) -> dict[str, Any]:
     from moldau.client.admin.topics import topic_id_text
 
     partitions = []
@@ -222,6 +262,8 @@ def _as_json(one: TopicDescription, configs: dict[str, str | None], ends: dict[A
                 "leader": partition.leader,
                 "replicas": list(partition.replicas),
                 "isr": list(partition.isr),
+                "elr": _ids(partition.eligible_leader_replicas),
+                "last_known_elr": _ids(partition.last_known_elr),
                 "offline": list(partition.offline_replicas),
                 "first_offset": first,
                 "end_offset": end,
@@ -237,22 +279,24 @@ def _as_json(one: TopicDescription, configs: dict[str, str | None], ends: dict[A
     }
 
 
+def _ids(nodes: tuple[int, ...] | None) -> list[int] | None:
+    """None where the broker does not tell."""
+    return None if nodes is None else list(nodes)
+
+
 def _print_topic(one: dict[str, Any]) -> None:
     configs = "".join(f"  {name}={value}" for name, value in one["configs"].items())
     title = f"{one['topic']}  id {one['id']}  replication factor {one['replication_factor']}{configs}"
-    headers = ("partition", "leader", "replicas", "isr", "first offset", "end offset")
-    rows = [
-        (
-            partition["partition"],
-            partition["leader"],
-            ",".join(map(str, partition["replicas"])),
-            ",".join(map(str, partition["isr"])),
-            partition["first_offset"],
-            partition["end_offset"],
-        )
-        for partition in one["partitions"]
-    ]
+    # Columns that are empty nearly always are there when they are not.
+    unusual = [name for name in ("elr", "last_known_elr", "offline") if any(each[name] for each in one["partitions"])]
+    columns = ("partition", "leader", "replicas", "isr", *unusual, "first_offset", "end_offset")
+    headers = [name.replace("_", " ") for name in columns]
+    rows = [tuple(_cell(partition[name]) for name in columns) for partition in one["partitions"]]
     print_table(headers, rows, title)
+
+
+def _cell(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
 @app.command()

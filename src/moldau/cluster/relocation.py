@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from moldau.cluster.image import BrokerImage
 from moldau.cluster.placement import place, ring
 
 Partition = tuple[str, int]
-Assignment = Mapping[Partition, tuple[int, ...]]
-"""The replicas of partitions, preferred leader first."""
+P = TypeVar("P", bound=Partition)
 
 
 class NoRoomError(ValueError):
     """A partition has as many replicas as there are brokers left, or more."""
 
 
-def emptied(assignment: Assignment, broker: int, brokers: Iterable[BrokerImage]) -> dict[Partition, tuple[int, ...]]:
-    """New replicas of every partition that `broker` holds, on those of `brokers` that are left without it.
+def emptied(
+    assignment: Mapping[P, tuple[int, ...]], broker: int, brokers: Iterable[BrokerImage]
+) -> dict[P, tuple[int, ...]]:
+    """New replicas of every partition that `broker` holds, on those of `brokers` that are left without it; preferred
+    leaders first, here as in `assignment`.
 
     Each replica goes to a rack that has fewest of its partition's others, and there to the broker that has fewest
     replicas. The place of a preferred leader goes to whoever, of the new replicas, has it least often.
@@ -31,7 +34,7 @@ def emptied(assignment: Assignment, broker: int, brokers: Iterable[BrokerImage])
     racks = {one.id: one.rack for one in left}
     held = Counter(node for replicas in assignment.values() for node in replicas)
     led = Counter(replicas[0] for replicas in assignment.values() if replicas)
-    moved: dict[Partition, tuple[int, ...]] = {}
+    moved: dict[P, tuple[int, ...]] = {}
     for partition, replicas in sorted(assignment.items()):
         if broker not in replicas:
             continue

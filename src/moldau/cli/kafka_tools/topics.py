@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_message, topic_filter
+from moldau.cli.partition_filters import Filters
 from moldau.client.admin import ConfigResource, NewPartitions, NewTopic, PartitionDescription, TopicDescription
 from moldau.client.admin.topics import BROKERS_CHOICE, topic_id_text
 from moldau.client.errors import MoldauError, TopicAlreadyExists
@@ -175,13 +176,13 @@ def describe(admin: Admin, options: argparse.Namespace) -> None:
 def print_topic(
     topic: TopicDescription, configs: dict[str, str | None], min_isr: int, options: argparse.Namespace
 ) -> None:
-    some_only = (
-        options.under_replicated_partitions
-        or options.unavailable_partitions
-        or options.under_min_isr_partitions
-        or options.at_min_isr_partitions
+    filters = Filters(
+        options.under_replicated_partitions,
+        options.unavailable_partitions,
+        options.under_min_isr_partitions,
+        options.at_min_isr_partitions,
     )
-    if not some_only and (configs or not options.topics_with_overrides):
+    if not any(filters) and (configs or not options.topics_with_overrides):
         settings = ",".join(f"{name}={value}" for name, value in configs.items())
         print(
             f"Topic: {topic.name}\tTopicId: {topic_id_text(topic.id)}\tPartitionCount: {len(topic.partitions)}"
@@ -190,17 +191,8 @@ def print_topic(
     if options.topics_with_overrides:
         return
     for one in topic.partitions:
-        if not some_only or is_asked_for(one, min_isr, options):
+        if filters.choose(one, min_isr):
             print(partition_line(topic.name, one))
-
-
-def is_asked_for(one: PartitionDescription, min_isr: int, options: argparse.Namespace) -> bool:
-    return bool(
-        (options.under_replicated_partitions and len(one.isr) < len(one.replicas))
-        or (options.unavailable_partitions and one.leader is None)
-        or (options.under_min_isr_partitions and len(one.isr) < min_isr)
-        or (options.at_min_isr_partitions and len(one.isr) == min_isr)
-    )
 
 
 def partition_line(topic: str, one: PartitionDescription) -> str:

@@ -1,0 +1,377 @@
+"""`moldau cluster drain|elect|reassign`: who holds partitions, and who leads them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, Output, fail, print_json, show, usage_error
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+    from moldau.cli.draining import Tally
+    from moldau.cli.reassigning import Plan
+    from moldau.client.blocking.admin import Admin
+    from moldau.client.model import TopicPartition
+
+EXIT_UNDER_WAY = 3
+"""Nothing is wrong, and it is not done yet."""
+
+LINE_EVERY_S = 10.0
+"""How often a drain that nobody watches says how far it is."""
+
+AT_ONCE = 10
+MAX_AT_ONCE = 1_000
+
+ThrottleOption = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="BYTES", help="Copy at most so many bytes a second to, and from, each broker."),
+]
+
+
+# Elections ------------------------------------------------------------------------------------------------------------
+
+
+def elect(
+    topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="All partitions of it; or several.")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="With one --topic: only these partitions of it.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All partitions of all topics.")] = False,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="Any replica that lives, where nobody in sync does. MAY LOSE RECORDS."),
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Make the first replica of partitions their leader again; or, with --unclean, any one that is left.
+
+    Brokers do the former by themselves after a while (auto.leader.rebalance.enable). Ends with 1 where a partition
+    could not be given a leader.
+
+    Examples: moldau cluster elect --all; moldau cluster elect --unclean --topic orders --partition 3
+    """
+    if bool(topic) == all_:
+        usage_error("name partitions by --topic, or give --all")
+    if partition and len(topic or ()) != 1:
+        usage_error("--partition goes with one --topic")
+    with connected(bootstrap, command_config) as admin:
+        wanted = None if all_ else _partitions(admin, topic or [], partition)
+        shown, failed = _elected(admin, wanted, unclean)
+    show(shown, ("topic", "partition", "elected", "error"), output)
+    if failed:
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _partitions(admin: Admin, topics: list[str], only: list[int] | None) -> list[TopicPartition]:
+    from moldau.client.model import TopicPartition
+
+    if only:
+        return [TopicPartition(topics[0], index) for index in only]
+    return [
+        TopicPartition(one.name, index)
+        for one in admin.describe_topics(topics).values()
+        for index in range(len(one.partitions))
+    ]
+
+
+def _elected(admin: Admin, wanted: list[TopicPartition] | None, unclean: bool) -> tuple[list[dict[str, Any]], bool]:
+    from moldau.client.admin import ElectionType, SomeFailed
+    from moldau.client.errors import BrokerError, MoldauError
+
+    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+    results: dict[TopicPartition, bool] = {}
+    errors: dict[TopicPartition, MoldauError] = {}
+    try:
+        results = admin.elect_leaders(kind, wanted)
+    except SomeFailed as some:
+        results, errors = dict(some.results), dict(some.errors)
+    except BrokerError as error:
+        if wanted is None or len(wanted) != 1:
+            raise
+        errors = {wanted[0]: error}
+    shown = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "elected": results.get(one, False),
+            "error": str(errors[one]) if one in errors else None,
+        }
+        for one in sorted({*results, *errors})
+    ]
+    return shown, bool(errors)
+
+
+# Plans ----------------------------------------------------------------------------------------------------------------
+
+
+def reassign(
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="PLAN", help="The plan, in the JSON of kafka-reassign-partitions.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Begin with the plan.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Tell how far the plan is; ends throttles when done.")
+    ] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Take back what of the plan is under way.")] = False,
+    generate: Annotated[bool, typer.Option("--generate", help="Print a plan for --topic and --brokers.")] = False,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC", help="With --generate: which; or several.")
+    ] = None,
+    brokers: Annotated[
+        str | None, typer.Option(metavar="1,2,3", help="With --generate: on which brokers (default: on all).")
+    ] = None,
+    throttle: ThrottleOption = None,
+    save_current: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --execute: where to write a plan that leads back.")
+    ] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Move partitions to other brokers by a plan. Without --execute it is only shown what would move.
+
+    --verify ends with 0 when all of the plan is done, with 3 while some of it is under way, with 1 otherwise.
+
+    Examples: moldau cluster reassign --generate --topic orders --brokers 1,2,3 > plan.json;
+    moldau cluster reassign --file plan.json --execute --throttle 50000000;
+    moldau cluster reassign --file plan.json --verify
+    """
+    from moldau.cli.reassigning import BadPlanError, parse_plan
+    from moldau.cluster.relocation import NoRoomError
+
+    if sum((execute, verify, cancel, generate)) > 1:
+        usage_error("choose one of --execute, --verify, --cancel and --generate")
+    if generate == (file is not None):
+        usage_error("give a plan by --file, or have one made by --generate")
+    if generate and not topic:
+        usage_error("--generate wants a --topic")
+    with connected(bootstrap, command_config) as admin:
+        try:
+            if generate:
+                _generate(admin, topic or [], brokers)
+                return
+            assert file is not None
+            plan = parse_plan(file.read_text())
+        except BadPlanError as error:
+            fail(f"{file}: {error}")
+        except NoRoomError as error:
+            fail(str(error))
+        if execute:
+            _execute(admin, plan, throttle, save_current)
+        elif cancel:
+            _cancel(admin, plan)
+        else:
+            code = _verify(admin, plan, output, finish=verify)
+            if verify and code:
+                raise typer.Exit(code)
+
+
+def _generate(admin: Admin, topics: list[str], brokers: str | None) -> None:
+    from moldau.cli.reassigning import as_brokers, generated, plan_json
+
+    nodes = as_brokers(admin.describe_cluster().brokers)
+    if brokers is not None:
+        try:
+            ids = list(dict.fromkeys(int(node) for node in brokers.split(",")))
+        except ValueError:
+            usage_error(f"--brokers wants ids with commas between them, not {brokers!r}")
+        missing = set(ids) - {node.id for node in nodes}
+        if missing:
+            fail(f"there is no broker {', '.join(map(str, sorted(missing)))} in the cluster")
+        nodes = [node for node in nodes if node.id in ids]
+    print(plan_json(generated(admin.describe_topics(topics).values(), nodes)))
+
+
+def _execute(admin: Admin, plan: Plan, throttle: int | None, save_current: Path | None) -> None:
+    from moldau.cli.reassigning import current, plan_json, set_throttle
+
+    topics = admin.describe_topics(sorted({one.topic for one in plan}))
+    before = {one: replicas for one, replicas in current(topics.values()).items() if one in plan}
+    if save_current is not None:
+        save_current.write_text(plan_json(before) + "\n")
+    if throttle is not None:
+        set_throttle(admin, throttle, [node.id for node in admin.describe_cluster().brokers], before, plan)
+    admin.alter_partition_reassignments(plan)
+    print(f"begun: {_count(len(plan), 'partition')}; `--verify` tells how far they are")
+    if throttle is not None:
+        print(f"at most {throttle} bytes a second, until `--verify` finds all of them done")
+
+
+def _cancel(admin: Admin, plan: Plan) -> None:
+    moving = admin.list_partition_reassignments(list(plan))
+    if moving:
+        admin.alter_partition_reassignments(dict.fromkeys(moving))
+    print(f"taken back: {_count(len(moving), 'partition')}")
+
+
+def _verify(admin: Admin, plan: Plan, output: Output, *, finish: bool) -> int:
+    """Show how far a plan is; the exit code that says so."""
+    from moldau.cli.reassigning import clear_throttle, commas, progress_of, still_there
+
+    topics = still_there(admin, sorted({one.topic for one in plan}))
+    found = progress_of(plan, topics, admin.list_partition_reassignments(list(plan)))
+    shown = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "replicas": None if far.replicas is None else commas(far.replicas),
+            "wanted": commas(far.wanted),
+            "state": "done" if far.done else "moving" if far.moving else "no such partition" if far.replicas is None
+            else "elsewhere",
+        }
+        for one, far in sorted(found.items())
+    ]  # fmt: skip
+    show(shown, ("topic", "partition", "replicas", "wanted", "state"), output)
+    states = {one["state"] for one in shown}
+    if finish and states == {"done"}:
+        clear_throttle(admin, [node.id for node in admin.describe_cluster().brokers], topics)
+    if states <= {"done"}:
+        return 0
+    return EXIT_UNDER_WAY if states <= {"done", "moving"} else EXIT_ERROR
+
+
+# Draining -------------------------------------------------------------------------------------------------------------
+
+
+def drain(
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="The id of the broker; it may be dead.")],
+    batch: Annotated[int, typer.Option(min=1, max=MAX_AT_ONCE, help="How many partitions move at once.")] = AT_ONCE,
+    throttle: ThrottleOption = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=1, metavar="SECONDS", help="Give up when nothing has moved for so long.")
+    ] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfigOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Move every replica of a broker to the others, so that it can be stopped for good.
+
+    The others share what comes, rack by rack. Ctrl-C leaves what is under way to itself; run it again to go on. New
+    topics may still be placed on the broker: stop it, or drain it again. Ends with 0 when the broker holds nothing,
+    with 130 after Ctrl-C, with 1 otherwise.
+
+    Example: moldau cluster drain 3 --throttle 50000000
+    """
+    from moldau.cli.draining import Drain
+    from moldau.cli.interrupt import CtrlC
+    from moldau.cluster.relocation import NoRoomError
+
+    woken = threading.Event()
+    with connected(bootstrap, command_config) as admin, CtrlC(woken.set) as keyboard, _Shown(broker) as bars:
+        run = Drain(admin, broker, at_once=batch, throttle=throttle, timeout_s=timeout, wait=woken.wait, tell=bars.tell)
+        try:
+            done = run.run()
+        except NoRoomError as error:
+            fail(str(error))
+        bars.stop()
+        tally = run.tally
+        if output is Output.JSON:
+            print_json(
+                {
+                    "broker": broker,
+                    "drained": done,
+                    "partitions": tally.partitions,
+                    "partitions_done": tally.partitions_done,
+                    "bytes": tally.bytes,
+                    "under_way": [str(one) for one in tally.moving],
+                }
+            )
+        else:
+            print(_summary(broker, done, tally, throttled=throttle is not None))
+        assert done or keyboard.pressed
+        if not done:
+            raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _summary(broker: int, done: bool, tally: Tally, *, throttled: bool) -> str:
+    moved = f"{tally.partitions_done} of {_count(tally.partitions, 'partition')} moved"
+    if done:
+        return (
+            f"broker {broker} holds nothing any more: {moved}" if tally.partitions else f"broker {broker} holds nothing"
+        )
+    slow = "; the throttle stays until it has" if throttled else ""
+    under_way = f"{len(tally.moving)} more are under way and go on by themselves"
+    return f"stopped: {moved}, {under_way}. Run it again to finish{slow}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+class _Shown:
+    """How far a drain is, on standard error: two bars where a person looks, else a line now and then."""
+
+    def __init__(self, broker: int) -> None:
+        self._broker = broker
+        self._bars: RichProgress | None = None
+        self._tasks: list[Any] = []
+        self._next_line_at = 0.0
+        self._complained = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        bars, self._bars = self._bars, None
+        if bars is not None:
+            bars.stop()
+
+    def tell(self, tally: Tally) -> None:
+        from moldau.cli.draining import STUCK_S, waiting_for
+
+        if sys.stderr.isatty():
+            self._draw(tally)
+        elif time.monotonic() >= self._next_line_at:
+            self._next_line_at = time.monotonic() + LINE_EVERY_S
+            self._say(f"{tally.partitions_done}/{tally.partitions} partitions, {tally.bytes_done}/{tally.bytes} bytes")
+        if tally.still_for_s < STUCK_S:
+            self._complained = False
+        elif not self._complained:
+            self._complained = True
+            self._say(f"nothing has moved for {tally.still_for_s:.0f} s; waiting for {waiting_for(tally)}")
+
+    def _say(self, line: str) -> None:
+        text = f"draining broker {self._broker}: {line}"
+        if self._bars is not None:
+            self._bars.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr)
+
+    def _draw(self, tally: Tally) -> None:
+        from rich.console import Console
+        from rich.filesize import decimal
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        if self._bars is None:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[far]}"),
+                TimeRemainingColumn(),
+            )
+            self._bars = Progress(*columns, console=Console(stderr=True))
+            self._bars.start()
+            self._tasks = [self._bars.add_task(name, total=None, far="") for name in ("partitions", "bytes")]
+        amounts: Iterable[tuple[int, int, str]] = (
+            (tally.partitions_done, tally.partitions, f"{tally.partitions_done}/{tally.partitions}"),
+            (tally.bytes_done, tally.bytes, f"{decimal(tally.bytes_done)}/{decimal(tally.bytes)}"),
+        )
+        for task, (done, total, far) in zip(self._tasks, amounts, strict=True):
+            self._bars.update(task, completed=done, total=total or None, far=far)

@@ -1,0 +1,205 @@
+"""Reassignments as commands see them: plans in Kafka's JSON, who holds what now and later, and throttles.
+
+What our own commands and the tool of Kafka's name share. Nothing here prints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moldau.client.admin import ConfigChange, ConfigResource, OngoingReassignment, SomeFailed, TopicDescription
+from moldau.client.errors import UnknownTopicOrPartition
+from moldau.client.model import TopicPartition
+from moldau.cluster.image import BrokerImage
+from moldau.cluster.relocation import spread
+
+if TYPE_CHECKING:
+    from moldau.client.blocking.admin import Admin
+    from moldau.client.model import Node
+
+Plan = dict[TopicPartition, tuple[int, ...]]
+"""The replicas that partitions are to have, preferred leader first."""
+
+ANY_DIRECTORY = "any"
+
+BROKER_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADERS_SLOWED = "leader.replication.throttled.replicas"
+FOLLOWERS_SLOWED = "follower.replication.throttled.replicas"
+
+
+class BadPlanError(ValueError):
+    """A file that is no plan."""
+
+
+def as_brokers(nodes: Iterable[Node], *, racks: bool = True) -> list[BrokerImage]:
+    """Brokers as placement wants them."""
+    return [BrokerImage(node.id, (), node.rack if racks else None) for node in nodes]
+
+
+# Plans ----------------------------------------------------------------------------------------------------------------
+
+
+def parse_plan(text: str) -> Plan:
+    """A plan in the format of kafka-reassign-partitions."""
+    plan: Plan = {}
+    for one in _entries(text, "partitions"):
+        try:
+            partition = TopicPartition(str(one["topic"]), int(one["partition"]))
+            replicas = tuple(int(node) for node in one["replicas"])
+        except (KeyError, TypeError, ValueError):
+            raise BadPlanError(f"an entry wants topic, partition and replicas: {json.dumps(one)}") from None
+        directories = one.get("log_dirs", [ANY_DIRECTORY] * len(replicas))
+        if len(directories) != len(replicas):
+            raise BadPlanError(f"{partition} has {len(replicas)} replicas and {len(directories)} log_dirs")
+        if any(directory != ANY_DIRECTORY for directory in directories):
+            raise BadPlanError(f"{partition}: a plan cannot choose directories; move replicas on their broker instead")
+        if not replicas:
+            raise BadPlanError(f"{partition} has no replicas")
+        if len(set(replicas)) < len(replicas):
+            raise BadPlanError(f"{partition} names a replica twice: {commas(replicas)}")
+        if partition in plan:
+            raise BadPlanError(f"{partition} is there twice")
+        plan[partition] = replicas
+    if not plan:
+        raise BadPlanError("the plan has no partitions")
+    return plan
+
+
+def parse_topics(text: str) -> list[str]:
+    """`{"topics": [{"topic": "orders"}], "version": 1}`: what a plan is to be made for."""
+    try:
+        names = [str(one["topic"]) for one in _entries(text, "topics")]
+    except (KeyError, TypeError):
+        raise BadPlanError('an entry wants {"topic": NAME}') from None
+    if not names:
+        raise BadPlanError("no topics are named")
+    return list(dict.fromkeys(names))
+
+
+def _entries(text: str, field: str) -> list[Any]:
+    try:
+        content = json.loads(text)
+    except ValueError as problem:
+        raise BadPlanError(f"not JSON: {problem}") from None
+    if not isinstance(content, dict) or not isinstance(content.get(field), list):
+        raise BadPlanError(f'the JSON wants {{"version": 1, "{field}": [...]}}')
+    if content.get("version", 1) != 1:
+        raise BadPlanError(f"version {content['version']} of the format is not known")
+    entries: list[Any] = content[field]
+    return entries
+
+
+def plan_json(plan: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+    """A plan as a line of JSON, as Kafka's tool writes it."""
+    partitions = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "replicas": list(replicas),
+            "log_dirs": [ANY_DIRECTORY] * len(replicas),
+        }
+        for partition, replicas in sorted(plan.items())
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
+
+
+def generated(topics: Iterable[TopicDescription], brokers: Iterable[BrokerImage]) -> Plan:
+    """A plan that spreads whole topics over these brokers. Raises NoRoomError."""
+    sizes = {one.name: (len(one.partitions), one.replication_factor) for one in topics}
+    return {TopicPartition(*partition): replicas for partition, replicas in spread(sizes, brokers).items()}
+
+
+# Who holds what -------------------------------------------------------------------------------------------------------
+
+
+def current(
+    topics: Iterable[TopicDescription], ongoing: Mapping[TopicPartition, OngoingReassignment] | None = None
+) -> Plan:
+    """The replicas of all partitions; of those that move, the replicas that they will have."""
+    held: Plan = {}
+    for topic in topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.index)
+            moving = (ongoing or {}).get(partition)
+            held[partition] = one.replicas if moving is None else moving.target
+    return held
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one partition of a plan is."""
+
+    wanted: tuple[int, ...]
+    replicas: tuple[int, ...] | None
+    """Who holds it now; None where there is no such partition."""
+    moving: bool
+
+    @property
+    def done(self) -> bool:
+        return not self.moving and self.replicas == self.wanted
+
+
+def progress_of(
+    plan: Plan, topics: Mapping[str, TopicDescription], ongoing: Mapping[TopicPartition, OngoingReassignment]
+) -> dict[TopicPartition, Progress]:
+    held = current(topics.values())
+    return {
+        partition: Progress(wanted, held.get(partition), partition in ongoing) for partition, wanted in plan.items()
+    }
+
+
+def still_there(admin: Admin, names: Collection[str]) -> dict[str, TopicDescription]:
+    """Those of these topics that exist: one may be deleted while others are looked at."""
+    try:
+        return admin.describe_topics(names)
+    except UnknownTopicOrPartition:
+        return {}
+    except SomeFailed as some:
+        if not all(isinstance(error, UnknownTopicOrPartition) for error in some.errors.values()):
+            raise
+        return dict(some.results)
+
+
+# Throttles ------------------------------------------------------------------------------------------------------------
+
+
+def throttled_replicas(before: Plan, after: Plan) -> dict[str, tuple[str, str]]:
+    """For each topic, which replicas give and which take what is copied, as its two settings want them listed."""
+    giving: dict[str, list[str]] = {}
+    taking: dict[str, list[str]] = {}
+    for partition, wanted in sorted(after.items()):
+        has = before.get(partition, ())
+        new = [node for node in wanted if node not in has]
+        if new:
+            giving.setdefault(partition.topic, []).extend(f"{partition.partition}:{node}" for node in has)
+            taking.setdefault(partition.topic, []).extend(f"{partition.partition}:{node}" for node in new)
+    return {topic: (",".join(giving[topic]), ",".join(taking[topic])) for topic in giving}
+
+
+def set_throttle(admin: Admin, rate: int, brokers: Iterable[int], before: Plan, after: Plan) -> None:
+    """Let replicas that a plan brings take at most so many bytes a second, and those that are there give no more."""
+    changes: dict[ConfigResource, Mapping[str, ConfigChange]] = {
+        ConfigResource.broker(node): dict.fromkeys(BROKER_RATES, str(rate)) for node in brokers
+    }
+    for topic, (giving, taking) in throttled_replicas(before, after).items():
+        changes[ConfigResource.topic(topic)] = {LEADERS_SLOWED: giving, FOLLOWERS_SLOWED: taking}
+    if changes:
+        admin.alter_configs(changes)
+
+
+def clear_throttle(admin: Admin, brokers: Iterable[int], topics: Iterable[str]) -> None:
+    """Take back what `set_throttle` has set."""
+    changes: dict[ConfigResource, Mapping[str, ConfigChange]] = {
+        ConfigResource.broker(node): dict.fromkeys(BROKER_RATES) for node in brokers
+    }
+    for topic in topics:
+        changes[ConfigResource.topic(topic)] = {LEADERS_SLOWED: None, FOLLOWERS_SLOWED: None}
+    if changes:
+        admin.alter_configs(changes)
+
+
+def commas(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))

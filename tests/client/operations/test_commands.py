@@ -1,0 +1,205 @@
+"""What operators type: a cluster described, partitions moved and drained, leaders elected."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from moldau import Admin, NewTopic, Producer, TopicPartition
+from moldau.cli.draining import Drain, Tally
+from moldau.cli.reassigning import clear_throttle
+from moldau.client.admin import ElectionType
+from moldau.testing.cluster import Cluster
+from tests.client.operations.conftest import Command
+
+
+def fill(cluster: Cluster, topic: str, records: int = 200) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
+        for number in range(records):
+            producer.send(topic, b"%d" % number)
+
+
+def replicas(admin: Admin, topic: str) -> list[tuple[int, ...]]:
+    return [one.replicas for one in admin.describe_topics(topic)[topic].partitions]
+
+
+def make(admin: Admin, name: str, *assignments: list[int]) -> str:
+    admin.create_topics(NewTopic(name, assignments=assignments))
+    return name
+
+
+def test_the_cluster_is_described_with_what_its_brokers_hold(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+    make(admin, "described", [0, 1], [1, 2], [0, 3])
+    cluster.wait_in_sync()
+    shown = json.loads(moldau("cluster", "describe", "--output", "json").stdout)
+    assert [one["rack"] for one in shown["brokers"]] == ["north", "south", "north", "south"]
+    assert [one["controller"] for one in shown["brokers"]].count(True) == 1
+    assert shown["brokers"][0]["leaders"] >= 2
+    assert shown["offline"] == shown["under_replicated"] == 0
+    text = moldau("cluster", "describe").stdout
+    assert "RACK" in text
+    assert f"{shown['partitions']} partitions: " in text
+
+
+def test_a_broker_that_is_gone_is_seen_by_what_it_left_behind(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+    topic = make(admin, "left-behind", [3, 1], [1, 2])
+    cluster.wait_in_sync()
+    cluster.brokers[3].stop()
+    try:
+        cluster.wait_until(lambda image: 3 not in image.brokers, "broker 3 is gone")
+        shown = json.loads(moldau("cluster", "describe", "--output", "json").stdout)
+        gone = shown["brokers"][3]
+        assert (gone["id"], gone["alive"], gone["host"], gone["leaders"]) == (3, False, None, 0)
+        assert gone["behind"] >= 1
+        assert shown["under_replicated"] >= 1
+        (found,) = json.loads(moldau("topics", "describe", topic, "--under-replicated-partitions", "-o", "json").stdout)
+        assert [one["partition"] for one in found["partitions"]] == [0]
+        assert found["partitions"][0]["offline"] == [3]
+        assert moldau("topics", "describe", topic, "--unavailable-partitions").stdout == ""
+        assert "OFFLINE" in moldau("topics", "describe", topic).stdout
+    finally:
+        cluster.brokers[3].start()
+        cluster.wait_in_sync()
+
+
+def test_leaders_go_back_to_where_they_belong(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+    topic = make(admin, "elected", [2, 1], [1, 2])
+    cluster.wait_in_sync()
+    cluster.brokers[2].restart()
+    cluster.wait_in_sync()
+    assert cluster.leader_of(topic, 0) == 1
+    shown = moldau("cluster", "elect", "--topic", topic, "-o", "json")
+    assert shown.exit_code == 0, shown.output
+    assert [(one["partition"], one["elected"]) for one in json.loads(shown.stdout)] == [(0, True), (1, False)]
+    cluster.wait_until(lambda image: image.topics[topic].partitions[0].leader == 2, "broker 2 leads again")
+    assert moldau("cluster", "elect").exit_code == 2
+    failed = moldau("cluster", "elect", "--topic", topic, "--partition", "7")
+    assert failed.exit_code == 1
+    assert "elected-7" in failed.stdout
+
+
+def test_a_partition_without_a_leader_gets_one_at_a_price(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+    topic = make(admin, "unclean", [3, 2])
+    partition = TopicPartition(topic, 0)
+    cluster.wait_in_sync()
+    cluster.brokers[2].stop()
+    cluster.wait_until(lambda image: image.topics[topic].partitions[0].isr == (3,), "only 3 is in sync")
+    fill(cluster, topic, 10)
+    cluster.brokers[3].crash()
+    cluster.brokers[2].start()
+    try:
+        cluster.wait_until(lambda image: 2 in image.brokers and 3 not in image.brokers)
+        (one,) = admin.describe_topics(topic)[topic].partitions
+        assert one.leader is None
+        assert moldau("topics", "describe", topic, "--unavailable-partitions").exit_code == 0
+        assert moldau("cluster", "elect", "--topic", topic).exit_code == 1, "the preferred leader is not there"
+        assert admin.elect_leaders(ElectionType.UNCLEAN, partition) == {partition: True}
+        cluster.wait_until(lambda image: image.topics[topic].partitions[0].leader == 2)
+    finally:
+        cluster.brokers[3].start()
+        cluster.wait_in_sync()
+
+
+def test_a_plan_is_made_shown_carried_out_and_verified(
+    cluster: Cluster, admin: Admin, moldau: Command, tmp_path: Path
+) -> None:
+    topic = make(admin, "planned", [0, 1], [0, 1], [0, 1])
+    fill(cluster, topic)
+    plan, back = tmp_path / "plan.json", tmp_path / "back.json"
+    made = moldau("cluster", "reassign", "--generate", "--topic", topic, "--brokers", "2,3")
+    assert made.exit_code == 0, made.output
+    plan.write_text(made.stdout)
+    shown = moldau("cluster", "reassign", "--file", str(plan), "-o", "json")
+    assert {one["state"] for one in json.loads(shown.stdout)} == {"elsewhere"}
+    assert moldau("cluster", "reassign", "--file", str(plan), "--verify").exit_code == 1
+    begun = moldau(
+        "cluster", "reassign", "--file", str(plan), "--execute", "--throttle", "10000000", "--save-current", str(back)
+    )
+    assert begun.exit_code == 0, begun.output
+    cluster.wait_until(
+        lambda image: all(set(one.replicas) == {2, 3} for one in image.topics[topic].partitions), "the plan is done"
+    )
+    assert moldau("cluster", "reassign", "--file", str(plan), "--verify").exit_code == 0
+    assert "throttled" not in moldau("topics", "describe", topic).stdout
+    assert moldau("cluster", "reassign", "--file", str(back), "--execute").exit_code == 0
+    cluster.wait_until(lambda image: all(one.replicas == (0, 1) for one in image.topics[topic].partitions))
+    assert moldau("cluster", "reassign", "--file", str(plan), "--cancel").stdout == "taken back: 0 partitions\n"
+
+
+def test_what_is_under_way_can_be_taken_back(cluster: Cluster, admin: Admin, moldau: Command, tmp_path: Path) -> None:
+    topic = make(admin, "taken-back", [0, 1])
+    fill(cluster, topic)
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "replicas": [0, 3]}]}))
+    slow = moldau("cluster", "reassign", "--file", str(plan), "--execute", "--throttle", "1")
+    assert slow.exit_code == 0, slow.output
+    assert moldau("cluster", "reassign", "--file", str(plan), "--verify").exit_code in (0, 3)
+    assert moldau("cluster", "reassign", "--file", str(plan), "--cancel").exit_code == 0
+    cluster.wait_until(lambda image: not image.topics[topic].partitions[0].adding)
+    clear_throttle(admin, range(4), [topic])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "not JSON"),
+        ("[]", "the JSON wants"),
+        ('{"partitions": [{"topic": "a", "partition": 0}]}', "wants topic, partition and replicas"),
+        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}', "names a replica twice"),
+        ('{"partitions": [], "version": 1}', "no partitions"),
+        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}', "no replicas"),
+        ('{"version": 2, "partitions": []}', "version 2"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused(moldau: Command, tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    result = moldau("cluster", "reassign", "--file", str(tmp_path / "plan.json"), "--execute")
+    assert result.exit_code == 1
+    assert says in result.stderr
+
+
+def test_a_broker_is_drained_and_what_it_had_is_elsewhere(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+    topic = make(admin, "drained", *([[3, 0], [0, 3], [3, 1], [1, 2]] * 2))
+    fill(cluster, topic)
+    result = moldau("cluster", "drain", "3", "--batch", "2", "--throttle", "50000000", "--timeout", "30")
+    assert result.exit_code == 0, result.output
+    assert "broker 3 holds nothing any more" in result.stdout
+    held = replicas(admin, topic)
+    assert all(3 not in one for one in held)
+    assert all(len({node % 2 for node in one}) == 2 for one in held if one != (1, 2)), "in both racks, as before"
+    shown = json.loads(moldau("cluster", "describe", "-o", "json").stdout)
+    assert shown["brokers"][3]["replicas"] == 0
+    again = moldau("cluster", "drain", "3")
+    assert (again.exit_code, again.stdout) == (0, "broker 3 holds nothing\n")
+    assert "throttled" not in moldau("topics", "describe", topic).stdout
+
+
+def test_a_drain_that_was_broken_off_is_taken_up_again(cluster: Cluster, admin: Admin) -> None:
+    topic = make(admin, "broken-off", *([[3, 0]] * 6))
+    fill(cluster, topic)
+    looks: list[Tally] = []
+
+    def drain(stop: bool) -> Drain:
+        return Drain(
+            admin, 3, at_once=2, throttle=None, timeout_s=30, wait=lambda _: time.sleep(0.01) or stop, tell=looks.append
+        )
+
+    assert not drain(stop=True).run(), "two at a time: there is more to do after the first look"
+    again = drain(stop=False)
+    assert again.run()
+    assert again.tally.partitions_done == again.tally.partitions
+    assert max(len(look.moving) for look in looks) <= 2
+    assert all(3 not in one for one in replicas(admin, topic))
+
+
+def test_a_drain_that_cannot_be_says_why(admin: Admin, moldau: Command) -> None:
+    make(admin, "everywhere", [0, 1, 2, 3])
+    try:
+        result = moldau("cluster", "drain", "2")
+        assert result.exit_code == 1
+        assert "everywhere-0 has 4 replicas, and without broker 2 there are 3 brokers" in result.stderr
+    finally:
+        admin.delete_topics("everywhere")
