@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from moldau.broker import handlers  # noqa: F401  (registers them)
@@ -27,10 +27,11 @@ from moldau.broker.replicating import cluster_access
 from moldau.broker.session import Route, build_routes
 from moldau.broker.transactions import Transactions
 from moldau.cluster.configs import Alteration
-from moldau.cluster.image import ALL_BROKERS, BrokerImage, ClusterImage, TopicImage
+from moldau.cluster.image import ALL_BROKERS, BrokerImage, ClusterImage, Endpoint, TopicImage
+from moldau.cluster.membership import EVERYTHING
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.refusal import Refusal
-from moldau.cluster.store import OpenStore
+from moldau.cluster.store import OpenStore, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
 from moldau.host.clock import Clock, Randomness
 from moldau.host.threads import Threads
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 
 UNLIMITED = 1 << 62
 PRODUCER_EXPIRY_CHECK_MS = 600_000
+HAND_OVER_S = 5.0
+"""How long a stopping broker tries to hand its leaderships to others."""
 DRAIN_S = 5.0
 """How long a stopping broker waits for connections to take their last answers."""
 
@@ -95,6 +98,7 @@ class Broker:
         rules = metadata_rules(lambda: self.settings)
         self.metadata = Metadata(self.node_id, open_store, host.randomness, rules)
         self.metadata.listen(self._image_changed)
+        self.metadata.on_standing(self._standing_changed)
         plan = settings.listener_plan()
         self.peers = Peers(self.node_id, plan.inter_broker, lambda: self.image)
         self.metadata.listen(self.peers.follow)
@@ -130,8 +134,7 @@ class Broker:
         await self.log_dirs.load(
             self.threads, self._log_config_by_name, self.settings["num.recovery.threads.per.data.dir"]
         )
-        rack, directory_id = self.settings["broker.rack"], self.log_dirs.directory_id
-        await self.metadata.register(BrokerImage(self.node_id, endpoints, rack, directory_id=directory_id))
+        await self._register(endpoints)
         image = self.image
         await self.replicas.start(image)
         await self.cleaning.start()
@@ -158,8 +161,42 @@ class Broker:
             },
         )
 
+    async def _register(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Join the others, after it is known what is left of the logs: where their ends may be lost, this broker is
+        not in sync any more."""
+        rack, directory_id = self.settings["broker.rack"], self.log_dirs.directory_id
+        broker = BrokerImage(self.node_id, endpoints, rack, directory_id=directory_id)
+        if not self.metadata.store.shared:
+            await self.metadata.register(broker)
+            return
+        lost = self.log_dirs.lost_ends(self.boot_id, _hosted(self.image, self.node_id))
+        if lost:
+            log.warning("the ends of logs may be lost: not in sync", extra={"node": self.node_id, "logs": len(lost)})
+        await self.metadata.register(broker, lost)
+        await self.log_dirs.remember_boot(self.threads, self.boot_id)
+
+    def _standing_changed(self, in_good_standing: bool) -> None:
+        if not in_good_standing:
+            self.replicas.stop_leading()
+
+    async def _hand_over(self) -> None:
+        """Let others lead, so that no client waits for the end of this broker's session."""
+        if not self.settings["controlled.shutdown.enable"] or not self.metadata.in_good_standing:
+            return
+        if len(self.image.brokers) < 2:
+            return
+        # Not copying any more, it is not taken back into the sets that it leaves.
+        self.replicas.stop_copying()
+        try:
+            async with asyncio.timeout(HAND_OVER_S):
+                await self.metadata.resign(EVERYTHING)
+            await self.replicas.settled()
+        except (StoreError, TimeoutError) as error:
+            log.warning("leaderships were not handed over", extra={"node": self.node_id, "reason": repr(error)})
+
     async def stop(self) -> None:
-        """Answer what can be answered, close, flush, and leave the directories clean."""
+        """Hand over, answer what can be answered, close, flush, and leave the directories clean."""
+        await self._hand_over()
         self.stopping = True
         for listener in self.listeners:
             listener.stop()
@@ -307,3 +344,10 @@ class Broker:
         answers = await self.metadata.alter_configs(alterations, validate_only=validate_only)
         await self.replicas.settled()
         return answers
+
+
+def _hosted(image: ClusterImage, node_id: int) -> Iterator[tuple[str, int, bytes]]:
+    for topic in image.topics.values():
+        for index, state in enumerate(topic.partitions):
+            if node_id in state.replicas:
+                yield topic.name, index, topic.id

@@ -19,6 +19,7 @@ CLEANED = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_STATE = "moldau-clean-state"
+BOOT_ID = "moldau-boot-id"
 LOCK = ".lock"
 
 _VERSION = "0"

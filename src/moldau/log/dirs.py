@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from posixpath import join
 from typing import NamedTuple, TypeVar
 
@@ -262,6 +262,34 @@ class LogDirs:
         except StorageError as error:
             logger.error("%s: %s", log.directory, error.message)
         return None
+
+    def lost_ends(self, boot_id: str, hosted: Iterable[tuple[str, int, bytes]]) -> list[tuple[str, int]]:
+        """Of these partitions (topic, index, topic id), those whose logs may lack records that they once had.
+
+        A log that is missing lost everything, unless it cannot have been there: no checkpoint speaks of it, and all
+        directories are as they were left.
+        """
+        unsafe = {one.path: not one.online or one.may_lack_ends(boot_id) for one in self.all}
+        any_unsafe = any(unsafe.values())
+        lost = []
+        for topic, index, topic_id in hosted:
+            name = PartitionName(topic, index)
+            log = self.logs.get(name)
+            if log is not None and log.topic_id in (topic_id, NO_TOPIC_ID):
+                if unsafe[log.home.path]:
+                    lost.append((topic, index))
+            elif any_unsafe or any(name in one.remembered for one in self.all):
+                lost.append((topic, index))
+        return lost
+
+    async def remember_boot(self, threads: Threads, boot_id: str) -> None:
+        """What may be lost has been dealt with: from now on it is what is there that counts, in this run of the
+        machine."""
+        for one in self.online:
+            try:
+                await threads.run(one.path, one.remember_boot, boot_id)
+            except OSError as error:
+                one.failed(error, f"could not write into {one.path}")
 
     def logs_not_in(self, topic_ids: Container[bytes]) -> list[Stray]:
         """The logs whose topic is not among these."""

@@ -26,6 +26,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+
+def _text(data: bytes) -> str | None:
+    return data.decode("utf-8", "replace").strip() or None
+
+
 SYNC_TOGETHER = 8
 """From as many changed logs on, a clean stop syncs the whole volume at once instead of file by file."""
 
@@ -66,6 +71,11 @@ class LogDir(Home):
         self.meta = MetaProperties(None, None, None)
         self.high_watermarks: dict[PartitionName, int] = {}
         """As the last checkpoint has them."""
+        self.stopped_cleanly = False
+        self.boot_id: str | None = None
+        """The run of the machine in which these files were last in use; None where nobody has remembered one."""
+        self.remembered: dict[PartitionName, None] = {}
+        """The logs that the checkpoints speak of, whether they are there or not."""
         self._doomed: list[Doomed] = []
         self._lock: DirectoryLock | None = None
 
@@ -115,6 +125,9 @@ class LogDir(Home):
         survey.recovery_points = self._read(checkpoints.RECOVERY_POINTS, checkpoints.decode_offsets, {})
         survey.start_offsets = self._read(checkpoints.START_OFFSETS, checkpoints.decode_offsets, {})
         self.high_watermarks = self._read(checkpoints.HIGH_WATERMARKS, checkpoints.decode_offsets, {})
+        self.stopped_cleanly = survey.clean
+        self.boot_id = self._read(checkpoints.BOOT_ID, _text, None)
+        self.remembered = dict.fromkeys(survey.recovery_points)
         here: dict[PartitionName, None] = {}
         for file in self.fs.listdir(self.path):
             if file.endswith(names.TEMPORARY):
@@ -131,6 +144,7 @@ class LogDir(Home):
         if survey.clean:
             none: list[LogState] = []
             states = self._read(checkpoints.CLEAN_STATE, checkpoints.decode_clean_state, none)
+            self.remembered.update(dict.fromkeys(state.name for state in states))
             survey.states = [state for state in states if state.name in here]
             for state in states:
                 if here.pop(state.name, 0) == 0:
@@ -180,6 +194,17 @@ class LogDir(Home):
             self.fs.remove(self._file(checkpoints.CLEAN_SHUTDOWN))
             self.fs.sync_dir(self.path)
         self.fs.remove(self._file(checkpoints.CLEAN_STATE), missing_ok=True)
+
+    def remember_boot(self, boot_id: str) -> None:
+        """What is in these files is known in this run of the machine: a killed process loses nothing of it."""
+        if self.boot_id != boot_id:
+            self.fs.write_atomically(self._file(checkpoints.BOOT_ID), boot_id.encode())
+            self.boot_id = boot_id
+
+    def may_lack_ends(self, boot_id: str) -> bool:
+        """Whether logs may have lost records at their ends: the machine itself stopped, and they were not synced. A
+        process that is killed loses nothing, the machine's memory has it all."""
+        return not self.stopped_cleanly and (not boot_id or self.boot_id != boot_id)
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from moldau.replication.fetcher import FetchLimits, Surroundings
 from moldau.replication.fetchers import ReplicaFetchers
 from moldau.replication.flushing import Flushing
 from moldau.replication.in_sync import ChangeIsr, InSync
-from moldau.replication.partition import Partition
+from moldau.replication.partition import AckWaiter, Partition
 from moldau.replication.throttles import Rates, Throttles
 from moldau.wire.errors import ErrorCode
 
@@ -250,6 +250,8 @@ class ReplicaManager:
                 for one in gone:
                     leadership.lost(one)
                 self.in_sync.refresh(partition)
+                if partition.start_is_awaited:
+                    self._look_at_starts(partition)
         self._fetchers.reconnect(one for one, broker in new.brokers.items() if old.brokers.get(one) != broker)
 
     def reconfigure_all(self) -> None:
@@ -400,12 +402,21 @@ class ReplicaManager:
         follower = None if leadership is None else leadership.followers.get(replica)
         if leadership is None or follower is None:
             return
-        moved = follower.end_offset != offset
+        moved, start_moved = follower.end_offset != offset, follower.start_offset != start_offset
         follower.fetched(offset, start_offset, broker_epoch, partition.log.end_offset, self._loop.time())
         if moved:
             self.in_sync.refresh(partition)
+        if start_moved and partition.start_is_awaited:
+            self._look_at_starts(partition)
         if replica not in leadership.isr and self._lives(replica, broker_epoch):
             self.in_sync.fetched(partition, replica)
+
+    def _look_at_starts(self, partition: Partition) -> None:
+        leadership = partition.leadership
+        if leadership is not None:
+            assert self._image is not None
+            low = leadership.low_watermark(partition.log.start_offset, self._image.brokers)
+            partition.replicas_start_at(low)
 
     def _lives(self, replica: int, broker_epoch: int) -> bool:
         assert self._image is not None
@@ -436,6 +447,10 @@ class ReplicaManager:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
+    def stop_copying(self) -> None:
+        """Copy nothing more: this broker leaves the in-sync sets and is about to stop. It goes on to lead."""
+        self._fetchers.stop()
+
     def stop(self) -> None:
         """Copy nothing more, propose nothing more, begin no further flush: the logs are about to be closed."""
         self._stopped = True
@@ -447,9 +462,13 @@ class ReplicaManager:
 
     # -- aging -----------------------------------------------------------------------------------------------------
 
-    async def delete_before(self, partition: Partition, offset: int) -> None:
-        partition.log.delete_before(offset)
-        partition.truncated()
+    def delete_before(self, partition: Partition, offset: int, waiter: AckWaiter) -> None:
+        """Let a log that we lead begin at `offset`; the waiter hears when all live replicas' logs do."""
+        if offset > partition.log.start_offset:
+            partition.log.delete_before(offset)
+            partition.start_moved()
+        partition.await_start(offset, waiter)
+        self._look_at_starts(partition)
 
     async def apply_retention(self, now_ms: int) -> None:
         for partition in list(self):

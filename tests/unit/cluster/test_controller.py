@@ -13,8 +13,9 @@ from moldau.cluster.controller import Rebalance
 from moldau.cluster.elections import ElectionKind
 from moldau.cluster.image import NO_LEADER, PartitionState
 from moldau.cluster.isr import IsrProposal
+from moldau.cluster.membership import EVERYTHING
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
-from moldau.cluster.metadata import EVERYTHING, Metadata
+from moldau.cluster.metadata import Metadata
 from moldau.cluster.nodes import BrokerNode, ControllerNode, IncarnationNode, TopicNode
 from moldau.cluster.reassignments import Reassignment
 from moldau.cluster.refusal import Refusal

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from moldau.host.clock import SeededRandomness
+from moldau.host.threads import Threads
 from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs, LogDirsError
 from moldau.log.errors import LogError, StorageError
@@ -368,3 +369,72 @@ def test_temporary_files_of_a_crash_are_swept_away() -> None:
     fs.create(f"{ROOT}/recovery-point-offset-checkpoint.17.tmp")
     open_dirs(fs)
     assert not [name for name in fs.listdir(ROOT) if name.endswith(".tmp")]
+
+
+# -- what may be lost ------------------------------------------------------------------------------------------------
+
+
+HOSTED = [(NAME.topic, 0, TOPIC_ID), (NAME.topic, 1, TOPIC_ID)]
+
+
+def left_behind(fs: FaultyFileSystem, *, boot_id: str | None, clean: bool) -> None:
+    """A broker with one log of two that it should have, in a run of the machine, stopped or killed."""
+
+    async def life(threads: Threads) -> None:
+        dirs = unopened(fs)
+        dirs.open()
+        await dirs.load(threads)
+        create(dirs)
+        if boot_id is not None:
+            await dirs.remember_boot(threads, boot_id)
+        await dirs.write_checkpoints(threads)
+        if clean:
+            await dirs.close(threads)
+        else:
+            dirs.release()
+
+    with_threads(life)
+
+
+def found_lost(fs: FaultyFileSystem, boot_id: str) -> list[int]:
+    async def start(threads: Threads) -> list[int]:
+        dirs = unopened(fs)
+        dirs.open()
+        await dirs.load(threads)
+        try:
+            return [index for _, index in dirs.lost_ends(boot_id, HOSTED)]
+        finally:
+            dirs.release()
+
+    return with_threads(start)
+
+
+@pytest.mark.parametrize(
+    ("before", "clean", "now", "lost"),
+    [
+        pytest.param("boot-1", True, "boot-1", [], id="a clean stop loses nothing"),
+        pytest.param("boot-1", True, "boot-2", [], id="nor does a restart of the machine after it"),
+        pytest.param("boot-1", False, "boot-1", [], id="a killed process loses nothing: the machine's memory has it"),
+        pytest.param("boot-1", False, "boot-2", [0, 1], id="the machine stopped: anything not synced may be lost"),
+        pytest.param(None, False, "boot-1", [0, 1], id="nobody knows when it was last used"),
+        pytest.param("", False, "", [0, 1], id="a machine that does not tell its runs apart"),
+    ],
+)
+def test_the_ends_of_logs_may_be_lost_when_the_machine_stopped(
+    before: str | None, clean: bool, now: str, lost: list[int]
+) -> None:
+    fs = FaultyFileSystem()
+    left_behind(fs, boot_id=before, clean=clean)
+    assert found_lost(fs, now) == lost
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_was_there_and_is_gone_is_lost_but_not_one_that_never_was(clean: bool) -> None:
+    fs = FaultyFileSystem()
+    left_behind(fs, boot_id="boot-1", clean=clean)
+    fs.remove_tree(f"{ROOT}/{NAME}")
+    assert found_lost(fs, "boot-1") == [0]
+
+
+def test_everything_of_a_disk_that_was_replaced_is_lost() -> None:
+    assert found_lost(FaultyFileSystem(), "boot-1") == [0, 1]

@@ -1,0 +1,87 @@
+"""Whole brokers over one tree: how they start, stop, die and come back, as the others and their clients see it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from moldau.cluster import controller
+from moldau.cluster.elections import ElectionKind
+from moldau.cluster.image import NO_LEADER, ClusterImage
+from moldau.host import machine
+from moldau.testing.cluster import Cluster
+
+
+def led_by(image: ClusterImage, topic: str = "t") -> list[int]:
+    return [state.leader for state in image.topics[topic].partitions]
+
+
+def test_a_broker_that_stops_leaves_no_partition_without_a_leader() -> None:
+    with Cluster(3) as cluster:
+        cluster.create_topic("t", 12, 3)
+        seen: list[list[int]] = []
+        watching, stopping = cluster.brokers[0], cluster.brokers[1]
+        watching.look(lambda served: served.metadata.listen(lambda _old, new: seen.append(led_by(new))))
+        stopping.stop()
+        cluster.wait_until(lambda image: 1 not in image.brokers)
+        assert all(NO_LEADER not in leaders for leaders in seen)
+        assert 1 not in seen[-1]
+        cluster.wait_until(lambda image: all(1 not in state.isr for state in image.topics["t"].partitions))
+
+
+def test_a_broker_that_is_killed_is_replaced_and_is_in_sync_and_leads_again_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controller, "RETURN_SETTLE_S", 0.05)
+    with Cluster(3) as cluster:
+        cluster.create_topic("t", 6, 3)
+        preferred = cluster.brokers[0].look(lambda served: led_by(served.image))
+        cluster.brokers[2].crash()
+        cluster.wait_until(lambda image: 2 not in led_by(image) and NO_LEADER not in led_by(image))
+        cluster.brokers[2].start()
+        cluster.wait_in_sync()
+        cluster.wait_until(lambda image: led_by(image) == preferred, "leaders are home again")
+
+
+def test_a_broker_that_lost_its_session_comes_back_by_itself_with_a_later_epoch() -> None:
+    with Cluster(3) as cluster:
+        cluster.create_topic("t", 6, 3)
+        before = cluster.brokers[0].look(lambda served: served.image.brokers[1].epoch)
+        cluster.brokers[1].expire_session()
+        cluster.wait_until(lambda image: 1 in image.brokers and image.brokers[1].epoch > before)
+        cluster.wait_in_sync()
+        assert cluster.brokers[1].look(lambda served: served.metadata.in_good_standing)
+
+
+def test_a_machine_that_lost_power_is_not_in_sync_until_it_has_copied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    boots = itertools.count()
+    with Cluster(3) as cluster:
+        cluster.create_topic("t", 3, 3)
+        cluster.brokers[1].crash(noticed_after_s=60)
+        states: list[tuple[int, ...]] = []
+
+        def watch(_old: ClusterImage, new: ClusterImage) -> None:
+            if new.brokers[1].epoch > 0:
+                states.extend(state.isr for state in new.topics["t"].partitions)
+
+        cluster.brokers[0].look(lambda served: served.metadata.listen(watch))
+        monkeypatch.setattr(machine, "boot_id", lambda: f"another-{next(boots)}")
+        cluster.brokers[1].start()
+        cluster.wait_in_sync()
+        assert 1 not in states[0]
+
+
+def test_after_all_machines_lost_power_only_an_operator_can_say_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(2) as cluster:
+        cluster.create_topic("t", 2, 2, {"min.insync.replicas": 2})
+        for broker in cluster.brokers:
+            broker.crash()
+        monkeypatch.setattr(machine, "boot_id", lambda: "another")
+        cluster.start()
+        cluster.wait_until(lambda image: led_by(image) == [NO_LEADER, NO_LEADER])
+        answers = cluster.brokers[0].carry_out(
+            lambda served: served.metadata.elect_leaders(ElectionKind.UNCLEAN, [("t", 0), ("t", 1)])
+        )
+        assert [answer for _, _, answer in answers] == [None, None]
+        cluster.wait_in_sync()
