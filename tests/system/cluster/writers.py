@@ -17,6 +17,7 @@ from tests.system.producers import Progress
 
 TICK_S = 0.02
 JOIN_TIMEOUT_S = 30
+ASK_TIMEOUT_S = 10
 MOST_UNACKNOWLEDGED = 20_000
 """Enough for the longest time that a cluster may be away; then the writer waits."""
 
@@ -85,10 +86,22 @@ class Writer(ABC):
         self.acknowledged[partition] = number + 1
         self.progress.add(1)
 
+    @abstractmethod
+    def _learn_partitions(self, count: int) -> None:
+        """Has the client hear that there are so many partitions now."""
+
     def add_partitions(self, count: int) -> None:
         """The topic has more of them: they are written to as well."""
+        self._learn_partitions(count)
         self.acknowledged += [0] * (count - len(self.acknowledged))
         self.written += [0] * (count - len(self.written))
+
+    def go_on(self, count: int, timeout_s: float) -> None:
+        """Returns when so many more are acknowledged."""
+        try:
+            self.progress.reach(count, timeout_s)
+        finally:
+            self.check()
 
     def reach_everywhere(self, timeout_s: float) -> None:
         """Returns when something is acknowledged in every partition."""
@@ -164,6 +177,14 @@ class ConfluentWriter(Writer):
     def _serve(self) -> None:
         self._producer.poll(0)
 
+    def _learn_partitions(self, count: int) -> None:
+        def look() -> None:
+            found = len(self._producer.list_topics(self.topic, ASK_TIMEOUT_S).topics[self.topic].partitions)
+            if found < count:
+                raise NotYet(f"{self} knows of {found} partitions")
+
+        eventually(look, JOIN_TIMEOUT_S)
+
     def _flush(self, timeout_s: float) -> None:
         left = self._producer.flush(timeout_s)
         assert left == 0, f"{self}: {left} records were not acknowledged in {timeout_s} s"
@@ -201,6 +222,9 @@ class MoldauWriter(Writer):
 
     def _serve(self) -> None:
         """Its callbacks come by themselves."""
+
+    def _learn_partitions(self, count: int) -> None:
+        """It asks by itself when it is given a record for a partition that it does not know."""
 
     def _flush(self, timeout_s: float) -> None:
         self._producer.flush(timeout_s)

@@ -1,0 +1,112 @@
+"""Records are copied in transactions while troubles strike brokers and ZooKeeper, and copiers die: each comes out once.
+
+A copier that fails, and it may whenever its time-outs are over, is followed by the next one, as a supervisor would do
+it; the records of its open transaction must be nobody's.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system.chaos.crowd import Crowd, Processed
+from tests.system.chaos.observer import now
+from tests.system.chaos.test_exactly_once import copying
+from tests.system.cluster.checks import READERS, check_numbers, check_replicas
+from tests.system.cluster.harness import PATIENCE_S, ProcessCluster, accidents
+from tests.system.cluster.nemesis import Nemesis
+from tests.system.cluster.network import Bridge, Loopback
+from tests.system.cluster.test_nemesis import member_of
+from tests.system.cluster.writers import ConfluentWriter
+
+PARTITIONS = 2
+RECORDS_A_TICK = 2
+RECORDS_BETWEEN = 50
+SHORT_S, SOAK_S = 8, 900
+MOST_COPIERS_IN_A_ROW = 50
+"""So many may fail, one after the other, in catching up at the end, when nothing is in trouble any more."""
+
+OF_MEMBERS = {"kill a member", "freeze a member"}
+
+
+class Copying:
+    """A copier at work, then the next one, in a thread of its own; now and then one is killed."""
+
+    def __init__(self, bootstrap: str, rng: random.Random) -> None:
+        self.rounds = 0
+        self.failed = 0
+        self._bootstrap = bootstrap
+        self._rng = rng
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self.copy(kill=self._rng.random() < 0.3)
+
+    def copy(self, *, kill: bool = False) -> bool:
+        """One copier, from its start to its end; whether it got to the end of what there was."""
+        with copying(self._bootstrap) as copier:
+            if kill:
+                for _ in range(self._rng.randrange(1, 40)):
+                    if not copier.process.stdout or not copier.process.stdout.readline():
+                        break
+                copier.process.kill()
+            elif copier.process.stdout:
+                copier.process.stdout.read()
+            done = copier.wait() == 0
+        self.rounds += 1
+        self.failed += not done
+        return done
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join(PATIENCE_S * 2)
+        assert not self._thread.is_alive(), "a copier does not come to an end"
+        for _ in range(MOST_COPIERS_IN_A_ROW):
+            if self.copy():
+                return
+        raise AssertionError("no copier gets to the end")
+
+
+@pytest.mark.needs_java
+@pytest.mark.timeout(240)
+def test_each_record_is_copied_exactly_once_whatever_strikes(
+    tmp_path: Path, network: Bridge | Loopback, seed: int, count: Callable[[int, int], int]
+) -> None:
+    rng = random.Random(seed)
+    with ProcessCluster(tmp_path, network) as cluster:
+        for topic in ("source", "sink"):
+            cluster.create_topic(topic, PARTITIONS)
+        nemesis = Nemesis(cluster, Crowd(Processed(PARTITIONS)), member_of(cluster), rng)
+        troubles = {name: trouble for name, trouble in nemesis.troubles().items() if name not in OF_MEMBERS}
+        with ConfluentWriter(cluster.bootstrap, "source", PARTITIONS, RECORDS_A_TICK) as writer:
+            copiers = Copying(cluster.bootstrap, rng)
+            until = now() + count(SHORT_S, SOAK_S)
+            while now() < until:
+                name = rng.choice(sorted(troubles))
+                with troubles[name]() as what:
+                    print(what)
+                cluster.wait_whole()
+                writer.go_on(RECORDS_BETWEEN, PATIENCE_S)
+            written = writer.end(PATIENCE_S)
+        copiers.end()
+        print(f"{sum(written)} records, {copiers.rounds} copiers, of which {copiers.failed} did not get to the end")
+        check_numbers("moldau", cluster.bootstrap, "source", written)
+        for partition, expected in enumerate(written):
+            found = [number for _, number in READERS["confluent-kafka"](cluster.bootstrap, "sink", partition)]
+            assert found == list(range(expected)), f"sink-{partition}: {first_difference(found)}"
+        assert check_replicas(cluster)
+    assert not accidents(list(cluster.brokers.values()))
+
+
+def first_difference(found: list[int]) -> str:
+    for expected, number in enumerate(found):
+        if number != expected:
+            return f"{number} where {expected} was expected"
+    return f"it ends after {len(found)}"

@@ -1,0 +1,144 @@
+"""Troubles strike a cluster while it is written to and read: what was acknowledged is there, once and in order.
+
+Two producers, librdkafka's and our own, number their records; a group of both libraries' consumers, of which some are
+killed as well, processes one topic. After each trouble the cluster must be whole again, and go on, within PATIENCE_S.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.system.chaos.crowd import Crowd, Processed
+from tests.system.chaos.member import Options
+from tests.system.chaos.observer import now
+from tests.system.cluster.checks import check_numbers, check_replicas
+from tests.system.cluster.harness import PATIENCE_S, ProcessCluster, accidents
+from tests.system.cluster.nemesis import Nemesis
+from tests.system.cluster.network import Bridge, Loopback
+from tests.system.cluster.writers import ConfluentWriter, MoldauWriter, Writer
+
+PARTITIONS = 3
+RECORDS_A_TICK = 6
+RECORDS_BETWEEN = 100
+"""Each writer gets so many acknowledged between two troubles."""
+
+GROUP = "crowd"
+MEMBERS = 2
+CATCH_UP_S = 60.0
+
+SHORT_S = 40
+SOAK_S = 1_800
+OVERLAP = 0.25
+"""How often a second trouble strikes before the first is over; with `make soak` only."""
+
+TOGETHER_TOO_MUCH = {"kill all brokers", "kill the controller"}
+"""Troubles of the whole cluster: nothing else is told apart from them while they last."""
+
+DISK_MB = 64
+SOAK_DISK_MB = 1_024
+
+
+@pytest.mark.needs_java
+@pytest.mark.timeout(180)
+def test_acknowledged_records_are_there_once_and_in_order_whatever_strikes(
+    tmp_path: Path, network: Bridge | Loopback, seed: int, soak: bool, count: Callable[[int, int], int]
+) -> None:
+    rng = random.Random(seed)
+    until = now() + count(SHORT_S, SOAK_S)
+    cluster = ProcessCluster(tmp_path, network)
+    disks = {}
+    with ExitStack() as stack:
+        disk = stack.enter_context(small_disk(cluster.brokers[3].data, count(DISK_MB, SOAK_DISK_MB)))
+        if disk is not None:
+            cluster.add(3, disk / "data")
+            disks = {3: disk}
+        stack.enter_context(cluster)
+        for name in ("confluent", "moldau"):
+            cluster.create_topic(name, PARTITIONS)
+        writers: list[Writer] = [
+            stack.enter_context(ConfluentWriter(cluster.bootstrap, "confluent", PARTITIONS, RECORDS_A_TICK)),
+            stack.enter_context(MoldauWriter(cluster.bootstrap, "moldau", PARTITIONS, RECORDS_A_TICK)),
+        ]
+        processed = Processed(PARTITIONS)
+        crowd = stack.enter_context(Crowd(processed))
+        nemesis = Nemesis(cluster, crowd, member_of(cluster), rng)
+        nemesis.small_disks = disks
+        for _ in range(MEMBERS):
+            nemesis.new_member()
+        struck = strike(nemesis, writers, rng, until, overlap=soak)
+        finish(cluster, writers, crowd, processed)
+        print(f"{struck} troubles, {sum(sum(writer.written) for writer in writers)} records")
+    assert not accidents(list(cluster.brokers.values()))
+
+
+def strike(nemesis: Nemesis, writers: list[Writer], rng: random.Random, until: float, *, overlap: bool) -> int:
+    """Troubles in any order, each as often as the others, until it is time; how many there were."""
+    troubles = nemesis.troubles()
+    deck: list[str] = []
+    struck = 0
+    while now() < until:
+        deck = deck or rng.sample(sorted(troubles), len(troubles))
+        names = [deck.pop()]
+        if overlap and deck and rng.random() < OVERLAP and not TOGETHER_TOO_MUCH & {names[0], deck[-1]}:
+            names.append(deck.pop())
+        began = now()
+        with ExitStack() as lasting:
+            told = [lasting.enter_context(troubles[name]()) for name in names]
+        lasted = now() - began
+        nemesis.cluster.wait_whole()
+        for writer in writers:
+            writer.go_on(RECORDS_BETWEEN, PATIENCE_S)
+        nemesis.crowd.check()
+        struck += len(names)
+        print(f"{', '.join(told)}: mended after {lasted:.1f} s, whole after {now() - began - lasted:.1f} s")
+    return struck
+
+
+def finish(cluster: ProcessCluster, writers: list[Writer], crowd: Crowd, processed: Processed) -> None:
+    """Everything comes to an end, and is looked at."""
+    for writer in writers:
+        writer.end(PATIENCE_S)
+    written = writers[0].written
+    assert processed.wait_for(lambda: processed.total() >= sum(written), CATCH_UP_S), (
+        f"never processed: {processed.missing(written)}"
+    )
+    for name in list(crowd.members):
+        crowd.remove(name).leave()
+    crowd.check()
+    for reader, writer in zip(("moldau", "confluent-kafka"), writers, strict=True):
+        check_numbers(reader, cluster.bootstrap, writer.topic, writer.written)
+    assert check_replicas(cluster)
+
+
+def member_of(cluster: ProcessCluster) -> Options:
+    return Options(
+        client="",
+        bootstrap=cluster.bootstrap,
+        topic="confluent",
+        group=GROUP,
+        name="",
+        assignors=("range",),
+        session_ms=3_000,
+        rebalance_ms=6_000,
+        heartbeat_ms=300,
+    )
+
+
+@contextmanager
+def small_disk(root: Path, megabytes: int) -> Iterator[Path | None]:
+    """A file system of its own, or None where none can be mounted."""
+    root.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(root)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        yield None
+        return
+    try:
+        yield root
+    finally:
+        subprocess.run(["umount", "--lazy", str(root)], check=True)

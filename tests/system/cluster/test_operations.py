@@ -1,0 +1,244 @@
+"""What operators do to a cluster while it is written to: restart, move, grow and replace it. Nobody who writes notices.
+
+One cluster for all of these tests; each leaves it as it found it, with brokers 1, 2 and 3, whole.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from moldau import Admin, TopicPartition
+from tests.support.raw import RawConnection
+from tests.system import calls
+from tests.system.chaos.crowd import Crowd, Processed
+from tests.system.chaos.member import Options
+from tests.system.cluster.checks import check_numbers
+from tests.system.cluster.harness import PATIENCE_S, SESSION_TIMEOUT_S, PartitionSeen, ProcessCluster, accidents
+from tests.system.cluster.waiting import NotYet, eventually
+from tests.system.cluster.writers import ConfluentWriter, MoldauWriter, Writer
+
+pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(120)]
+
+PARTITIONS = 3
+RECORDS_A_TICK = 6
+RECORDS_BETWEEN = 100
+IDS = {1, 2, 3}
+
+LONGEST_SILENCE_S = 2.0
+"""Between two acknowledgements while brokers are restarted one after the other: a wait, but no time-out of anybody."""
+
+NOTICE_S = 4.0
+"""For a successor to be found and seen everywhere once a session has ended."""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    with ProcessCluster(tmp_path_factory.mktemp("operations")) as cluster:
+        yield cluster
+    assert not accidents(list(cluster.brokers.values()))
+
+
+@pytest.fixture
+def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
+    yield shared
+    assert {broker.id for broker in shared.living} == IDS, "the test has not left the cluster as it found it"
+    shared.wait_whole()
+
+
+@contextmanager
+def load(cluster: ProcessCluster, name: str) -> Iterator[list[Writer]]:
+    """Two writers at work, each on a topic of its own. All they wrote is there in the end, once and in order."""
+    topics = [f"{name}-confluent", f"{name}-moldau"]
+    for topic in topics:
+        cluster.create_topic(topic, PARTITIONS)
+    with (
+        ConfluentWriter(cluster.bootstrap, topics[0], PARTITIONS, RECORDS_A_TICK) as one,
+        MoldauWriter(cluster.bootstrap, topics[1], PARTITIONS, RECORDS_A_TICK) as other,
+    ):
+        writers = [one, other]
+        go_on(writers)
+        yield writers
+        go_on(writers)
+        for writer in writers:
+            writer.end(PATIENCE_S)
+    for reader, writer in zip(("moldau", "confluent-kafka"), writers, strict=True):
+        check_numbers(reader, cluster.bootstrap, writer.topic, writer.written)
+
+
+def go_on(writers: list[Writer]) -> None:
+    for writer in writers:
+        writer.go_on(RECORDS_BETWEEN, PATIENCE_S)
+
+
+def test_all_brokers_are_restarted_in_turn_and_no_client_sees_an_error(cluster: ProcessCluster) -> None:
+    with load(cluster, "rolling") as writers:
+        processed = Processed(PARTITIONS)
+        with Crowd(processed) as crowd:
+            for client in ("confluent-kafka", "moldau"):
+                crowd.start(member(cluster, client, writers[0].topic)).wait_ready()
+            read = processed.total
+            assert processed.wait_for(lambda: read() > RECORDS_BETWEEN, PATIENCE_S)
+            for writer in writers:
+                writer.longest_silence_s = 0.0
+            for number in sorted(IDS):
+                broker = cluster.brokers[number]
+                assert broker.stop() == 0, broker.log
+                go_on(writers)
+                broker.start()
+                cluster.wait_whole()
+            target = sum(writers[0].written)
+            assert processed.wait_for(lambda: read() >= target, PATIENCE_S), processed.missing(writers[0].written)
+            crowd.check()
+            refusals = [line for one in crowd.members.values() for line in one.story if line.startswith("refused")]
+        assert not refusals
+        for writer in writers:
+            assert writer.longest_silence_s < LONGEST_SILENCE_S, f"{writer} waited {writer.longest_silence_s:.1f} s"
+
+
+def test_another_controller_takes_over_when_the_first_is_killed(cluster: ProcessCluster) -> None:
+    with load(cluster, "controller") as writers:
+        old = cluster.brokers[cluster.controller_id]
+        old.kill()
+
+        def successor() -> int:
+            found = {broker.ask_metadata("").controller_id for broker in cluster.living}
+            if len(found) != 1 or found <= {old.id, -1}:
+                raise NotYet(f"the controllers are {found}")
+            return found.pop()
+
+        assert eventually(successor, SESSION_TIMEOUT_S + NOTICE_S) in IDS - {old.id}
+        go_on(writers)
+        with RawConnection(cluster.living[0].bootstrap) as connection:
+            calls.create_topic(connection, "of-the-successor", PARTITIONS, replication_factor=2)
+        old.start()
+        cluster.wait_whole()
+
+
+def test_partitions_move_to_other_brokers_while_they_are_written(cluster: ProcessCluster) -> None:
+    with load(cluster, "moving") as writers, newcomer(cluster, 4) as data:
+        for writer in writers:
+            reassign(cluster, writer.topic, lambda state: (4, *state.replicas[:2]))
+            go_on(writers)
+        for writer in writers:
+            seen = cluster.describe(writer.topic)
+            assert all(4 in state.replicas for state in seen.values()), seen
+            assert (data / f"{writer.topic}-0").is_dir()
+            eventually(partial(gone, cluster, writer.topic), PATIENCE_S)
+            reassign(cluster, writer.topic, lambda state: tuple(sorted(IDS)))
+            go_on(writers)
+
+
+def test_a_topic_grows_while_it_is_written(cluster: ProcessCluster) -> None:
+    with load(cluster, "growing") as writers:
+        with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+            admin.create_partitions({writer.topic: PARTITIONS * 2 for writer in writers})
+        for writer in writers:
+            cluster.wait_whole([writer.topic])
+            writer.add_partitions(PARTITIONS * 2)
+        go_on(writers)
+        for writer in writers:
+            writer.reach_everywhere(PATIENCE_S)
+
+
+def test_a_broker_that_is_gone_for_good_is_replaced_by_one_with_another_id(cluster: ProcessCluster) -> None:
+    with load(cluster, "replacing") as writers:
+        lost = cluster.brokers.pop(3)
+        lost.kill()
+        with newcomer(cluster, 4):
+            reassign(cluster, None, lambda state: swapped(state.replicas, 3, 4))
+            assert all(3 not in state.replicas for topic in cluster.wait_whole().values() for state in topic.values())
+            go_on(writers)
+            # Back again, with all that it once had: stale replicas, of which nothing may remain.
+            cluster.brokers[3] = lost
+            lost.start()
+            reassign(cluster, None, lambda state: swapped(state.replicas, 4, 3))
+            go_on(writers)
+
+
+def test_a_broker_that_lost_its_disk_comes_back_with_the_same_id_and_gets_everything_again(
+    cluster: ProcessCluster,
+) -> None:
+    with load(cluster, "erasing") as writers:
+        victim = cluster.leader_of(writers[0].topic, 0)
+        victim.kill()
+        shutil.rmtree(victim.data)
+        victim.start()
+        cluster.wait_whole()
+        go_on(writers)
+        other = cluster.brokers[min(IDS - {victim.id})]
+        other.kill()  # what it alone had besides the one that was erased, that one must have now
+        go_on(writers)
+        other.start()
+        cluster.wait_whole()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def newcomer(cluster: ProcessCluster, number: int) -> Iterator[Path]:
+    """One more broker, on an empty directory, for as long as the block lasts. It must lead and hold nothing then."""
+    broker = cluster.add(number, cluster.directory / f"newcomer-{number}")
+    broker.start()
+    try:
+        yield broker.data
+        assert broker.stop() == 0, broker.log
+    finally:
+        broker.end()
+        del cluster.brokers[number]
+        shutil.rmtree(broker.data)
+
+
+def reassign(cluster: ProcessCluster, topic: str | None, target: Callable[[PartitionSeen], tuple[int, ...]]) -> None:
+    """Has the partitions of one topic, or of all, held by others; returns when they are, and in sync."""
+    seen = cluster.known()
+    wanted = {
+        TopicPartition(name, index): target(state)
+        for name, partitions in seen.items()
+        if topic in (None, name)
+        for index, state in partitions.items()
+        if target(state) != state.replicas
+    }
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.alter_partition_reassignments(wanted)
+
+        def done() -> None:
+            if ongoing := admin.list_partition_reassignments():
+                raise NotYet(f"still moving: {ongoing}")
+
+        eventually(done, PATIENCE_S)
+    after = cluster.wait_whole({one.topic for one in wanted})
+    for one, replicas in wanted.items():
+        assert after[one.topic][one.partition].replicas == replicas
+
+
+def swapped(replicas: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
+    return tuple(new if one == old else one for one in replicas)
+
+
+def gone(cluster: ProcessCluster, topic: str) -> None:
+    """Brokers that hold a partition no more have none of its files, or have marked them for removal."""
+    for index, state in cluster.describe(topic).items():
+        for number in IDS - set(state.replicas):
+            if (cluster.brokers[number].data / f"{topic}-{index}").exists():
+                raise NotYet(f"broker {number} still has files of {topic}-{index}")
+
+
+def member(cluster: ProcessCluster, client: str, topic: str) -> Options:
+    return Options(
+        client=client,
+        bootstrap=cluster.bootstrap,
+        topic=topic,
+        group=f"readers-of-{topic}",
+        name=client,
+        assignors=("range",),
+        session_ms=6_000,
+        rebalance_ms=10_000,
+        heartbeat_ms=500,
+    )

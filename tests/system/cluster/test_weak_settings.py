@@ -1,0 +1,213 @@
+"""What weaker settings than acks=all, min.insync.replicas=2 and no unclean elections can lose: shown, not only said.
+
+Each loss stands beside the stronger setting, which loses nothing in the same trouble or promises nothing. The records
+are few and every step is waited for, so that the same is lost each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau import Admin, NewTopic, TopicPartition
+from moldau.client.admin.replicas import ElectionType
+from moldau.records import peek_header
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from tests.support.raw import RawConnection
+from tests.system import calls
+from tests.system.cluster import rebooted
+from tests.system.cluster.checks import batches
+from tests.system.cluster.harness import PATIENCE_S, ClusterBroker, ProcessCluster
+from tests.system.cluster.waiting import NotYet, eventually
+
+pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(120)]
+
+EVERYTHING_BEFORE = [b"before-0", b"before-1"]
+LEADER_ONLY, ALL = 1, -1
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    with ProcessCluster(tmp_path_factory.mktemp("weak")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: ProcessCluster) -> ProcessCluster:
+    shared.start()
+    shared.wait_whole()
+    return shared
+
+
+def test_acks_1_loses_what_the_leader_acknowledged_before_it_was_copied(cluster: ProcessCluster) -> None:
+    create(cluster, "hasty", (1, 2, 3), "2")
+    leader, *followers = cluster.brokers.values()
+    with RawConnection(leader.bootstrap) as connection:
+        calls.produce(connection, "hasty", 0, EVERYTHING_BEFORE)
+        for follower in followers:
+            follower.pause()
+        # Each follower has one fetch under way, which the first of these answers; nobody asks for the others.
+        offsets = [calls.produce(connection, "hasty", 0, [b"after-%d" % number], LEADER_ONLY) for number in range(5)]
+        assert offsets == [2, 3, 4, 5, 6], "they were acknowledged"
+    leader.kill()
+    for follower in followers:
+        follower.resume()
+    found = values(cluster, "hasty", without=leader)
+    assert found[:2] == EVERYTHING_BEFORE
+    assert b"after-4" not in found, "acknowledged with acks=1, and gone with its leader"
+    leader.start()
+    cluster.wait_whole(["hasty"])
+    assert values(cluster, "hasty") == found, "the old leader follows, and gives up what nobody else has"
+
+
+def test_acks_all_acknowledges_nothing_that_was_not_copied(cluster: ProcessCluster) -> None:
+    create(cluster, "careful", (1, 2, 3), "2")
+    leader, *followers = cluster.brokers.values()
+    with RawConnection(leader.bootstrap) as connection:
+        calls.produce(connection, "careful", 0, EVERYTHING_BEFORE)
+        for follower in followers:
+            follower.pause()
+        body = calls.produce_body("careful", 0, calls.batch_of([b"after"]), ALL)
+        connection.send(ApiKey.PRODUCE, calls.PRODUCE_VERSION, body)
+        wait_written(leader, "careful", 3)
+        with RawConnection(leader.bootstrap) as another:
+            assert calls.offset_of(another, "careful", 0) == 2, "the leader has it, but nobody reads it"
+        connection.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            connection.socket.recv(1)  # and nobody was told
+    leader.kill()
+    for follower in followers:
+        follower.resume()
+    assert values(cluster, "careful", without=leader)[:2] == EVERYTHING_BEFORE
+
+
+def test_an_unclean_election_loses_what_only_the_dead_had(cluster: ProcessCluster) -> None:
+    for topic in ("patient", "impatient"):
+        create(cluster, topic, (1, 2), "1")
+    alone, stale, _ = cluster.brokers.values()
+    write(alone, ["patient", "impatient"], EVERYTHING_BEFORE)
+    assert stale.stop() == 0, stale.log
+    wait_isr(cluster, ["patient", "impatient"], {1})
+    write(alone, ["patient", "impatient"], [b"after"])
+    alone.kill()
+    stale.start()
+    for topic in ("patient", "impatient"):
+        eventually(lambda topic=topic: without_leader(cluster, topic), PATIENCE_S)
+    with Admin(bootstrap_servers=stale.bootstrap) as admin:
+        admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("impatient", 0)])
+    assert values(cluster, "impatient", without=alone) == EVERYTHING_BEFORE, "available again, and a record the poorer"
+    assert cluster.describe("patient")[0].leader == -1, "the other topic waits"
+    alone.start()
+    cluster.wait_whole(["patient", "impatient"])
+    assert values(cluster, "patient") == [*EVERYTHING_BEFORE, b"after"]
+    assert values(cluster, "impatient") == EVERYTHING_BEFORE
+
+
+def test_min_insync_replicas_1_loses_what_only_one_disk_had_when_its_machine_loses_power(
+    cluster: ProcessCluster,
+) -> None:
+    create(cluster, "one-disk", (1, 2), "1")
+    create(cluster, "two-disks", (1, 2), "2")
+    alone, other, _ = cluster.brokers.values()
+    write(alone, ["one-disk", "two-disks"], EVERYTHING_BEFORE)
+    assert other.stop() == 0, other.log
+    wait_isr(cluster, ["one-disk", "two-disks"], {1})
+    with RawConnection(alone.bootstrap) as connection:
+        size = segment(alone, "one-disk").stat().st_size
+        assert calls.produce(connection, "one-disk", 0, [b"after"]) == 2
+        refused = calls.try_produce(connection, "two-disks", 0, [b"after"])
+        assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS, "where two must have it, one does not promise"
+    lose_power(alone, {"one-disk": size})
+    alone.start()
+    other.start()
+    cluster.wait_whole(["two-disks"])
+    assert values(cluster, "two-disks") == EVERYTHING_BEFORE
+    eventually(lambda: without_leader(cluster, "one-disk"), PATIENCE_S)
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("one-disk", 0)])
+    assert values(cluster, "one-disk") == EVERYTHING_BEFORE, "acknowledged by the only replica in sync, and gone"
+    back_to_normal(alone)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def create(cluster: ProcessCluster, topic: str, replicas: tuple[int, ...], min_insync: str) -> None:
+    configs = {"min.insync.replicas": min_insync, "unclean.leader.election.enable": "false"}
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, assignments=[replicas], configs=configs)])
+    assert cluster.wait_whole([topic])[topic][0].leader == replicas[0]
+
+
+def write(leader: ClusterBroker, topics: list[str], what: list[bytes]) -> None:
+    with RawConnection(leader.bootstrap) as connection:
+        for topic in topics:
+            calls.produce(connection, topic, 0, what)
+
+
+def values(cluster: ProcessCluster, topic: str, without: ClusterBroker | None = None) -> list[bytes | None]:
+    """All that can be read, from a leader that is not this broker."""
+
+    def look() -> list[bytes | None]:
+        state = cluster.describe(topic).get(0)
+        if state is None or state.leader < 0 or cluster.brokers[state.leader] is without:
+            raise NotYet(f"{topic} has no leader: {state}")
+        with RawConnection(cluster.brokers[state.leader].bootstrap) as connection:
+            answer = calls.fetch(connection, topic, 0, 0)
+            if answer.error_code != ErrorCode.NONE:
+                raise NotYet(ErrorCode(answer.error_code).name)
+            return [record.value for record in calls.read_all(connection, topic, 0)]
+
+    return eventually(look, PATIENCE_S)
+
+
+def wait_isr(cluster: ProcessCluster, topics: list[str], wanted: set[int]) -> None:
+    def look() -> None:
+        for topic in topics:
+            for broker in cluster.living:
+                state = broker.ask_metadata(topic).topics[0].partitions[0]
+                if set(state.isr_nodes) != wanted:
+                    raise NotYet(f"{broker.name} says that {state.isr_nodes} are in sync in {topic}")
+
+    eventually(look, PATIENCE_S)
+
+
+def without_leader(cluster: ProcessCluster, topic: str) -> None:
+    for broker in cluster.living:
+        state = broker.ask_metadata(topic).topics[0].partitions[0]
+        if state.leader_id != -1:
+            raise NotYet(f"{broker.name} says that {state.leader_id} leads {topic}")
+
+
+def wait_written(leader: ClusterBroker, topic: str, end: int) -> None:
+    """Returns when the leader's own file ends there, whatever has been copied."""
+
+    def look() -> None:
+        last = peek_header(list(batches(leader.data / f"{topic}-0", end))[-1])
+        if last.last_offset + 1 != end:
+            raise NotYet(f"{topic} ends after {last.last_offset}")
+
+    eventually(look, PATIENCE_S)
+
+
+def segment(broker: ClusterBroker, topic: str) -> Path:
+    (found,) = (broker.data / f"{topic}-0").glob("*.log")
+    return found
+
+
+def lose_power(broker: ClusterBroker, sizes: dict[str, int]) -> None:
+    """kill -9, the end of some logs never reached the disk, and the next start is on a machine that has booted."""
+    broker.kill()
+    for topic, size in sizes.items():
+        with segment(broker, topic).open("r+b") as file:
+            file.truncate(size)
+    broker.module = rebooted.__name__
+
+
+def back_to_normal(broker: ClusterBroker) -> None:
+    """The next start is on this machine again, which it takes for one more boot."""
+    assert broker.stop() == 0, broker.log
+    broker.module = "moldau"
