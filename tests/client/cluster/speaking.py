@@ -157,6 +157,11 @@ class Speaker:
         batches = wire.stored_batches(self.to(self.cluster.leader_of(topic, partition)), topic, partition)
         return ["marker" if header.is_control else "data" for header, _ in batches]
 
+    def is_ended(self, topic: str, partition: int = 0) -> bool:
+        """Whether the one batch in a partition has its marker. Two coordinators may each have written it."""
+        stored = self.stored(topic, partition)
+        return stored[:2] == ["data", "marker"] and "data" not in stored[2:]
+
     def committed(self, topic: str) -> list[bytes | None]:
         """What a reader of committed records sees of partition 0."""
         return requests.committed_values(self.to(self.cluster.leader_of(topic, 0)), topic)
