@@ -47,7 +47,8 @@ class _Owned(NamedTuple):
 class MemoryTree:
     """A tree that sessions share."""
 
-    def __init__(self) -> None:
+    def __init__(self, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
+        self.session_timeout_s: Final = session_timeout_s
         self._nodes: dict[str, _Owned] = {}
         self._names: dict[str, dict[str, None]] = {}  # of the children, by parent
         self._commits = 0
@@ -182,8 +183,8 @@ class MemoryStore(Store):
 
     shared = True
 
-    def __init__(self, tree: MemoryTree, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
-        self.session_timeout_s = session_timeout_s
+    def __init__(self, tree: MemoryTree) -> None:
+        self.session_timeout_s = tree.session_timeout_s
         self.suspended = False
         self.ended = False
         self.watches = Watches()

@@ -1,0 +1,162 @@
+"""A broker's standing: what it does when it loses its session, or only thinks that it might have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from moldau.cluster import membership
+from moldau.cluster.memory_store import MemoryStore, MemoryTree
+from moldau.cluster.metadata import Metadata
+from moldau.cluster.store import Delete, Store, StoreError
+from moldau.cluster.topics import NewTopic
+from tests.unit.cluster.support import broker, new_metadata, run, topic_of, until
+
+
+class Member:
+    """A broker's metadata, and what it was told of its standing."""
+
+    def __init__(self, tree: MemoryTree, number: int) -> None:
+        self.tree = tree
+        self.refusals = 0
+        self.sessions: list[MemoryStore] = []
+        self.told: list[bool] = []
+        self.metadata: Metadata = new_metadata(tree, number)
+        self.metadata._membership._open_store = self.open_store
+        self.metadata.on_standing(self.told.append)
+
+    async def open_store(self) -> Store:
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreError("nobody answers")
+        self.sessions.append(self.tree.session())
+        return self.sessions[-1]
+
+    async def join(self) -> Metadata:
+        await self.metadata.open()
+        mine = replace(broker(self.metadata.node_id), directory_id=f"d{self.metadata.node_id}")
+        await self.metadata.register(mine)
+        return self.metadata
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(membership, "MAX_RETRY_S", 0.01)
+
+
+def test_a_session_that_expired_is_the_end_of_a_life_and_another_one_begins() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        one, two = Member(tree, 1), Member(tree, 2)
+        first, second = await one.join(), await two.join()
+        topic_of((await first.create_topics([NewTopic("t", assignments=((0, (1, 2)), (1, (1, 2))))]))[0])
+        epoch = first.broker_epoch
+        two.refusals = 3
+        tree.expire(one.sessions[-1])
+        assert one.told == [True, False], "it must stop leading at once"
+        await until(lambda: one.told == [True, False, True])
+        assert first.broker_epoch > epoch
+        await until(lambda: second.image.brokers[1].epoch == first.broker_epoch and second.image == first.image)
+        assert [state.leader for state in first.image.topics["t"].partitions] == [2, 2]
+        topic_of((await first.create_topics([NewTopic("u")]))[0])
+
+    run(scenario())
+
+
+def test_the_only_broker_leads_again_but_not_in_the_epoch_of_its_former_life() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        one = Member(tree, 1)
+        metadata = await one.join()
+        topic_of((await metadata.create_topics([NewTopic("t", 1)]))[0])
+        before = metadata.image.topics["t"].partitions[0]
+        tree.expire(one.sessions[-1])
+        await until(lambda: one.told == [True, False, True])
+        after = metadata.image.topics["t"].partitions[0]
+        assert (after.leader, after.leader_epoch) == (1, before.leader_epoch + 1)
+        assert metadata.leads_cluster
+
+    run(scenario())
+
+
+def test_out_of_touch_for_a_moment_is_nothing_but_what_was_missed_is_read() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        one, two = Member(tree, 1), Member(tree, 2)
+        first, second = await one.join(), await two.join()
+        epoch = first.broker_epoch
+        tree.suspend(one.sessions[-1])
+        topic_of((await second.create_topics([NewTopic("missed")]))[0])
+        tree.resume(one.sessions[-1])
+        await until(lambda: "missed" in first.image.topics)
+        assert one.told == [True]
+        assert first.broker_epoch == epoch
+
+    run(scenario())
+
+
+def test_out_of_touch_for_longer_than_its_time_out_it_stops_leading_though_nobody_can_tell_it_to() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree(session_timeout_s=0.01)
+        one = Member(tree, 1)
+        metadata = await one.join()
+        one.refusals = 3
+        tree.suspend(one.sessions[-1])
+        await until(lambda: one.told == [True, False])
+        assert not metadata.leads_cluster
+        await until(lambda: one.told == [True, False, True])
+        assert len(one.sessions) == 2
+        topic_of((await metadata.create_topics([NewTopic("t")]))[0])
+
+    run(scenario())
+
+
+def test_a_new_session_that_is_lost_before_the_new_life_has_begun_is_followed_by_another() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        one = Member(tree, 1)
+        metadata = await one.join()
+        tree.expire(one.sessions[-1])
+        await until(lambda: len(one.sessions) == 2)
+        tree.expire(one.sessions[-1])
+        await until(lambda: one.told == [True, False, True])
+        assert len(one.sessions) >= 3
+        assert metadata.image.brokers[1].epoch == metadata.broker_epoch
+
+    run(scenario())
+
+
+def test_a_broker_whose_place_another_process_has_taken_does_not_come_back() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        former, later = Member(tree, 1), Member(tree, 1)
+        await former.join()
+        after = await later.join()
+        await until(lambda: former.told == [True, False])
+        epoch = after.broker_epoch
+        await until(lambda: not former.metadata._membership._tasks or _done(former))
+        assert former.told == [True, False]
+        assert after.in_good_standing
+        assert after.image.brokers[1].epoch == epoch
+
+    def _done(member: Member) -> bool:
+        return all(task.done() for task in member.metadata._membership._tasks.values())
+
+    run(scenario())
+
+
+def test_a_registration_that_somebody_removed_is_made_again() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        one, two = Member(tree, 1), Member(tree, 2)
+        await one.join()
+        second = await two.join()
+        node = tree.get("/brokers/ids/1")
+        assert node is not None
+        await two.sessions[-1].commit([Delete("/brokers/ids/1")])
+        await until(lambda: one.told == [True, False, True])
+        await until(lambda: 1 in second.image.brokers)
+
+    run(scenario())
