@@ -9,6 +9,7 @@ boot id.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from random import Random
@@ -151,11 +152,13 @@ class Life:
 
     def bury(self) -> None:
         """Closes what the dead left suspended, when the simulation is over: whatever they still say goes nowhere."""
-        for task in self._tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                try:
-                    task.get_coro().close()
-                except (RuntimeError, Exception):  # noqa: BLE001 - last words of a process that is dead already
-                    continue
-        self._tasks.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # coroutines that were about to be begun are not, either
+            for task in self._tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    try:
+                        task.get_coro().close()
+                    except Exception:  # noqa: BLE001 - last words of a process that is dead already
+                        continue
+            self._tasks.clear()

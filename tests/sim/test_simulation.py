@@ -1,0 +1,75 @@
+"""Whole clusters under faults: no anomaly for any seed, and the same seed gives the same run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from moldau.testing.simulation.__main__ import main, report, run_all
+from moldau.testing.simulation.scenario import Options, simulate
+from moldau.testing.simulation.world import World
+
+SHORT_SEEDS = 16
+SOAK_SEEDS = 5_000
+
+DIGEST = """
+import sys
+from moldau.testing.simulation.scenario import Options, simulate
+result = simulate(int(sys.argv[1]), Options(faults_s=8.0))
+print(result.digest, len(result.lines))
+"""
+
+
+def test_no_seed_has_an_anomaly(count: Callable[[int, int], int], capsys: pytest.CaptureFixture[str]) -> None:
+    total = run_all(range(1, count(SHORT_SEEDS, SOAK_SEEDS) + 1), os.cpu_count() or 1, show=False)
+    with capsys.disabled():
+        print(f"\nsimulation: {total}")
+    assert not total.failed, "\n\n".join(outcome.report for outcome in total.failed[:10])
+
+
+def test_a_cluster_without_faults_serves_everything() -> None:
+    result = simulate(7, Options(faults=False, faults_s=10.0, brokers=3))
+    assert result.anomalies == []
+    assert result.counts["acked"] > 50
+
+
+def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST, "11"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("0", "1", "77")
+    }
+    assert len(told) == 1
+    assert int(told.pop().split()[1]) > 100
+
+
+def test_other_seeds_give_other_traces() -> None:
+    assert simulate(1, Options(faults_s=1.0)).digest != simulate(2, Options(faults_s=1.0)).digest
+
+
+def test_a_failed_seed_says_what_is_wrong_what_happened_and_how_to_see_it_again() -> None:
+    def spoil(world: World) -> None:
+        world.loop.call_later(3.0, world.anomaly, "made up", "for this test")
+
+    result = simulate(5, Options(faults_s=2.0), spoil)
+    told = report(result)
+    assert "made up: for this test (at 3.000 s)" in told
+    assert "ANOMALY" in told
+    assert "replay: make sim SEED=5" in told
+
+
+def test_the_command_replays_a_seed_with_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "broker-1.1     starts" in told
+    assert "nemesis" in told
+    assert "seed 3:" in told
