@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moldau.cli.children import StopAsked, Stopping, first_to_end
-from moldau.cli.output import EXIT_ERROR, complain, print_table
+from moldau.cli.output import EXIT_ERROR, EXIT_USAGE, complain, print_table
 from moldau.cli.zookeeper.java import NotInstalled
 from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
 
@@ -13,14 +13,19 @@ EXIT_OK = 0
 
 
 def run_zookeeper(data: Path, port: int, servers: int) -> int:
-    """The exit code: 0 after a stop that was asked for, 1 where a server did not start or did not go on."""
+    """The exit code: 0 after a stop that was asked for, 1 where a server did not start or did not go on, 2 where that
+    many servers make no ensemble."""
+    try:
+        ensemble = ZooKeeperEnsemble(data, port=port, servers=servers)
+    except ValueError as error:
+        complain(f"--servers: {error}")
+        return EXIT_USAGE
     with Stopping() as stopping:
         try:
-            ensemble = ZooKeeperEnsemble(data, port=port, servers=servers)
             ensemble.start()
         except StopAsked:
             return EXIT_OK
-        except (ValueError, ZooKeeperFailed, NotInstalled, OSError) as error:
+        except (ZooKeeperFailed, NotInstalled, OSError) as error:
             complain(str(error))
             return EXIT_ERROR
         try:

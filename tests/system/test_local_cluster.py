@@ -1,0 +1,205 @@
+"""A cluster of processes on one machine, by one command: it starts, tells, stops in good order, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import psutil
+import pytest
+
+from moldau import Admin, Consumer, NewTopic, Producer
+
+pytestmark = pytest.mark.needs_java
+
+START_TIMEOUT_S = 90.0
+END_TIMEOUT_S = 60.0
+RECORDS = 50
+
+
+class Command:
+    """A command that runs until it is told to stop, with what it says and the processes that it started."""
+
+    def __init__(self, *arguments: str) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "moldau", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.complaints: list[str] = []
+        self._complained = threading.Condition()
+        self._reader = threading.Thread(target=self._read_complaints, daemon=True)
+        self._reader.start()
+        self.table: dict[str, list[str]] = {}
+        self.children: list[psutil.Process] = []
+
+    def ready(self) -> Self:
+        """Reads its table of processes, and the line that says that all of them serve."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if " is ready on " in line:
+                self.addresses = line.split()[-1]
+                break
+            *name, address, pid, data = line.split()
+            if pid.isdigit():
+                self.table[" ".join(name)] = [address, pid, data]
+        else:
+            raise AssertionError(f"it ended without being ready: {self.complaints}")
+        self.children = psutil.Process(self.process.pid).children(recursive=True)
+        assert sorted(int(pid) for _, pid, _ in self.table.values()) == sorted(one.pid for one in self.children)
+        return self
+
+    def _read_complaints(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as stream:
+            for line in stream:
+                with self._complained:
+                    self.complaints.append(line)
+                    self._complained.notify_all()
+
+    def complained(self, text: str) -> str:
+        """The line that has this text, when it comes."""
+
+        def found() -> str | None:
+            return next((line for line in self.complaints if text in line), None)
+
+        with self._complained:
+            assert self._complained.wait_for(lambda: found() is not None, END_TIMEOUT_S), self.complaints
+        line = found()
+        assert line is not None
+        return line
+
+    def pid(self, name: str) -> int:
+        return int(self.table[name][1])
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.end()
+
+    def end(self) -> int:
+        """Its exit code. Nothing that it had started may be left."""
+        code = self.process.wait(END_TIMEOUT_S)
+        self._reader.join(END_TIMEOUT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        _, left = psutil.wait_procs(self.children, END_TIMEOUT_S)
+        assert not left
+        return code
+
+
+@pytest.fixture
+def moldau() -> Iterator[Callable[..., Command]]:
+    started: list[Command] = []
+
+    def start(*arguments: object) -> Command:
+        started.append(Command(*map(str, arguments)))
+        return started[-1]
+
+    yield start
+    for command in started:
+        if command.process.poll() is None:
+            command.process.kill()
+            command.end()
+
+
+def test_a_cluster_starts_stops_and_starts_again_with_everything(
+    moldau: Callable[..., Command], tmp_path: Path
+) -> None:
+    options = ("up", "--brokers", 3, "--port", 0, "--data", tmp_path / "cluster")
+    first = moldau(*options).ready()
+    assert list(first.table) == ["zookeeper", "broker 0", "broker 1", "broker 2"]
+    with Admin(bootstrap_servers=first.addresses) as admin:
+        admin.create_topics([NewTopic("orders", partitions=3)])
+        described = admin.describe_topics(["orders"])["orders"]
+        assert [sorted(one.replicas) for one in described.partitions] == [[0, 1, 2]] * 3
+    with Producer(bootstrap_servers=first.addresses) as producer:
+        for number in range(RECORDS):
+            producer.send("orders", b"%d" % number, partition=number % 3)
+        producer.flush(30)
+    with Consumer("orders", bootstrap_servers=first.addresses, group_id="g", auto_offset_reset="earliest") as consumer:
+        assert len(read(consumer, RECORDS)) == RECORDS
+        consumer.commit()
+    assert first.stop() == 0, first.complaints
+    assert first.complaints == []
+
+    second = moldau(*options).ready()
+    with Admin(bootstrap_servers=second.addresses) as admin:
+        offsets = admin.list_group_offsets("g")
+        assert sum(one.offset for one in offsets.values()) == RECORDS
+        internal = admin.describe_topics(["__consumer_offsets"])["__consumer_offsets"]
+        assert internal.replication_factor == 3
+        assert admin.describe_cluster().brokers[0].id == 0
+
+    # A broker that dies is told of, the others go on, and the exit code remembers.
+    os.kill(second.pid("broker 1"), signal.SIGKILL)
+    line = second.complained("is gone")
+    assert f"broker 1 (process {second.pid('broker 1')}) is gone: killed by signal 9" in line
+    again = second.complained("start it again with: moldau broker ")
+    assert f"--data {tmp_path / 'cluster' / 'broker-1'} " in again
+    with Producer(bootstrap_servers=second.addresses) as producer:
+        producer.send("orders", b"after a death").result(60)
+    assert second.stop(signal.SIGINT) == 1
+
+
+def read(consumer: Consumer, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while len(found) < count and time.monotonic() < deadline:
+        found += [record.value for record in consumer.poll(1.0)]
+    return found
+
+
+def test_nothing_outlives_a_command_that_is_killed_itself(moldau: Callable[..., Command], tmp_path: Path) -> None:
+    server = moldau("zookeeper", "--port", 0, "--data", tmp_path / "zookeeper").ready()
+    assert len(server.children) == 1
+    server.process.kill()
+    assert server.end() == -signal.SIGKILL
+
+
+def test_without_zookeeper_the_cluster_ends_and_says_why(moldau: Callable[..., Command], tmp_path: Path) -> None:
+    cluster = moldau("up", "--brokers", 2, "--port", 0, "--data", tmp_path / "cluster").ready()
+    os.kill(cluster.pid("zookeeper"), signal.SIGKILL)
+    assert cluster.end() == 1
+    assert any("without ZooKeeper the brokers cannot go on" in line for line in cluster.complaints)
+
+
+def test_three_zookeepers_agree_and_end_together(moldau: Callable[..., Command], tmp_path: Path) -> None:
+    ensemble = moldau("zookeeper", "--servers", 3, "--port", 0, "--data", tmp_path / "zookeeper").ready()
+    assert ensemble.addresses == ",".join(address for address, _, _ in ensemble.table.values())
+    assert len(ensemble.children) == 3
+    assert ensemble.stop(signal.SIGINT) == 0
+    assert ensemble.complaints == []
+
+
+def test_one_brokers_data_and_a_clusters_are_not_taken_for_each_other(
+    moldau: Callable[..., Command], tmp_path: Path
+) -> None:
+    alone, several = tmp_path / "alone", tmp_path / "several"
+    for marked in (alone, several / "broker-0"):
+        marked.mkdir(parents=True)
+        (marked / "meta.properties").write_text("version=1\n")
+    refused = moldau("up", "--brokers", 3, "--data", alone)
+    assert refused.end() == 1
+    assert "has the data of one broker alone" in refused.complaints[0]
+    refused = moldau("up", "--data", several)
+    assert refused.end() == 2
+    assert "has the data of several brokers" in refused.complaints[0]
+
+
+def test_a_port_that_is_taken_is_told_at_once(moldau: Callable[..., Command], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = moldau("zookeeper", "--port", port, "--data", tmp_path / "zookeeper")
+        assert refused.end() == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in refused.complaints[0]

@@ -1,0 +1,64 @@
+"""What the command for ZooKeeper says where it cannot run, and what it would run."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.zookeeper.command import run_zookeeper
+from moldau.cli.zookeeper.java import NotInstalled, java_program, zookeeper_jars
+from moldau.cli.zookeeper.server import ZooKeeperEnsemble
+
+
+@pytest.fixture
+def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_no_java")
+def test_without_java_the_command_says_what_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_zookeeper(tmp_path, 0, 1) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("moldau: ZooKeeper runs on Java")
+    assert "install Java 17" in told
+    assert list(tmp_path.iterdir()) == [], "nothing is written where nothing can run"
+
+
+def test_java_is_taken_from_java_home_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java_program() == str(program)
+
+
+def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(NotInstalled, match=r"pip install 'moldau\[spark\]'"):
+        zookeeper_jars()
+    elsewhere = ModuleSpec("pyspark", None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: elsewhere)
+    with pytest.raises(NotInstalled, match="there is no ZooKeeper in"):
+        zookeeper_jars()
+
+
+@pytest.mark.parametrize("servers", [0, 2, 9])
+def test_an_ensemble_has_an_odd_number_of_servers(
+    servers: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_zookeeper(tmp_path, 0, servers) == 2
+    assert f"odd number of servers, at most 7, not {servers}" in capsys.readouterr().err
+
+
+def test_ports_follow_one_another_and_their_peers_are_apart(tmp_path: Path) -> None:
+    ensemble = ZooKeeperEnsemble(tmp_path, port=2181, servers=3)
+    assert ensemble.connect == "127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183"
+    configuration = ensemble.servers[1]._configuration()
+    assert "clientPort=2182\n" in configuration
+    assert "server.1=127.0.0.1:2888:3888\nserver.2=127.0.0.1:2889:3889\n" in configuration
+    assert "tickTime=250\n" in configuration
+    assert "admin.enableServer=false\n" in configuration
