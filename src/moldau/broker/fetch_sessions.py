@@ -2,7 +2,8 @@
 
 Pure bookkeeping, bounded: `max.incremental.fetch.session.cache.slots` sessions. A new one takes the place of one that
 has not been used for `EVICTABLE_AFTER_S`, or of one with fewer partitions (it saves less); where there is neither, the
-client is served without a session.
+client is served without a session. A follower has one session at a time, which takes a consumer's place and never makes
+room for one.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ class WatchedPartition:
 
 
 class FetchSession:
-    __slots__ = ("epoch", "id", "last_used", "partitions", "uses_topic_ids")
+    __slots__ = ("epoch", "id", "last_used", "partitions", "replica_id", "uses_topic_ids")
 
-    def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: float, replica_id: int = -1) -> None:
         self.id = session_id
+        self.replica_id = replica_id
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.last_used = now
@@ -121,7 +123,7 @@ class FetchSessions:
             watched = list(watched_partitions(call))
             session = None
             if call.session_epoch == FULL_FETCH_NEW and watched:
-                session = self._create(watched, uses_topic_ids, now)
+                session = self._create(watched, uses_topic_ids, now, call.replica_id)
             return session, watched, False
         session = self._by_id.get(call.session_id)
         if session is None:
@@ -135,23 +137,29 @@ class FetchSessions:
         session.next_epoch()
         return session, list(session.partitions.values()), True
 
-    def _create(self, watched: list[WatchedPartition], uses_topic_ids: bool, now: float) -> FetchSession | None:
-        if len(self._by_id) >= self.slots and not self._evict(len(watched), now):
+    def _create(
+        self, watched: list[WatchedPartition], uses_topic_ids: bool, now: float, replica_id: int
+    ) -> FetchSession | None:
+        if replica_id >= 0:
+            for former in [one for one in self._by_id.values() if one.replica_id == replica_id]:
+                del self._by_id[former.id]
+        if len(self._by_id) >= self.slots and not self._evict(len(watched), now, replica_id >= 0):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._by_id:
             session_id = int(self._random.random() * (2**31 - 1)) + 1
-        session = FetchSession(session_id, uses_topic_ids, now)
+        session = FetchSession(session_id, uses_topic_ids, now, replica_id)
         session.partitions = {(entry.topic, entry.target.partition): entry for entry in watched}
         self._by_id[session_id] = session
         return session
 
-    def _evict(self, newcomer_size: int, now: float) -> bool:
-        if not self._by_id:
+    def _evict(self, newcomer_size: int, now: float, for_replica: bool) -> bool:
+        consumers = [session for session in self._by_id.values() if session.replica_id < 0]
+        if not consumers:
             return False
-        victim = min(self._by_id.values(), key=lambda session: session.last_used)
-        if now - victim.last_used < EVICTABLE_AFTER_S:
-            victim = min(self._by_id.values(), key=lambda session: len(session.partitions))
+        victim = min(consumers, key=lambda session: session.last_used)
+        if now - victim.last_used < EVICTABLE_AFTER_S and not for_replica:
+            victim = min(consumers, key=lambda session: len(session.partitions))
             if len(victim.partitions) >= newcomer_size:
                 return False
         del self._by_id[victim.id]

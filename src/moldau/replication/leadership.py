@@ -15,6 +15,7 @@ replica that may become leader:
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from moldau.cluster.image import PartitionState
@@ -175,6 +176,6 @@ class Leadership:
             or now - self.followers[one].caught_up_at <= max_lag_s
         )
 
-    def low_watermark(self, start_offset: int) -> int:
-        """The least start of all replicas' logs, given the leader's own; -1 while one has not told."""
-        return min([start_offset, *(follower.start_offset for follower in self.followers.values())])
+    def low_watermark(self, start_offset: int, live: Container[int]) -> int:
+        """The least start of all live replicas' logs, given the leader's own; -1 while one has not told."""
+        return min([start_offset, *(one.start_offset for replica, one in self.followers.items() if replica in live)])

@@ -435,7 +435,7 @@ class ReplicaManager:
         broker = self._image.brokers.get(replica)
         known = max(leadership.followers[replica].broker_epoch, -1 if broker is None else broker.epoch)
         # A connection of an earlier life: what it says of its log need not be true any more.
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if 0 <= broker_epoch < known else ErrorCode.NONE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if broker_epoch < known else ErrorCode.NONE
 
     # -- in-sync replicas ------------------------------------------------------------------------------------------
 

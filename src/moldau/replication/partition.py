@@ -61,6 +61,7 @@ class Partition:
         "_reach",
         "_read_waiters",
         "_shown_bytes",
+        "_start_waiters",
         "copying",
         "failure",
         "flushing",
@@ -103,6 +104,7 @@ class Partition:
         self._copy_waiters: dict[CopyWaiter, None] = {}
         self._ack_waiters: deque[tuple[int, AckWaiter]] = deque()  # by offset, ascending
         self._flush_waiters: deque[tuple[int, AckWaiter]] = deque()
+        self._start_waiters: list[tuple[int, AckWaiter]] = []
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
@@ -316,6 +318,29 @@ class Partition:
         """For acks=1."""
         _queue(self._flush_waiters, next_offset, waiter)
 
+    def await_start(self, offset: int, waiter: AckWaiter) -> None:
+        """Until no live replica's log begins before this offset."""
+        self._start_waiters.append((offset, waiter))
+
+    @property
+    def start_is_awaited(self) -> bool:
+        return bool(self._start_waiters)
+
+    def replicas_start_at(self, offset: int) -> None:
+        """No live replica's log begins before this offset."""
+        waiters, self._start_waiters = self._start_waiters, []
+        for wanted, waiter in waiters:
+            if wanted <= offset:
+                waiter.acknowledged(ErrorCode.NONE)
+            else:
+                self._start_waiters.append((wanted, waiter))
+
+    def start_moved(self) -> None:
+        """The log begins later now: followers are told soon."""
+        self.truncated()
+        for follower in list(self._copy_waiters):
+            follower.high_watermark_moved()
+
     def fail(self, error: ErrorCode) -> None:
         """Nothing more will happen here: answer all who wait."""
         self.failure = self.refusal = error
@@ -328,6 +353,9 @@ class Partition:
 
     def fail_acks(self, error: ErrorCode) -> None:
         """What was appended may or may not be safe: nobody is told that it is."""
+        starts, self._start_waiters = self._start_waiters, []
+        for _, waiter in starts:
+            waiter.acknowledged(error)
         for waiters in (self._ack_waiters, self._flush_waiters):
             while waiters:
                 waiters.popleft()[1].acknowledged(error)

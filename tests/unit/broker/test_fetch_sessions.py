@@ -146,3 +146,21 @@ def test_a_partition_that_got_data_goes_behind_the_others() -> None:
     session.served(watched[0])
     _, watched, _ = cache.open(call(session.id, 1), False, 0)
     assert [entry.target.partition for entry in watched] == [1, 2, 0]
+
+
+def test_a_follower_takes_a_consumers_place_and_never_makes_room_for_one() -> None:
+    cache = sessions(slots=1)
+    consumer, _, _ = cache.open(call(0, 0, {0: 0, 1: 0}), False, 0)
+    follower, _, _ = cache.open(call(0, 0, {0: 0})._replace(replica_id=2), False, 1)
+    assert consumer is not None
+    assert follower is not None
+    assert cache.get(consumer.id) is None
+    assert cache.open(call(0, 0, {0: 0, 1: 0, 2: 0}), False, 2 * EVICTABLE_AFTER_S)[0] is None
+
+
+def test_a_follower_that_begins_anew_leaves_no_session_behind() -> None:
+    cache = sessions()
+    for _ in range(5):
+        cache.open(call(0, 0, {0: 0})._replace(replica_id=2), False, 0)
+        cache.open(call(0, 0, {0: 0})._replace(replica_id=3), False, 0)
+    assert len(cache) == 2

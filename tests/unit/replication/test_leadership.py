@@ -204,10 +204,12 @@ def test_replicas_that_come_are_followed_and_those_that_go_are_forgotten() -> No
 
 def test_the_low_watermark_is_the_least_start_of_all() -> None:
     leadership = leads()
-    assert leadership.low_watermark(30) == -1
+    assert leadership.low_watermark(30, {LEADER, SECOND, THIRD}) == -1
+    assert leadership.low_watermark(30, {LEADER}) == 30
     leadership.followers[SECOND].fetched(90, 20, 1, 100, 1.0)
     leadership.followers[THIRD].fetched(90, 25, 1, 100, 1.0)
-    assert leadership.low_watermark(30) == 20
+    assert leadership.low_watermark(30, {LEADER, SECOND, THIRD}) == 20
+    assert leadership.low_watermark(30, {LEADER, THIRD}) == 25
 
 
 # Any history ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,15 @@ from moldau.wire.errors import WireError
 from moldau.wire.messages import fetch as fetch_messages
 from moldau.wire.messages import produce as produce_messages
 from moldau.wire.primitives import ZERO_UUID
-from moldau.wire.tuned.fetch import FetchAnswer, FetchTarget, decode_fetch, diverging_epoch_tag, encode_fetch
+from moldau.wire.tuned.fetch import (
+    FetchAnswer,
+    FetchTarget,
+    current_leader_tag,
+    decode_fetch,
+    diverging_epoch_tag,
+    encode_fetch,
+    node_endpoints_tag,
+)
 from moldau.wire.tuned.produce import PartitionAnswer, decode_produce, encode_produce
 
 int16 = st.integers(-(2**15), 2**15 - 1)
@@ -202,6 +210,36 @@ def test_fetch_responses_are_written_the_same(version: int, data: st.DataObject)
         ],
     )
     assert b"".join(encode_fetch(version, error, session, topics, throttle)) == expected.encode(version)
+
+
+@pytest.mark.parametrize("version", [16, 17, 18])
+@pytest.mark.parametrize("rack", [None, "", "r1"])
+def test_a_fetch_response_tells_where_the_leader_is(version: int, rack: str | None) -> None:
+    answer = FetchAnswer(3, 6, -1, -1, -1, None, b"", -1, current_leader_tag(7, 12))
+    tags = node_endpoints_tag([(7, "höst", 9092, rack), (8, "h", 1, None)])
+    expected = fetch_messages.FetchResponse(
+        responses=[
+            fetch_messages.FetchResponseTopic(
+                topic_id=bytes(range(16)),
+                partitions=[
+                    fetch_messages.FetchResponsePartition(
+                        partition_index=3,
+                        error_code=6,
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                        current_leader=fetch_messages.FetchResponseCurrentLeader(leader_id=7, leader_epoch=12),
+                        records=b"",
+                    )
+                ],
+            )
+        ],
+        node_endpoints=[
+            fetch_messages.FetchResponseNodeEndpoint(node_id=7, host="höst", port=9092, rack=rack),
+            fetch_messages.FetchResponseNodeEndpoint(node_id=8, host="h", port=1),
+        ],
+    )
+    found = encode_fetch(version, 0, 0, [(bytes(range(16)), [answer])], tags=tags)
+    assert b"".join(found) == expected.encode(version)
 
 
 def _partition(answer: FetchAnswer, diverging: bool) -> fetch_messages.FetchResponsePartition:

@@ -2,15 +2,19 @@
 
 Versions 0-2. Offset -1 means everything that is visible. Below the start nothing happens; above the high watermark is
 OFFSET_OUT_OF_RANGE. Topics that are only compacted refuse (POLICY_VIOLATION): their old records are the state. Whole
-segments below the new start are removed in the background.
+segments below the new start are removed in the background. Answers when the logs of all live replicas begin there, or
+REQUEST_TIMED_OUT when the request's time is up: then it happens later.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 from moldau.broker.registry import handles
 from moldau.broker.session import Request
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.log.errors import LogError
+from moldau.replication.partition import Partition
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -27,20 +31,45 @@ EVERYTHING = -1
 @handles(ApiKey.DELETE_RECORDS)
 async def delete_records(request: Request, message: DeleteRecordsRequest) -> DeleteRecordsResponse:
     topics = []
+    deletions: list[tuple[DeleteRecordsResponsePartition, Deletion]] = []
     for topic in message.topics:
         answers = []
         for wanted in topic.partitions:
             answer = DeleteRecordsResponsePartition(partition_index=wanted.partition_index, low_watermark=-1)
             answers.append(answer)
             try:
-                answer.low_watermark = await _delete(request, topic.name, wanted.partition_index, wanted.offset)
+                deletions.append((answer, _begin(request, topic.name, wanted.partition_index, wanted.offset)))
             except LogError as error:
                 answer.error_code = error.code
         topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=answers))
+    under_way = [deletion.done for _, deletion in deletions]
+    if under_way:
+        await asyncio.wait(under_way, timeout=max(0, message.timeout_ms) / 1000)
+    for answer, deletion in deletions:
+        if not deletion.done.done():
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        elif code := deletion.done.result():
+            answer.error_code = code
+        else:
+            answer.low_watermark = deletion.partition.log.start_offset
     return DeleteRecordsResponse(topics=topics)
 
 
-async def _delete(request: Request, topic: str, index: int, offset: int) -> int:
+class Deletion:
+    """A partition whose log begins later from now on, here and soon on its other replicas."""
+
+    __slots__ = ("done", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+    def acknowledged(self, error: ErrorCode) -> None:
+        if not self.done.done():
+            self.done.set_result(error)
+
+
+def _begin(request: Request, topic: str, index: int, offset: int) -> Deletion:
     replicas = request.broker.replicas
     if not request.authorized(Operation.DELETE, ResourceType.TOPIC, topic):
         raise LogError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
@@ -56,6 +85,6 @@ async def _delete(request: Request, topic: str, index: int, offset: int) -> int:
     target = partition.high_watermark if offset == EVERYTHING else offset
     if not 0 <= target <= partition.high_watermark:
         raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE, "")
-    if target > partition.log.start_offset:
-        await replicas.delete_before(partition, target)
-    return partition.log.start_offset
+    deletion = Deletion(partition)
+    replicas.delete_before(partition, max(target, partition.log.start_offset), deletion)
+    return deletion

@@ -16,7 +16,8 @@ have all before it. One that waits is woken by what is appended, not by the high
 the same; its wait ends when its connection brings another fetch, so that what it wants can change while it waits.
 
 Consumers may read from a follower (from version 11 on), up to the high watermark as the follower knows it; a leader
-sends them there where `replica.selector.class` says so (KIP-392).
+sends them there where `replica.selector.class` says so (KIP-392). Who asks a broker that does not lead hears who does,
+and where (KIP-951).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.delayed import HIGH_WATERMARK_NEWS_S, DelayedCopy, DelayedFetch
 from moldau.broker.fetch_sessions import FetchSession, Refused, WatchedPartition
+from moldau.broker.redirects import MOVED, Leader, addresses, present_leader
 from moldau.broker.registry import Answer, Body, Later, Reply, handles
 from moldau.broker.session import Request
 from moldau.log.errors import LogError, OffsetOutOfRange
@@ -42,9 +44,11 @@ from moldau.wire.tuned.fetch import (
     FetchAnswer,
     FetchCall,
     FetchTarget,
+    current_leader_tag,
     decode_fetch,
     diverging_epoch_tag,
     encode_fetch,
+    node_endpoints_tag,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ log = logging.getLogger(__name__)
 RESPONSE_BYTES = 8 * 1024 * 1024
 READ_COMMITTED = 1
 FOLLOWERS_SERVE_FROM = 11
+LEADERS_FROM = 12
+ADDRESSES_FROM = 16
 EMPTY = b""
 WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Codes that do not end the wait: the partition may be about to appear."""
@@ -122,7 +128,7 @@ class Reading(Later):
         self.urgent = False
         self.from_replica = call.replica_id >= 0
         self.has_news = False
-        """A follower does not know the high watermark of all that it copies."""
+        """A follower does not know the high watermark, or the start, of all that it copies."""
         self.delayed: DelayedFetch | None = None
         self.reply: Reply | None = None
 
@@ -180,7 +186,10 @@ class Reading(Later):
                 self.broker.replicas.fetched(
                     partition, self.call.replica_id, offset, target.log_start_offset, self.call.replica_epoch
                 )
-            self.has_news |= self.session is not None and partition.high_watermark != watched.told_high_watermark
+            self.has_news |= self.session is not None and (
+                partition.high_watermark != watched.told_high_watermark
+                or log_.start_offset != watched.told_start_offset
+            )
         elif self.call.rack_id and (elsewhere := self._nearer(partition, offset)) is not None:
             self.urgent = True
             return self._answer(partition, EMPTY)._replace(preferred_read_replica=elsewhere)
@@ -350,7 +359,13 @@ class Reading(Later):
 
     def encode(self) -> Body:
         topics: list[tuple[str | bytes, list[FetchAnswer]]] = []
+        leaders: list[Leader] = []
         for watched, answer in zip(self.watched, self.answers, strict=True):
+            if answer.error_code in MOVED and self.request.version >= LEADERS_FROM:
+                leader = present_leader(self.broker, watched.topic, answer.partition)
+                if leader is not None:
+                    leaders.append(leader)
+                    answer = answer._replace(tags=current_leader_tag(*leader))
             has_records = len(answer.records) > 0
             if self.session is not None:
                 news = watched.news(answer.error_code, answer.high_watermark, answer.log_start_offset, has_records)
@@ -366,7 +381,10 @@ class Reading(Later):
                 topics.append((watched.topic, [answer]))
         self.broker.metrics.bytes_out += self.taken
         session_id = self.session.id if self.session is not None else 0
-        return encode_fetch(self.request.version, 0, session_id, topics)
+        tags = NO_TAGS
+        if leaders and self.request.version >= ADDRESSES_FROM:
+            tags = node_endpoints_tag(addresses(self.broker, self.request.session.listener.name, leaders))
+        return encode_fetch(self.request.version, 0, session_id, topics, tags=tags)
 
 
 def _aborted(log_: Log, offset: int, end: int) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ records.
 * A batch of a transaction is written only where the transaction's coordinator has the partition: added by the client
   before, or, from version 12 (transaction version 2), by this request. Not so: TRANSACTION_ABORTABLE from version 11,
   INVALID_TXN_STATE before.
+* A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with who does (KIP-951).
 * A topic unknown by name is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID; producing never creates topics.
 """
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 
 from moldau.broker.delayed import DelayedProduce
+from moldau.broker.redirects import MOVED, Leader, addresses, present_leader
 from moldau.broker.registry import NO_REPLY, Answer, Body, Later, Message, Reply, handles
 from moldau.broker.session import Request
 from moldau.broker.verification import Verification, begin_verification, check_transaction, transactional_producer
@@ -36,6 +38,7 @@ NO_ACKS = 0
 VALID_ACKS = (ALL_REPLICAS, NO_ACKS, 1)
 ZSTD_FROM = 7
 ERROR_TEXTS_FROM = 8
+LEADERS_FROM = 10
 CODEC_ZSTD = 4
 _CODEC_BYTE = 22
 _LENGTH_AT, _LENGTH_END = 8, 12
@@ -120,7 +123,7 @@ def _produce(request: Request, call: ProduceCall, verification: Verification | N
         return NO_REPLY
     if unsafe:
         return Unsafe(request, call, results, failures, unsafe)
-    return [_encode(request.version, results, failures)]
+    return [_encode(request, results, failures)]
 
 
 def _topic_refusal(request: Request, call: ProduceCall, topic: str | bytes) -> LogError | None:
@@ -206,7 +209,8 @@ class Unsafe(Later):
                 if code != ErrorCode.NONE:
                     answers = self._results[topic_place][1]
                     answers[place] = PartitionAnswer(answers[place].partition, code, -1, -1, -1)
-            reply([_encode(self._request.version, self._results, self._failures)])
+                    self._failures[topic_place, place] = LogError(code, "")
+            reply([_encode(self._request, self._results, self._failures)])
 
         delayed = DelayedProduce(complete)
         for place, partition, next_offset in self._unsafe:
@@ -214,12 +218,13 @@ class Unsafe(Later):
         delayed.start(self._request.broker.loop, self._call.timeout_ms / 1000)
 
 
-def _encode(version: int, results: Results, failures: Failures) -> bytes:
-    if version < ERROR_TEXTS_FROM or not any(error.message for error in failures.values()):
-        return encode_produce(version, results)
+def _encode(request: Request, results: Results, failures: Failures) -> bytes:
+    if not failures or not _in_detail(request.version, failures):
+        return encode_produce(request.version, results)
     from moldau.wire.messages import produce as messages
 
     responses = []
+    leaders: list[Leader] = []
     for topic_place, (topic, answers) in enumerate(results):
         partitions = []
         for place, answer in enumerate(answers):
@@ -237,6 +242,13 @@ def _encode(version: int, results: Results, failures: Failures) -> bytes:
                     messages.ProduceResponseRecordError(batch_index=index, batch_index_error_message=text)
                     for index, text in (error.record_errors if isinstance(error, RejectedBatch) else ())
                 ]
+            if answer.error_code in MOVED:
+                leader = present_leader(request.broker, topic, answer.partition)
+                if leader is not None:
+                    leaders.append(leader)
+                    partition.current_leader = messages.ProduceResponseCurrentLeader(
+                        leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+                    )
             partitions.append(partition)
         response = messages.ProduceResponseTopic(partition_responses=partitions)
         if isinstance(topic, bytes):
@@ -244,7 +256,18 @@ def _encode(version: int, results: Results, failures: Failures) -> bytes:
         else:
             response.name = topic
         responses.append(response)
-    return messages.ProduceResponse(responses=responses).encode(version)
+    endpoints = [
+        messages.ProduceResponseNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+        for one in addresses(request.broker, request.session.listener.name, leaders)
+    ]
+    return messages.ProduceResponse(responses=responses, node_endpoints=endpoints).encode(request.version)
+
+
+def _in_detail(version: int, failures: Failures) -> bool:
+    """Whether there is more to say than the codes, and the version has words for it."""
+    if version >= LEADERS_FROM and any(error.code in MOVED for error in failures.values()):
+        return True
+    return version >= ERROR_TEXTS_FROM and any(error.message for error in failures.values())
 
 
 def _close_for_failure(request: Request, failures: Failures) -> None:

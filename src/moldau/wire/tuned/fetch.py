@@ -249,13 +249,14 @@ def encode_fetch(
     session_id: int,
     topics: Sequence[tuple[str | bytes, Sequence[FetchAnswer]]],
     throttle_time_ms: int = 0,
+    tags: bytes = NO_TAGS,
 ) -> list[bytes | bytearray | memoryview]:
     """The response's buffers; the record bytes are passed through, not copied."""
-    if len(topics) == 1 and len(topics[0][1]) == 1:
+    if len(topics) == 1 and len(topics[0][1]) == 1 and tags is NO_TAGS:
         topic, (answer,) = topics[0]
         if answer.aborted is None and not len(answer.records):
             return [_encode_repeated(version, error_code, session_id, topic, answer, throttle_time_ms)]
-    return _encode(version, error_code, session_id, topics, throttle_time_ms)
+    return _encode(version, error_code, session_id, topics, throttle_time_ms, tags)
 
 
 @lru_cache(REPEATED_CALLS)
@@ -272,6 +273,7 @@ def _encode(
     session_id: int,
     topics: Sequence[tuple[str | bytes, Sequence[FetchAnswer]]],
     throttle_time_ms: int,
+    tags: bytes = NO_TAGS,
 ) -> list[bytes | bytearray | memoryview]:
     flexible = version >= FLEXIBLE_FROM
     out: list[bytes | bytearray | memoryview] = []
@@ -297,7 +299,7 @@ def _encode(
         if flexible:
             head += NO_TAGS
     if flexible:
-        head += NO_TAGS
+        head += tags
     if head:
         out.append(bytes(head))
     return out
@@ -309,6 +311,23 @@ _DIVERGING_EPOCH = Struct(">BBBiqB")  # one tag, number 0, 13 bytes: epoch, end 
 def diverging_epoch_tag(epoch: int, end_offset: int) -> bytes:
     """The tagged fields of a partition whose reader must cut its log."""
     return _DIVERGING_EPOCH.pack(1, 0, 13, epoch, end_offset, 0)
+
+
+_CURRENT_LEADER = Struct(">BBBiiB")  # one tag, number 1, 9 bytes: leader, its epoch, no tags of its own
+
+
+def current_leader_tag(leader_id: int, leader_epoch: int) -> bytes:
+    """The tagged fields of a partition whose reader should have asked another broker."""
+    return _CURRENT_LEADER.pack(1, 1, 9, leader_id, leader_epoch, 0)
+
+
+def node_endpoints_tag(nodes: Sequence[tuple[int, str, int, str | None]]) -> bytes:
+    """The tagged fields of a response: where the leaders that it names are reached, as (id, host, port, rack)."""
+    content = uvarint(len(nodes) + 1)
+    for node_id, host, port, rack in nodes:
+        content += _INT32.pack(node_id) + uvarint(len(host.encode()) + 1) + host.encode() + _INT32.pack(port)
+        content += (b"\0" if rack is None else uvarint(len(rack.encode()) + 1) + rack.encode()) + NO_TAGS
+    return b"\x01\x00" + uvarint(len(content)) + content
 
 
 def _answer_head(version: int, flexible: bool, answer: FetchAnswer) -> bytes:

@@ -1,0 +1,241 @@
+"""What a broker answers to those who read from it: followers, consumers of a leader, consumers of a follower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from moldau.settings.replication import RACK_AWARE
+from moldau.testing.cluster import Cluster
+from moldau.wire.api import ApiKey
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+    DeleteRecordsResponse,
+)
+from moldau.wire.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestReplicaState,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartition,
+)
+from moldau.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    ListOffsetsResponse,
+)
+from moldau.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+)
+from tests.replication.stage import Stage, wait_until
+from tests.support.raw import RawConnection
+from tests.unit.log.support import batch
+
+QUIET = {"replica.fetch.wait.max.ms": 20_000}
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Cluster(3, QUIET) as cluster:
+        yield Stage(cluster)
+
+
+@contextmanager
+def connection(stage: Stage, broker: int) -> Iterator[RawConnection]:
+    with RawConnection(stage.cluster.brokers[broker].bootstrap_servers) as raw:
+        yield raw
+
+
+def topic_id(stage: Stage) -> bytes:
+    return stage.look(0, lambda partition: partition.topic_id)
+
+
+def epoch_of(stage: Stage, broker: int) -> int:
+    return stage.cluster.brokers[broker].look(lambda served: served.metadata.broker_epoch)
+
+
+def request(
+    stage: Stage,
+    *,
+    offset: int = 0,
+    epoch: int = -1,
+    last_epoch: int = -1,
+    replica: tuple[int, int] | None = None,
+    rack: str = "",
+) -> FetchRequest:
+    state = None if replica is None else FetchRequestReplicaState(replica_id=replica[0], replica_epoch=replica[1])
+    partition = FetchRequestPartition(
+        current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1 << 20
+    )
+    topic = FetchRequestTopic(topic=stage.topic, topic_id=topic_id(stage), partitions=[partition])
+    return FetchRequest(replica_state=state, rack_id=rack, max_wait_ms=0, topics=[topic])
+
+
+def fetch(stage: Stage, broker: int, version: int = 17, **what: object) -> FetchResponsePartition:
+    with connection(stage, broker) as raw:
+        call: Callable[..., FetchRequest] = request
+        answer = raw.call(ApiKey.FETCH, version, call(stage, **what), FetchResponse)
+        found: FetchResponsePartition = answer.responses[0].partitions[0]
+        return found
+
+
+# Followers ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_reads_beyond_the_high_watermark_and_a_consumer_does_not(stage: Stage) -> None:
+    stage.elect(0)
+    stage.isolate(1)
+    stage.isolate(2)
+    stage.write(0, "a")
+    as_follower = fetch(stage, 0, replica=(1, epoch_of(stage, 1)), epoch=stage.epoch)
+    assert as_follower.error_code == 0
+    assert as_follower.records
+    as_consumer = fetch(stage, 0)
+    assert (as_consumer.error_code, as_consumer.high_watermark, as_consumer.records) == (0, 0, b"")
+
+
+def test_who_asks_in_the_wrong_epoch_is_told_so(stage: Stage) -> None:
+    stage.elect(0)
+    stage.elect(0)
+    replica = (1, epoch_of(stage, 1))
+    codes = [fetch(stage, 0, replica=replica, epoch=stage.epoch + step).error_code for step in (-1, 0, 1)]
+    assert codes == [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH]
+
+
+def test_a_follower_of_an_earlier_life_and_a_stranger_get_nothing(stage: Stage) -> None:
+    stage.elect(0)
+    stage.write(0, "a")
+    stage.wait_copied(0)
+    earlier = fetch(stage, 0, replica=(1, epoch_of(stage, 1) - 1), epoch=stage.epoch)
+    stranger = fetch(stage, 0, replica=(77, 5), epoch=stage.epoch)
+    assert earlier.error_code == stranger.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_is_copied_from_by_nobody(stage: Stage) -> None:
+    stage.elect(0)
+    answer = fetch(stage, 1, replica=(2, epoch_of(stage, 2)), epoch=stage.epoch)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# Consumers ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_serves_consumers_what_is_committed(stage: Stage) -> None:
+    stage.elect(0)
+    stage.write(0, "a", "b")
+    wait_until(lambda: stage.high_watermark(1) == 2, "it knows that all is committed")
+    answer = fetch(stage, 1, offset=1)
+    assert (answer.error_code, answer.high_watermark) == (0, 2)
+    assert answer.records
+    assert fetch(stage, 1, version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, (
+        "clients that know of leaders only"
+    )
+
+
+def test_what_has_not_come_to_a_follower_yet_is_not_out_of_range(stage: Stage) -> None:
+    stage.elect(0)
+    assert fetch(stage, 1, offset=5).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert fetch(stage, 0, offset=5).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_who_asks_the_wrong_broker_hears_who_leads_and_where(stage: Stage) -> None:
+    leader = stage.cluster.leader_of(stage.topic)
+    other = (leader + 1) % 3
+    state = stage.cluster.brokers[other].look(lambda served: served.image.partition(stage.topic, 0))
+    assert state is not None
+    with connection(stage, other) as raw:
+        records = ProduceRequestPartition(index=0, records=bytes(batch()))
+        data = ProduceRequestTopic(name=stage.topic, topic_id=topic_id(stage), partition_data=[records])
+        produced = raw.call(ApiKey.PRODUCE, 12, ProduceRequest(acks=1, topic_data=[data]), ProduceResponse)
+        fenced = request(stage, epoch=state.leader_epoch - 1, replica=(leader, 0))
+        fetched = raw.call(ApiKey.FETCH, 17, fenced, FetchResponse)
+    port = int(stage.cluster.brokers[leader].bootstrap_servers.rpartition(":")[2])
+    answer: ProduceResponsePartition = produced.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for hint, nodes in (
+        (answer.current_leader, produced.node_endpoints),
+        (fetched.responses[0].partitions[0].current_leader, fetched.node_endpoints),
+    ):
+        assert hint is not None
+        assert (hint.leader_id, hint.leader_epoch) == (leader, state.leader_epoch)
+        assert [(node.node_id, node.port) for node in nodes] == [(leader, port)]
+
+
+def list_latest(stage: Stage, broker: int) -> tuple[int, int]:
+    wanted = ListOffsetsRequestPartition(timestamp=-1, current_leader_epoch=-1)
+    message = ListOffsetsRequest(topics=[ListOffsetsRequestTopic(name=stage.topic, partitions=[wanted])])
+    with connection(stage, broker) as raw:
+        answer = raw.call(ApiKey.LIST_OFFSETS, 7, message, ListOffsetsResponse).topics[0].partitions[0]
+        return answer.error_code, answer.offset
+
+
+def test_a_new_leader_names_no_latest_offset_before_it_knows_what_was_committed(stage: Stage) -> None:
+    stage.elect(0)
+    stage.isolate(2)
+    stage.write(0, "a")
+    stage.wait_copied(0, 1)
+    stage.elect(1, known_to=[1])
+    assert list_latest(stage, 1)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert list_latest(stage, 2)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    stage.tell(1, known_to=[0, 2])
+    wait_until(lambda: stage.high_watermark(1) == 1, "its followers have come")
+    assert list_latest(stage, 1) == (0, 1)
+
+
+@pytest.mark.parametrize(("rack", "serves"), [("east", None), ("west", 1), ("nowhere", None), ("", None)])
+def test_a_consumer_is_sent_to_the_replica_in_its_rack(rack: str, serves: int | None) -> None:
+    racks = ["east", "west", "west"]
+    with Cluster(3, {**QUIET, "replica.selector.class": RACK_AWARE}, racks=racks) as cluster:
+        stage = Stage(cluster)
+        stage.elect(0, isr=[0, 1])
+        stage.write(0, "a")
+        wait_until(lambda: stage.high_watermark(1) == 1, "committed")
+        answer = fetch(stage, 0, rack=rack)
+        assert answer.error_code == 0
+        assert answer.preferred_read_replica == (-1 if serves is None else serves)
+        assert bool(answer.records) == (serves is None)
+        if serves is not None:
+            there = fetch(stage, serves, rack=rack)
+            assert there.records
+            assert there.preferred_read_replica == -1
+
+
+# Deleting records -----------------------------------------------------------------------------------------------------
+
+
+def delete_before(stage: Stage, broker: int, offset: int, timeout_ms: int = 10_000) -> tuple[int, int]:
+    wanted = DeleteRecordsRequestPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequestTopic(name=stage.topic, partitions=[wanted])
+    with connection(stage, broker) as raw:
+        message = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+        answer = raw.call(ApiKey.DELETE_RECORDS, 2, message, DeleteRecordsResponse).topics[0].partitions[0]
+        return answer.error_code, answer.low_watermark
+
+
+def test_records_are_deleted_when_they_are_on_every_replica(stage: Stage) -> None:
+    stage.elect(0)
+    stage.write(0, "a", "b", "c")
+    wait_until(lambda: stage.high_watermark(0) == 3, "committed")
+    assert delete_before(stage, 0, 2) == (0, 2)
+    assert [stage.values(broker) for broker in range(3)] == [["c"]] * 3
+    assert delete_before(stage, 1, 3)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_replica_that_does_not_come_keeps_the_deletion_unconfirmed(stage: Stage) -> None:
+    stage.elect(0)
+    stage.write(0, "a", "b")
+    wait_until(lambda: stage.high_watermark(0) == 2, "committed")
+    stage.isolate(2)
+    assert delete_before(stage, 0, 1, timeout_ms=300) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert stage.values(0) == ["b"]
