@@ -1,4 +1,4 @@
-"""The source where people run Spark: on a standalone cluster, through Spark Connect, in a declarative pipeline.
+"""Source and sink where people run Spark: on a standalone cluster, through Spark Connect, in a declarative pipeline.
 
 Each starts JVMs of its own, which takes longer than what it then does: with full counts only.
 """
@@ -16,12 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from moldau import Admin, Consumer, TopicPartition
 from tests.spark import topics
 
 JOB = Path(__file__).with_name("drain_job.py")
 JOB_TIMEOUT_S = 600
 START_TIMEOUT_S = 120
 RECORDS = 1000
+PARTITIONS = 4
 
 pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(900)]
 
@@ -34,9 +36,35 @@ def _full_counts_only(soak: bool) -> None:
 
 @pytest.fixture
 def filled(bootstrap: str, new_topic: Callable[..., str]) -> str:
-    topic = new_topic(4)
-    topics.send(bootstrap, topic, [b"%d" % number for number in range(RECORDS)])
+    topic = new_topic(PARTITIONS)
+    for partition in range(PARTITIONS):
+        values = [b"%d" % number for number in range(partition, RECORDS, PARTITIONS)]
+        topics.send(bootstrap, topic, values, partition=partition)
     return topic
+
+
+@pytest.fixture
+def target(new_topic: Callable[..., str]) -> str:
+    return new_topic(3)
+
+
+def holds_every_number_doubled_once(bootstrap: str, topic: str) -> None:
+    """And nothing of another attempt: neither a record that readers of everything would see, nor a transaction that
+    would hold up those of what is committed."""
+    with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        everything = [TopicPartition(topic, index) for index in range(3)]
+        consumer.assign(everything)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(*everything)
+        found: list[int] = []
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while any(consumer.position(one) < ends[one] for one in everything):
+            assert time.monotonic() < deadline, f"{len(found)} of {RECORDS} records, ends {ends}"
+            found += [int(record.value) for record in consumer.poll(1.0)]
+    assert sorted(found) == list(range(0, 2 * RECORDS, 2))
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        while still_open := admin.list_transactions(states=["Ongoing"]):
+            assert time.monotonic() < deadline, f"still open: {still_open}"
 
 
 def environment() -> dict[str, str]:
@@ -82,28 +110,39 @@ def daemon(log: Path, *arguments: str, ready: str) -> Iterator[str]:
         process.wait(START_TIMEOUT_S)
 
 
-def test_a_standalone_cluster_of_two_workers_reads_topics(bootstrap: str, filled: str, tmp_path: Path) -> None:
+@contextlib.contextmanager
+def standalone_cluster(directory: Path) -> Iterator[str]:
+    """One master and two workers of one core each; gives the master's address."""
     master_class, worker_class = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
     place = ("--host", "127.0.0.1", "--webui-port", "0")
     with contextlib.ExitStack() as stack:
-        started = daemon(tmp_path / "master.log", master_class, *place, "--port", "0", ready=r"spark://127[\d.]+:\d+")
+        started = daemon(directory / "master.log", master_class, *place, "--port", "0", ready=r"spark://127[\d.]+:\d+")
         address = stack.enter_context(started)
         for number in range(2):
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"worker-{number}"))
-            log = tmp_path / f"worker-{number}.log"
+            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"worker-{number}"))
+            log = directory / f"worker-{number}.log"
             stack.enter_context(daemon(log, worker_class, *place, *size, address, ready="Successfully registered"))
-        output = run_job("master", address, bootstrap, filled, str(tmp_path))
+        yield address
+
+
+def test_a_standalone_cluster_of_two_workers_copies_a_topic_once(
+    bootstrap: str, filled: str, target: str, tmp_path: Path
+) -> None:
+    with standalone_cluster(tmp_path) as address:
+        output = run_job("master", address, bootstrap, filled, target, str(tmp_path))
     assert f"streamed {RECORDS} {RECORDS}" in output
     assert f"read {RECORDS}" in output
+    holds_every_number_doubled_once(bootstrap, target)
 
 
-def test_spark_connect_reads_topics(bootstrap: str, filled: str, tmp_path: Path) -> None:
-    output = run_job("remote", "local[2]", bootstrap, filled, str(tmp_path))
+def test_spark_connect_copies_a_topic_once(bootstrap: str, filled: str, target: str, tmp_path: Path) -> None:
+    output = run_job("remote", "local[2]", bootstrap, filled, target, str(tmp_path))
     assert f"streamed {RECORDS} {RECORDS}" in output
     assert f"read {RECORDS}" in output
+    holds_every_number_doubled_once(bootstrap, target)
 
 
-def test_a_declarative_pipeline_reads_topics(bootstrap: str, filled: str, tmp_path: Path) -> None:
+def test_a_declarative_pipeline_copies_a_topic_once(bootstrap: str, filled: str, target: str, tmp_path: Path) -> None:
     (tmp_path / "transformations").mkdir()
     (tmp_path / "spark-pipeline.yml").write_text(
         f"name: orders\nstorage: file://{tmp_path}/storage\nlibraries:\n  - glob:\n      include: transformations/**\n"
@@ -119,6 +158,13 @@ spark = SparkSession.active()
 def orders() -> DataFrame:
     reader = spark.readStream.format("moldau").option("kafka.bootstrap.servers", "{bootstrap}")
     return reader.option("subscribe", "{filled}").option("startingOffsets", "earliest").load()
+
+dp.create_sink("doubled", "moldau", {{"kafka.bootstrap.servers": "{bootstrap}", "topic": "{target}"}})
+
+@dp.append_flow(target="doubled")
+def into_topic() -> DataFrame:
+    rows = spark.readStream.table("orders")
+    return rows.selectExpr("CAST(2 * CAST(CAST(value AS STRING) AS BIGINT) AS STRING) AS value")
 
 @dp.materialized_view
 def totals() -> DataFrame:
@@ -140,3 +186,4 @@ def totals() -> DataFrame:
 
     totals = pq.read_table(str(tmp_path / "tables" / "totals")).to_pylist()
     assert totals == [{"topic": filled, "count": RECORDS}], done.stdout + done.stderr
+    holds_every_number_doubled_once(bootstrap, target)
