@@ -369,7 +369,9 @@ class Reading(Later):
             has_records = len(answer.records) > 0
             if self.session is not None:
                 news = watched.news(answer.error_code, answer.high_watermark, answer.log_start_offset, has_records)
-                if self.incremental and not news and answer.tags is NO_TAGS:
+                # Whoever is sent to another replica, and comes back from there, has to hear it again.
+                sent_on = answer.preferred_read_replica >= 0
+                if self.incremental and not news and not sent_on and answer.tags is NO_TAGS:
                     continue
                 if has_records:
                     self.session.served(watched)
