@@ -1,0 +1,207 @@
+"""Whole clusters lose brokers: what was acknowledged is there afterwards, once and in order, and work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from moldau import Admin, Consumer, Producer, TopicPartition
+from moldau.broker.broker import Broker
+from moldau.client.errors import NotEnoughReplicas
+from moldau.replication.partition import Partition
+from moldau.testing.cluster import Cluster
+from tests.replication.stage import content, values, wait_until
+
+TOPIC = "orders"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3) as cluster:
+        cluster.create_topic(TOPIC, 1, 3, {"min.insync.replicas": "2"})
+        yield cluster
+
+
+@pytest.fixture
+def producer(cluster: Cluster) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all", linger_ms=0) as producer:
+        yield producer
+
+
+def send(producer: Producer, *texts: str) -> None:
+    for future in [producer.send(TOPIC, text.encode(), partition=0) for text in texts]:
+        future.result(30)
+
+
+def stored(cluster: Cluster, broker: int) -> list[str]:
+    return cluster.brokers[broker].look(lambda served: values(partition_of(served).log))
+
+
+def partition_of(served: Broker) -> Partition:
+    partition = served.replicas.find(TOPIC, 0)
+    assert partition is not None
+    return partition
+
+
+def same_everywhere(cluster: Cluster) -> None:
+    """All live replicas become the same, byte for byte."""
+
+    def contents() -> list[bytes]:
+        return [
+            broker.look(lambda served: b"" if (one := served.replicas.find(TOPIC, 0)) is None else content(one.log))
+            for broker in cluster.live
+        ]
+
+    wait_until(lambda: len(set(contents())) == 1, "the replicas are the same")
+
+
+def test_what_is_acknowledged_is_on_every_replica_in_sync(cluster: Cluster, producer: Producer) -> None:
+    for number in range(20):
+        send(producer, str(number))
+        for broker in cluster.in_sync(TOPIC):
+            assert stored(cluster, broker)[-1] == str(number)
+
+
+def test_what_is_acknowledged_survives_its_leader_and_work_goes_on(cluster: Cluster, producer: Producer) -> None:
+    expected: list[str] = []
+    for life in range(3):
+        texts = [f"{life}-{number}" for number in range(50)]
+        send(producer, *texts)
+        expected += texts
+        leader = cluster.leader_of(TOPIC)
+        cluster.brokers[leader].crash()
+        send(producer, f"after {life}")
+        expected.append(f"after {life}")
+        cluster.brokers[leader].start()
+        cluster.wait_in_sync()
+    same_everywhere(cluster)
+    assert stored(cluster, 0) == expected
+
+
+def test_a_producer_repeats_what_its_leader_did_not_answer_without_writing_twice(
+    cluster: Cluster, producer: Producer
+) -> None:
+    send(producer, "first")
+    leader = cluster.leader_of(TOPIC)
+    others = [one for one in range(3) if one != leader]
+    for other in others:  # they have the records, the leader cannot hear it: nothing is acknowledged
+        cluster.brokers[other].look(lambda served: served.replicas._fetchers.stop())
+    waiting = [producer.send(TOPIC, str(number).encode(), partition=0) for number in range(10)]
+    wait_until(lambda: len(stored(cluster, leader)) == 11, "the leader has them")
+    for other in others:
+        cluster.brokers[other].restart()
+    cluster.brokers[leader].crash()
+    for future in waiting:
+        future.result(30)
+    cluster.brokers[leader].start()
+    cluster.wait_in_sync()
+    same_everywhere(cluster)
+    assert stored(cluster, leader) == ["first", *map(str, range(10))]
+
+
+def test_a_broker_that_was_away_catches_up_before_it_is_in_sync(cluster: Cluster, producer: Producer) -> None:
+    away = (cluster.leader_of(TOPIC) + 1) % 3
+    send(producer, "before")
+    cluster.brokers[away].crash()
+    cluster.wait_until(lambda image: away not in image.topics[TOPIC].partitions[0].isr, "it is out of sync")
+    send(producer, *map(str, range(200)))
+    cluster.brokers[away].start()
+    cluster.wait_in_sync()
+    assert stored(cluster, away) == ["before", *map(str, range(200))]
+
+
+def test_with_too_few_in_sync_nothing_is_acknowledged(cluster: Cluster) -> None:
+    leader = cluster.leader_of(TOPIC)
+    for broker in cluster.brokers:
+        if broker.node_id != leader:
+            broker.crash()
+    cluster.wait_until(lambda image: image.topics[TOPIC].partitions[0].isr == (leader,), "it is alone")
+    with (
+        Producer(
+            bootstrap_servers=cluster.bootstrap_servers, acks="all", retries=0, enable_idempotence=False
+        ) as producer,
+        pytest.raises(NotEnoughReplicas),
+    ):
+        producer.send(TOPIC, b"x", partition=0).result(30)
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks=1) as careless:
+        careless.send(TOPIC, b"y", partition=0).result(30)
+    look = cluster.brokers[leader].look
+    assert look(lambda served: partition_of(served).high_watermark) == 0, "not shown while it may be lost"
+
+
+def test_a_follower_that_hangs_leaves_the_in_sync_set_and_comes_back() -> None:
+    with Cluster(3, {"replica.lag.time.max.ms": 400}) as cluster:
+        cluster.create_topic(TOPIC, 1, 3, {"min.insync.replicas": "2"})
+        hanging = (cluster.leader_of(TOPIC) + 1) % 3
+        with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all", linger_ms=0) as producer:
+            send(producer, "a")
+            cluster.brokers[hanging].look(lambda served: served.replicas._fetchers.stop())
+            waiting = producer.send(TOPIC, b"b", partition=0)
+            cluster.wait_until(lambda image: hanging not in image.topics[TOPIC].partitions[0].isr, "it lags")
+            waiting.result(30)
+            cluster.brokers[hanging].restart()
+            cluster.wait_in_sync()
+            send(producer, "c")
+        same_everywhere(cluster)
+
+
+def test_a_broker_whose_session_ends_leads_no_more_until_it_is_elected_again(
+    cluster: Cluster, producer: Producer
+) -> None:
+    send(producer, "a")
+    leader = cluster.leader_of(TOPIC)
+    epoch = cluster.brokers[leader].look(lambda served: partition_of(served).leader_epoch)
+    cluster.brokers[leader].expire_session()
+    send(producer, "b")
+    cluster.wait_in_sync()
+    assert cluster.brokers[leader].look(lambda served: partition_of(served).leader_epoch) > epoch
+    same_everywhere(cluster)
+    assert stored(cluster, leader) == ["a", "b"]
+
+
+def test_consumers_see_only_what_is_decided_after_a_failover(cluster: Cluster) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
+    with (
+        Producer({**settings, "transactional.id": "one"}) as committing,
+        Producer({**settings, "transactional.id": "two"}) as aborting,
+        Producer({**settings, "transactional.id": "three"}) as undecided,
+    ):
+        for producer, text in ((committing, b"kept"), (aborting, b"given up"), (undecided, b"open")):
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(TOPIC, text, partition=0).result(30)
+        committing.commit_transaction()
+        aborting.abort_transaction()
+        leader = cluster.leader_of(TOPIC)
+        cluster.brokers[leader].crash()
+        cluster.wait_until(lambda image: image.topics[TOPIC].partitions[0].leader not in (leader, -1), "a new leader")
+        partition = TopicPartition(TOPIC, 0)
+        with Consumer(
+            bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign([partition])
+            assert consumer.end_offsets(partition)[partition] == 2, "up to the transaction that is open"
+            undecided.commit_transaction()
+            found: list[bytes] = []
+            wait_until(
+                lambda: (
+                    found.extend(one.value for one in consumer.poll(0.2) if one.value is not None) or len(found) >= 2
+                ),
+                "both that were committed",
+            )
+            assert found == [b"kept", b"open"]
+
+
+def test_a_topic_that_is_deleted_and_made_again_begins_empty_on_every_broker(
+    cluster: Cluster, producer: Producer
+) -> None:
+    send(producer, "old")
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.delete_topics(TOPIC)
+    cluster.wait_until(lambda image: TOPIC not in image.topics, "it is gone")
+    cluster.create_topic(TOPIC, 1, 3)
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as another:
+        send(another, "new")
+    same_everywhere(cluster)
+    assert stored(cluster, 0) == ["new"]
