@@ -57,9 +57,11 @@ class Verdict(Enum):
     FAIL = auto()
 
 
-# The broker may have the batch all the same: it said that it could not wait for the replicas, or not what happened.
+# The broker may have the batch all the same: it said that it could not wait for the replicas, or not what happened. One
+# that stops to lead while it waits for them says no more than one that never led, and its successor may have the batch.
 LEAVES_DOUBT: Final = frozenset(
     {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.KAFKA_STORAGE_ERROR,

@@ -124,6 +124,12 @@ class Log:
         self._producers[header.producer_id] = (header.producer_epoch, known)
         return code, offset
 
+    def forget(self) -> None:
+        """As a broker that was restarted: of each producer only the last batch is remembered."""
+        for _, known in self._producers.values():
+            while len(known) > 1:
+                known.popleft()
+
     def _store(self, values: list[bytes]) -> tuple[ErrorCode, int]:
         self.values += values
         return ErrorCode.NONE, len(self.values) - len(values)
@@ -253,6 +259,9 @@ class World:
         code, offset = self.logs[index].append(batch)
         if code is ErrorCode.NONE and self.strikes("after append"):
             code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        elif code is ErrorCode.NONE and self.strikes("leader moves after append"):
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.logs[index].forget()
         return ProduceResponsePartition(index=index, error_code=code, base_offset=offset)
 
     # -- the network, as the sender sees it ------------------------------------------------------------------------

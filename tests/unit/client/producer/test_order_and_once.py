@@ -82,6 +82,14 @@ def test_records_that_run_out_of_time_or_are_refused_do_not_hold_up_or_double_th
         assert world.accumulator.memory_used == 0, seed
 
 
+def test_what_a_leader_took_before_it_stopped_leading_is_never_there_twice(seeds: range) -> None:
+    for seed in seeds:
+        world = World(seed, TROUBLE | {"leader moves after append": 0.2}, delivery_timeout_ms="2000000")
+        play(world)
+        for log in world.logs:
+            assert len(set(log.values)) == len(log.values), seed
+
+
 def test_after_a_gap_the_next_records_go_through(seeds: range) -> None:
     for seed in seeds:
         world = World(seed, {"invalid": 0.3}, delivery_timeout_ms="2000000")
