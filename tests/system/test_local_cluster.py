@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from moldau import Admin, Consumer, NewTopic, Producer
+from moldau.client.errors import UnknownTopicOrPartition
+from tests.system.cluster.waiting import NotYet, eventually
 
 pytestmark = pytest.mark.needs_java
 
@@ -113,6 +115,18 @@ def moldau() -> Iterator[Callable[..., Command]]:
             command.end()
 
 
+def replicas_of(admin: Admin, topic: str) -> list[list[int]]:
+    """Of each partition. Any broker is asked, and may hear of the topic a moment after the one that made it."""
+
+    def look() -> list[list[int]]:
+        try:
+            return [sorted(one.replicas) for one in admin.describe_topics([topic])[topic].partitions]
+        except UnknownTopicOrPartition as error:
+            raise NotYet(str(error)) from error
+
+    return eventually(look, END_TIMEOUT_S)
+
+
 def test_a_cluster_starts_stops_and_starts_again_with_everything(
     moldau: Callable[..., Command], tmp_path: Path
 ) -> None:
@@ -121,8 +135,7 @@ def test_a_cluster_starts_stops_and_starts_again_with_everything(
     assert list(first.table) == ["zookeeper", "broker 0", "broker 1", "broker 2"]
     with Admin(bootstrap_servers=first.addresses) as admin:
         admin.create_topics([NewTopic("orders", partitions=3)])
-        described = admin.describe_topics(["orders"])["orders"]
-        assert [sorted(one.replicas) for one in described.partitions] == [[0, 1, 2]] * 3
+        assert replicas_of(admin, "orders") == [[0, 1, 2]] * 3
     with Producer(bootstrap_servers=first.addresses) as producer:
         for number in range(RECORDS):
             producer.send("orders", b"%d" % number, partition=number % 3)

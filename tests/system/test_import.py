@@ -1,0 +1,149 @@
+"""A broker that was alone becomes the first of a cluster: nothing of what it had is lost, and others can join it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau import Admin, Consumer, NewTopic, Producer, TopicPartition
+from moldau.cli.zookeeper.server import ZooKeeperEnsemble
+from tests.support.process import BrokerProcess
+from tests.system.test_local_cluster import replicas_of
+from tests.system.test_start_and_stop import refused as refused_start
+
+pytestmark = pytest.mark.needs_java
+
+TIMEOUT_S = 60
+PARTITIONS = 3
+RECORDS = 300
+READ = 120
+TOPIC, GROUP, TRANSACTIONAL_ID = "orders", "billing", "payments"
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
+
+
+def import_(data: Path, connect: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "moldau", "cluster", "import", "--data", str(data), "--zookeeper", connect]
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+class Seen:
+    """What clients see of a cluster, and must see again after the import."""
+
+    def __init__(self, bootstrap: str) -> None:
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            self.cluster_id = admin.describe_cluster().cluster_id
+            topics = admin.list_topics(include_internal=True)
+            described = admin.describe_topics([one.name for one in topics])
+            self.topics = {name: (one.id, len(one.partitions)) for name, one in described.items()}
+            self.offsets = admin.list_group_offsets(GROUP)
+            transaction = admin.describe_transactions([TRANSACTIONAL_ID])[TRANSACTIONAL_ID]
+            self.transaction = (transaction.producer_id, transaction.state)
+            states = admin.describe_producers([TopicPartition(TOPIC, index) for index in range(PARTITIONS)])
+            self.producers = {one.producer_id for each in states.values() for one in each}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Seen) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def fill(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(TOPIC, partitions=PARTITIONS, configs={"retention.ms": "123456789"})])
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(RECORDS):
+            producer.send(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+        producer.flush(TIMEOUT_S)
+    with Producer(bootstrap_servers=bootstrap, transactional_id=TRANSACTIONAL_ID) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send(TOPIC, b"paid", partition=0)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_group_offsets(
+            GROUP, {TopicPartition(TOPIC, index): READ // PARTITIONS for index in range(PARTITIONS)}
+        )
+
+
+def unread(bootstrap: str, count: int) -> list[bytes | None]:
+    """What the group reads on from where it was."""
+    found: list[bytes | None] = []
+    with Consumer(TOPIC, bootstrap_servers=bootstrap, group_id=GROUP, isolation_level="read_committed") as consumer:
+        while len(found) < count:
+            records = consumer.poll(TIMEOUT_S)
+            assert records, f"{len(found)} of {count} records"
+            found += [record.value for record in records]
+    return found
+
+
+def test_a_broker_keeps_everything_on_its_way_into_a_cluster(zookeeper: ZooKeeperEnsemble, tmp_path: Path) -> None:
+    data, connect = tmp_path / "first", f"{zookeeper.connect}/imported"
+    with BrokerProcess(data) as alone:
+        fill(alone.bootstrap)
+        before = Seen(alone.bootstrap)
+        while_it_runs = import_(data, connect)
+        assert while_it_runs.returncode == 1
+        assert f"{data} is in use by process {alone.pid}" in while_it_runs.stderr
+
+    done = import_(data, connect)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"cluster {before.cluster_id}, {len(before.topics)} topics" in done.stdout
+    again = import_(data, connect)
+    assert again.returncode == 0
+    assert "nothing is left to do" in again.stdout
+
+    first = BrokerProcess(data, arguments=["--zookeeper", connect])
+    second = BrokerProcess(tmp_path / "second", {"node.id": "2"}, arguments=["--zookeeper", connect])
+    with first, second:
+        assert Seen(second.bootstrap) == before
+        with Admin(bootstrap_servers=second.bootstrap) as admin:
+            assert [one.id for one in admin.describe_cluster().brokers] == [1, 2]
+            admin.create_topics([NewTopic("both", partitions=2, replication_factor=2)])
+            assert replicas_of(admin, "both") == [[1, 2], [1, 2]]
+
+        # The numbers of producers go on where they were: no two producers ever share one.
+        with Producer(bootstrap_servers=second.bootstrap) as producer:
+            producer.send(TOPIC, b"new", partition=0).result(TIMEOUT_S)
+        with Producer(bootstrap_servers=second.bootstrap, transactional_id=TRANSACTIONAL_ID) as producer:
+            producer.init_transactions()
+            with producer.transaction():
+                producer.send(TOPIC, b"paid again", partition=0)
+        after = Seen(second.bootstrap)
+        assert min(after.producers - before.producers) > max(before.producers)
+        assert after.transaction[0] == before.transaction[0]
+
+        values = unread(second.bootstrap, RECORDS - READ + 3)
+        numbers = sorted(int(value) for value in values if value is not None and value.isdigit())
+        assert numbers == list(range(READ, RECORDS))
+        assert sorted(value for value in values if value is not None and not value.isdigit()) == [
+            b"new",
+            b"paid",
+            b"paid again",
+        ]
+
+
+def test_what_is_in_the_way_of_an_import_is_told(zookeeper: ZooKeeperEnsemble, tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    with BrokerProcess(one), BrokerProcess(other):
+        pass
+    taken = f"{zookeeper.connect}/taken"
+    assert import_(one, taken).returncode == 0
+    refused = import_(other, taken)
+    assert refused.returncode == 1
+    assert f"nothing was imported into {taken}: there is a cluster already" in refused.stderr
+    refused = import_(tmp_path / "nothing", taken)
+    assert refused.returncode == 1
+    assert "has no metadata of a broker" in refused.stderr
+    assert not (tmp_path / "nothing").exists()
+
+    # A directory is of a cluster, or of a broker alone: to start it as the other would hide all its topics.
+    assert "zookeeper.connect: is needed" in refused_start("--data", str(one))
+    assert "moldau cluster import --data" in refused_start("--data", str(other), "--zookeeper", taken)
