@@ -131,8 +131,9 @@ def wait_until(look: Callable[[], bool], timeout_s: float) -> None:
 class LeaderWatch:
     """Asks some brokers again and again which of some partitions they lead, and notes when each was last led.
 
-    Every broker is asked for all of them: what counts is whether anybody leads, not who is thought to. The brokers are
-    asked at the same time, so a round takes as long as the slowest answer; a gap is known to within a round.
+    Every broker is asked for all of them: what counts is whether anybody leads, not who is thought to. A gap is counted
+    from when the last question was asked that somebody answered as leader, to when the next such answer came: it is
+    never longer than that, and without any gap as long as a question and its answer take.
     """
 
     def __init__(self, brokers: Iterable[Broker], topic: str, partitions: Sequence[int]) -> None:
@@ -140,6 +141,11 @@ class LeaderWatch:
         self._connections = {broker.port: frames.connect(HOST, broker.port) for broker in brokers}
         self.last_led = dict.fromkeys(partitions, time.perf_counter())
         self.longest_gap_s = dict.fromkeys(partitions, 0.0)
+        self.longest_round_s = 0.0
+
+    def begin(self) -> None:
+        """Forgets what was: gaps count from now on."""
+        self.longest_gap_s = dict.fromkeys(self.longest_gap_s, 0.0)
         self.longest_round_s = 0.0
 
     def look(self) -> set[int]:
@@ -152,9 +158,9 @@ class LeaderWatch:
         now = time.perf_counter()
         self.longest_round_s = max(self.longest_round_s, now - began)
         for partition in found:
-            gap = began - self.last_led[partition]
+            gap = now - self.last_led[partition]
             self.longest_gap_s[partition] = max(self.longest_gap_s[partition], gap)
-            self.last_led[partition] = now
+            self.last_led[partition] = began
         return found
 
     def hears(self, broker: Broker) -> bool:

@@ -91,6 +91,7 @@ def _watched_stop(running: cluster.Cluster, number: int, led: list[int]) -> clus
     broker = running.brokers[number]
     watch = cluster.LeaderWatch(running.brokers.values(), "led", led)
     assert len(watch.look()) == len(led)
+    watch.begin()
     broker.ask_to_stop()
     deadline = time.perf_counter() + TIMEOUT_S
     while len(watch.look()) < len(led) or watch.hears(broker):

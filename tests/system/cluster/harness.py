@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -26,6 +27,7 @@ PATIENCE_S = 40.0
 
 ASK_TIMEOUT_S = 2.0
 LOG_LINES_SHOWN = 80
+_DATED = re.compile(r"\d{4}-\d\d-\d\dT")
 
 SETTINGS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": str(int(SESSION_TIMEOUT_S * 1000)),
@@ -252,6 +254,19 @@ def seen(metadata: MetadataResponse) -> dict[str, dict[int, PartitionSeen]]:
     }
 
 
-def accidents(brokers: Sequence[BrokerProcess]) -> list[str]:
-    """Lines in which a broker tells of a fault of its own."""
-    return [line for broker in brokers for line in broker.log.splitlines() if "Traceback" in line or "handler" in line]
+def accidents(brokers: Iterable[BrokerProcess]) -> list[str]:
+    """What brokers have told of faults of their own, each with its stack."""
+    found: list[str] = []
+    for broker in brokers:
+        inside = False
+        for line in broker.log.splitlines():
+            if _DATED.match(line):
+                inside = "handler" in line or " CRITICAL " in line
+                if inside:
+                    found.append(line)
+            elif line.startswith("Traceback") and not inside:
+                inside = True
+                found.append(line)
+            elif inside:
+                found[-1] += f"\n{line}"
+    return found

@@ -102,7 +102,7 @@ def test_each_record_is_copied_exactly_once_whatever_strikes(
             found = [number for _, number in READERS["confluent-kafka"](cluster.bootstrap, "sink", partition)]
             assert found == list(range(expected)), f"sink-{partition}: {first_difference(found)}"
         assert check_replicas(cluster)
-    assert not accidents(list(cluster.brokers.values()))
+    assert not "\n".join(accidents(cluster.brokers.values()))
 
 
 def first_difference(found: list[int]) -> str:

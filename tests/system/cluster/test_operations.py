@@ -41,7 +41,7 @@ NOTICE_S = 4.0
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     with ProcessCluster(tmp_path_factory.mktemp("operations")) as cluster:
         yield cluster
-    assert not accidents(list(cluster.brokers.values()))
+    assert not "\n".join(accidents(cluster.brokers.values()))
 
 
 @pytest.fixture
