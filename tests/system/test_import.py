@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from moldau import Admin, Consumer, NewTopic, Producer, TopicPartition
+from moldau.broker.assembly import METADATA_FILE, assemble
+from moldau.cli.main import app
 from moldau.cli.zookeeper.server import ZooKeeperEnsemble
+from moldau.cluster.sqlite_store import SqliteStore
+from moldau.cluster.tree import Tree
+from moldau.host.threads import Threads
+from moldau.settings import SettingError
 from tests.support.process import BrokerProcess
 from tests.system.test_local_cluster import replicas_of
-from tests.system.test_start_and_stop import refused as refused_start
 
 pytestmark = pytest.mark.needs_java
 
@@ -30,9 +36,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEns
         yield ensemble
 
 
-def import_(data: Path, connect: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "moldau", "cluster", "import", "--data", str(data), "--zookeeper", connect]
-    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+def import_(data: Path, connect: str) -> Result:
+    return CliRunner().invoke(app, ["cluster", "import", "--data", str(data), "--zookeeper", connect])
 
 
 class Seen:
@@ -90,14 +95,14 @@ def test_a_broker_keeps_everything_on_its_way_into_a_cluster(zookeeper: ZooKeepe
         fill(alone.bootstrap)
         before = Seen(alone.bootstrap)
         while_it_runs = import_(data, connect)
-        assert while_it_runs.returncode == 1
+        assert while_it_runs.exit_code == 1
         assert f"{data} is in use by process {alone.pid}" in while_it_runs.stderr
 
     done = import_(data, connect)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert f"cluster {before.cluster_id}, {len(before.topics)} topics" in done.stdout
     again = import_(data, connect)
-    assert again.returncode == 0
+    assert again.exit_code == 0
     assert "nothing is left to do" in again.stdout
 
     first = BrokerProcess(data, arguments=["--zookeeper", connect])
@@ -130,20 +135,36 @@ def test_a_broker_keeps_everything_on_its_way_into_a_cluster(zookeeper: ZooKeepe
         ]
 
 
+def as_of_a_broker(data: Path, cluster_id: str) -> None:
+    """The metadata that a broker has made at its first start."""
+
+    async def make() -> None:
+        threads = Threads()
+        store = await SqliteStore.open(str(data / METADATA_FILE), threads)
+        await Tree(store).prepare(cluster_id)
+        await store.close()
+        await threads.close()
+
+    data.mkdir()
+    asyncio.run(make())
+
+
 def test_what_is_in_the_way_of_an_import_is_told(zookeeper: ZooKeeperEnsemble, tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    with BrokerProcess(one), BrokerProcess(other):
-        pass
+    one, other, nothing = tmp_path / "one", tmp_path / "other", tmp_path / "nothing"
+    as_of_a_broker(one, "first")
+    as_of_a_broker(other, "second")
     taken = f"{zookeeper.connect}/taken"
-    assert import_(one, taken).returncode == 0
+    assert import_(one, taken).exit_code == 0
     refused = import_(other, taken)
-    assert refused.returncode == 1
-    assert f"nothing was imported into {taken}: there is a cluster already" in refused.stderr
-    refused = import_(tmp_path / "nothing", taken)
-    assert refused.returncode == 1
+    assert refused.exit_code == 1
+    assert f"nothing was imported into {taken}: there is a cluster already (first, this broker is of" in refused.stderr
+    refused = import_(nothing, taken)
+    assert refused.exit_code == 1
     assert "has no metadata of a broker" in refused.stderr
-    assert not (tmp_path / "nothing").exists()
+    assert not nothing.exists()
 
     # A directory is of a cluster, or of a broker alone: to start it as the other would hide all its topics.
-    assert "zookeeper.connect: is needed" in refused_start("--data", str(one))
-    assert "moldau cluster import --data" in refused_start("--data", str(other), "--zookeeper", taken)
+    with pytest.raises(SettingError, match=r"zookeeper\.connect: is needed"):
+        asyncio.run(assemble({"log.dirs": str(one)}))
+    with pytest.raises(SettingError, match=f"moldau cluster import --data {other}"):
+        asyncio.run(assemble({"log.dirs": str(other), "zookeeper.connect": taken}))
