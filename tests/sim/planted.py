@@ -73,11 +73,10 @@ def high_watermark_from_the_leaders_end() -> list[Patch]:
 def in_sync_change_counted_before_it_is_stored() -> list[Patch]:
     """The leader goes on without a laggard while the store still calls that one eligible."""
 
-    def propose(self: Leadership, isr: tuple[int, ...]) -> None:
-        self.proposal = isr
-        self.state = replace(self.state, isr=isr)
+    def counts(self: Leadership, replica: int) -> bool:
+        return replica in (self.state.isr if self.proposal is None else self.proposal)
 
-    return [(Leadership, "propose", propose)]
+    return [(Leadership, "counts", counts)]
 
 
 @bug
@@ -86,7 +85,7 @@ def in_sync_set_not_fenced_by_broker_epoch() -> list[Patch]:
     proposal = in_sync._proposal
 
     def unfenced(*arguments: Any) -> Any:
-        return proposal(*arguments)._replace(epochs={})
+        return replace(proposal(*arguments), epochs={})
 
     return [
         (in_sync, "_proposal", unfenced),

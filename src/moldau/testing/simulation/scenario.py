@@ -44,9 +44,12 @@ EXPECTED_FAILURES: tuple[type[BaseException], ...] = (OSError,)
 class Options:
     """What is simulated; what a seed does not decide."""
 
-    faults_s: float = 30.0
+    faults_s: float = 25.0
     faults: bool = True
     brokers: int | None = None
+    """None: as the seed says."""
+    pace_s: float | None = None
+    """About how long clients wait between two things they do; None: as the seed says."""
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -70,7 +73,8 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     loop = SimulatedLoop()
     brokers = options.brokers or random.choice((3, 3, 3, 4))
     world = World(loop, random.getrandbits(64), brokers, options.settings)
-    world.pace_s = random.choice((0.3, 0.8, 1.5))
+    pace_s = random.choice((0.4, 1.0, 2.0))
+    world.pace_s = pace_s if options.pace_s is None else options.pace_s
     listener = LogListener(world.trace)
     loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))
     # Cycles are collected at the end: the collector's moments depend on the process, and it costs a quarter.
