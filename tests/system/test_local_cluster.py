@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -18,6 +19,8 @@ import pytest
 
 from moldau import Admin, Consumer, NewTopic, Producer
 from moldau.client.errors import UnknownTopicOrPartition
+from moldau.cluster.store import Create, SessionEvent
+from moldau.cluster.zookeeper_store import ZookeeperStore
 from tests.system.cluster.waiting import NotYet, eventually
 
 pytestmark = pytest.mark.needs_java
@@ -187,12 +190,30 @@ def test_without_zookeeper_the_cluster_ends_and_says_why(moldau: Callable[..., C
     assert any("without ZooKeeper the brokers cannot go on" in line for line in cluster.complaints)
 
 
-def test_three_zookeepers_agree_and_end_together(moldau: Callable[..., Command], tmp_path: Path) -> None:
+def test_three_zookeepers_go_on_without_one_and_sessions_move_to_the_others(
+    moldau: Callable[..., Command], tmp_path: Path
+) -> None:
     ensemble = moldau("zookeeper", "--servers", 3, "--port", 0, "--data", tmp_path / "zookeeper").ready()
     assert ensemble.addresses == ",".join(address for address, _, _ in ensemble.table.values())
     assert len(ensemble.children) == 3
-    assert ensemble.stop(signal.SIGINT) == 0
-    assert ensemble.complaints == []
+
+    async def scenario() -> None:
+        store = await ZookeeperStore.open(ensemble.addresses, session_timeout_s=10, connection_timeout_s=30)
+        await store.commit([Create("/e", b"mine", ephemeral=True)])
+        told: asyncio.Queue[SessionEvent] = asyncio.Queue()
+        store.on_session(told.put_nowait)
+        connected = "{}:{}".format(*store._session._connection._socket.getpeername())
+        (pid,) = (pid for address, pid, _ in ensemble.table.values() if address == connected)
+        os.kill(int(pid), signal.SIGKILL)
+        assert [await told.get(), await told.get()] == [SessionEvent.SUSPENDED, SessionEvent.RESUMED]
+        node = await store.get("/e")
+        assert node is not None
+        assert (node.value, node.ephemeral) == (b"mine", True)
+        await store.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), END_TIMEOUT_S))
+    assert "is gone: killed by signal 9" in ensemble.complained("is gone")
+    assert ensemble.stop(signal.SIGINT) == 1
 
 
 def test_one_brokers_data_and_a_clusters_are_not_taken_for_each_other(

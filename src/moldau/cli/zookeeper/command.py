@@ -13,8 +13,8 @@ EXIT_OK = 0
 
 
 def run_zookeeper(data: Path, port: int, servers: int) -> int:
-    """The exit code: 0 after a stop that was asked for, 1 where a server did not start or did not go on, 2 where that
-    many servers make no ensemble."""
+    """The exit code: 0 after a stop that was asked for, 1 where a server did not start or died, 2 where that many
+    servers make no ensemble."""
     try:
         ensemble = ZooKeeperEnsemble(data, port=port, servers=servers)
     except ValueError as error:
@@ -28,16 +28,20 @@ def run_zookeeper(data: Path, port: int, servers: int) -> int:
         except (ZooKeeperFailed, NotInstalled, OSError) as error:
             complain(str(error))
             return EXIT_ERROR
+        code = EXIT_OK
         try:
             _print_ready(ensemble)
-            gone = first_to_end([server.child for server in ensemble.servers])
-            complain(f"{gone.name} (process {gone.pid}) is gone: {gone.ending()}; its log is in {data}")
-            return EXIT_ERROR
+            while ensemble.has_majority():
+                gone = first_to_end([server.child for server in ensemble.servers if server.alive])
+                code = EXIT_ERROR
+                complain(f"{gone.name} (process {gone.pid}) is gone: {gone.ending()}; its log is in {data}")
+            complain("no majority of the servers is left: stopping")
         except StopAsked:
-            return EXIT_OK
+            pass
         finally:
             stopping.begin([server.child for server in ensemble.servers])
             ensemble.stop()
+        return code
 
 
 def _print_ready(ensemble: ZooKeeperEnsemble) -> None:

@@ -200,6 +200,10 @@ class ZooKeeperEnsemble:
                     )
                 time.sleep(BETWEEN_QUESTIONS_S)
 
+    def has_majority(self) -> bool:
+        """Whether enough servers run to agree on anything."""
+        return 2 * sum(server.alive for server in self.servers) > len(self.servers)
+
     def stop(self) -> None:
         """Ends every server, all at once: what was acknowledged is on disk."""
         for server in self.servers:
