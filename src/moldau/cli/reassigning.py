@@ -43,7 +43,11 @@ def as_brokers(nodes: Iterable[Node], *, racks: bool = True) -> list[BrokerImage
 
 
 def parse_plan(text: str) -> Plan:
-    """A plan in the format of kafka-reassign-partitions."""
+    """A plan in the format of kafka-reassign-partitions.
+
+    Directories that it may name are read over: brokers choose those of new replicas, and `alter_replica_log_dirs` moves
+    a replica from one to another.
+    """
     plan: Plan = {}
     for one in _entries(text, "partitions"):
         try:
@@ -54,17 +58,19 @@ def parse_plan(text: str) -> Plan:
         directories = one.get("log_dirs", [ANY_DIRECTORY] * len(replicas))
         if len(directories) != len(replicas):
             raise BadPlanError(f"{partition} has {len(replicas)} replicas and {len(directories)} log_dirs")
-        if any(directory != ANY_DIRECTORY for directory in directories):
-            raise BadPlanError(f"{partition}: a plan cannot choose directories; move replicas on their broker instead")
         if not replicas:
-            raise BadPlanError(f"{partition} has no replicas")
-        if len(set(replicas)) < len(replicas):
-            raise BadPlanError(f"{partition} names a replica twice: {commas(replicas)}")
+            raise BadPlanError(f"Partition replica list cannot be empty: {partition}")
+        twice = [node for node in dict.fromkeys(replicas) if replicas.count(node) > 1]
+        if twice:
+            raise BadPlanError(
+                f"Partition replica lists may not contain duplicate entries: {partition} contains multiple entries "
+                f"for {commas(twice)}"
+            )
         if partition in plan:
-            raise BadPlanError(f"{partition} is there twice")
+            raise BadPlanError(f"Partition reassignment contains duplicate topic partitions: {partition}")
         plan[partition] = replicas
     if not plan:
-        raise BadPlanError("the plan has no partitions")
+        raise BadPlanError("Partition reassignment list cannot be empty")
     return plan
 
 
@@ -83,7 +89,7 @@ def _entries(text: str, field: str) -> list[Any]:
     try:
         content = json.loads(text)
     except ValueError as problem:
-        raise BadPlanError(f"not JSON: {problem}") from None
+        raise BadPlanError(f"The input string is not a valid JSON: {problem}") from None
     if not isinstance(content, dict) or not isinstance(content.get(field), list):
         raise BadPlanError(f'the JSON wants {{"version": 1, "{field}": [...]}}')
     if content.get("version", 1) != 1:
@@ -173,9 +179,8 @@ def throttled_replicas(before: Plan, after: Plan) -> dict[str, tuple[str, str]]:
     for partition, wanted in sorted(after.items()):
         has = before.get(partition, ())
         new = [node for node in wanted if node not in has]
-        if new:
-            giving.setdefault(partition.topic, []).extend(f"{partition.partition}:{node}" for node in has)
-            taking.setdefault(partition.topic, []).extend(f"{partition.partition}:{node}" for node in new)
+        giving.setdefault(partition.topic, []).extend(f"{partition.partition}:{node}" for node in has)
+        taking.setdefault(partition.topic, []).extend(f"{partition.partition}:{node}" for node in new)
     return {topic: (",".join(giving[topic]), ",".join(taking[topic])) for topic in giving}
 
 

@@ -88,7 +88,44 @@ kafka-broker-api-versions BS
 kafka-transactions BS describe --transactional-id @nosuch
 kafka-transactions BS describe-producers --topic @orders --partition 0
 kafka-transactions BS find-hanging --topic @orders
+kafka-reassign-partitions BS --list
+kafka-reassign-partitions BS --generate --topics-to-move-json-file DIR/topics.json --broker-list 1
+kafka-reassign-partitions BS --generate --topics-to-move-json-file DIR/topics.json
+kafka-reassign-partitions BS --verify --reassignment-json-file DIR/plan.json
+kafka-reassign-partitions BS --execute --reassignment-json-file DIR/plan.json
+kafka-reassign-partitions BS --execute --reassignment-json-file DIR/plan.json --throttle 1000000
+kafka-reassign-partitions BS --verify --reassignment-json-file DIR/plan.json --preserve-throttles
+kafka-configs BS --describe --topic @orders
+kafka-reassign-partitions BS --verify --reassignment-json-file DIR/plan.json
+kafka-configs BS --describe --topic @orders
+kafka-reassign-partitions BS --cancel --reassignment-json-file DIR/plan.json
+kafka-reassign-partitions BS --execute --reassignment-json-file DIR/nobody.json
+kafka-reassign-partitions BS --execute --reassignment-json-file DIR/unknown.json
+kafka-reassign-partitions BS --execute --reassignment-json-file DIR/missing.json
+kafka-reassign-partitions BS --execute
+kafka-reassign-partitions BS --list --verify
+kafka-reassign-partitions BS --verify --reassignment-json-file DIR/plan.json --throttle 5
+kafka-reassign-partitions BS
+kafka-reassign-partitions --list
+kafka-leader-election BS --election-type PREFERRED --topic @orders --partition 0
+kafka-leader-election BS --election-type unclean --topic @orders --partition 0
+kafka-leader-election BS --election-type preferred --path-to-json-file DIR/plan.json
+kafka-leader-election BS --election-type preferred --path-to-json-file DIR/missing.json
+kafka-leader-election BS --election-type sometimes --all-topic-partitions
+kafka-leader-election BS --election-type preferred --topic @orders
+kafka-leader-election BS --election-type preferred
+kafka-leader-election --all-topic-partitions
 """
+
+FILES = {
+    "topics.json": '{"topics": [{"topic": "@orders"}, {"topic": "@bills"}], "version": 1}',
+    "plan.json": """{"version": 1, "partitions": [
+        {"topic": "@orders", "partition": 0, "replicas": [1]},
+        {"topic": "@orders", "partition": 2, "replicas": [1]}
+    ]}""",
+    "nobody.json": '{"version": 1, "partitions": [{"topic": "@orders", "partition": 0, "replicas": [4711]}]}',
+    "unknown.json": '{"version": 1, "partitions": [{"topic": "@nosuch", "partition": 0, "replicas": [1]}]}',
+}
 
 # Lines that only Java has: stack traces, logs, and the table of options behind a usage error.
 NOISE = re.compile(
@@ -108,6 +145,8 @@ class Said(NamedTuple):
 def said(world: World, result: Result) -> Said:
     """Lines in order, but for those that Kafka prints in the order of a hash table: these are sorted."""
     lines = [normal(line) for line in world.plain(result.out).splitlines()]
+    if any(line.startswith("Error: ") for line in lines):  # some tools complain on standard output, stack trace and all
+        lines = [line for line in lines if not NOISE.match(line)]
     complaint = [line for line in world.plain(result.err).splitlines() if not NOISE.match(line)]
     complaint = [line for line in complaint if not OUR_WARNING.match(line)]
     return Said(result.code, sorted(lines), complaint[:1])
@@ -119,6 +158,11 @@ def normal(line: str) -> str:
         for log_dir in content["brokers"][0]["logDirs"]:
             log_dir["partitions"].sort(key=lambda one: one["partition"])
         return json.dumps(content)
+    if line.startswith('{"version"'):
+        return re.sub(r'"log_dirs":\[[^]]*\]', '"log_dirs":DIRECTORIES', line)  # ours leaves them to the brokers
+    if " elected for partitions " in line:
+        head, _, partitions = line.rpartition(" partitions ")
+        return f"{head} partitions {', '.join(sorted(partitions.split(', ')))}"
     if "\tConfigs: " in line:
         head, configs = line.split("\tConfigs: ")
         return f"{head}\tConfigs: {','.join(sorted(configs.split(',')))}"
@@ -135,6 +179,8 @@ def worlds(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         (world.directory / "delete.json").write_text(
             world.filled('{"partitions": [{"topic": "@bills", "partition": 1, "offset": 2}], "version": 1}')
         )
+        for name, content in FILES.items():
+            (world.directory / name).write_text(world.filled(content))
         made.append(world.made())
     yield made[0], made[1]
     for world in made:

@@ -145,12 +145,15 @@ def test_what_is_under_way_can_be_taken_back(cluster: Cluster, admin: Admin, mol
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "not JSON"),
+        ("{", "not a valid JSON"),
         ("[]", "the JSON wants"),
         ('{"partitions": [{"topic": "a", "partition": 0}]}', "wants topic, partition and replicas"),
-        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}', "names a replica twice"),
-        ('{"partitions": [], "version": 1}', "no partitions"),
-        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}', "no replicas"),
+        (
+            '{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}',
+            "duplicate entries: a-0 contains multiple entries for 1",
+        ),
+        ('{"partitions": [], "version": 1}', "list cannot be empty"),
+        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}', "list cannot be empty: a-0"),
         ('{"version": 2, "partitions": []}', "version 2"),
     ],
 )

@@ -18,6 +18,8 @@ TOOLS = {
     "kafka-delete-records": "delete_records",
     "kafka-log-dirs": "log_dirs",
     "kafka-transactions": "transactions",
+    "kafka-reassign-partitions": "reassign_partitions",
+    "kafka-leader-election": "leader_election",
     "kafka-cluster": "cluster",
     "kafka-broker-api-versions": "broker_api_versions",
 }
