@@ -47,7 +47,9 @@ def read_segment(
 
     None where the segment ends before `offset`. WouldBlock only with `cached_only`.
     """
-    found = segment.find(offset, cached_only=cached_only)
+    found = segment.place_after_read(offset) if cached_only else None
+    if found is None:
+        found = segment.find(offset, cached_only=cached_only)
     if found is None:
         raise WouldBlock
     entry_offset, position = found
@@ -99,12 +101,15 @@ def read_segment(
         position, at, chunk = position + at, 0, _read(segment, position + at, max_bytes, cached_only)
     # ... then over all that fit.
     limit = min(len(chunk), at + max_bytes, size - position)
-    return memoryview(chunk)[at : _walk(chunk, at, limit, end_offset)]
+    end, last_offset = _walk(chunk, at, limit, end_offset)
+    if cached_only and last_offset >= 0:
+        segment.remember_place(last_offset + 1, position + end)
+    return memoryview(chunk)[at:end]
 
 
-def _walk(chunk: bytearray, at: int, limit: int, end_offset: int) -> int:
-    """Where the last whole batch before `limit` and `end_offset` ends. What is out of order ends it too: a read that
-    begins there will say what is wrong."""
+def _walk(chunk: bytearray, at: int, limit: int, end_offset: int) -> tuple[int, int]:
+    """Where the last whole batch before `limit` and `end_offset` ends, and its last offset. What is out of order ends
+    it too: a read that begins there will say what is wrong."""
     step = BATCH_STEP.unpack_from
     previous = -1
     last_start = limit - HEADER_SIZE
@@ -123,7 +128,7 @@ def _walk(chunk: bytearray, at: int, limit: int, end_offset: int) -> int:
             break
         previous = last
         at = after
-    return at
+    return at, previous
 
 
 def _step(segment: Segment, chunk: bytearray, at: int, position: int) -> tuple[int, int, int, int]:

@@ -28,6 +28,10 @@ INDEX_ON_LOOP_BYTES = 64 * 1024
 """A larger index is loaded in a thread: decoding and checking it would hold up the loop."""
 
 
+PLACES_REMEMBERED = 16
+"""Readers of one segment that are spared the way from the index to where they stopped."""
+
+
 class Segment:
     """The batches from `base_offset` up to the next segment's."""
 
@@ -35,6 +39,7 @@ class Segment:
         "_aborted",
         "_cache",
         "_fs",
+        "_places",
         "aborted_dirty",
         "base_offset",
         "created_ms",
@@ -59,6 +64,7 @@ class Segment:
         self.file = file
         self._fs = fs
         self._cache = cache
+        self._places: dict[int, int] = {}
         self.tail = SegmentIndex()
         self.on_disk_entries = 0
         """How many entries the index files hold, before those of `tail`."""
@@ -186,6 +192,20 @@ class Segment:
         if found is None:
             return -1, 0
         return found[0] + self.base_offset, found[1]
+
+    def place_after_read(self, offset: int) -> tuple[int, int] | None:
+        """As `find`, for an offset where an earlier read has ended: most readers go on where they stopped, and need
+        not begin with the batch before, which is what the index leads to. On the loop only."""
+        position = self._places.get(offset)
+        return None if position is None else (-1, position)
+
+    def remember_place(self, offset: int, position: int) -> None:
+        """A read has ended before this offset, which stands, or will stand, at this position. On the loop only: a
+        thread might remember what has been cut since."""
+        places = self._places
+        if offset not in places and len(places) >= PLACES_REMEMBERED:
+            del places[next(iter(places))]
+        places[offset] = position
 
     def find_time(self, timestamp: int) -> int:
         """A position before which every timestamp is smaller. May read the disk."""
@@ -381,6 +401,7 @@ class Segment:
     def truncate(self, position: int, offset: int) -> None:
         """Cuts the file at `position`, and forgets all about batches that hold `offset` or later ones."""
         whole = self.whole_index()
+        self._places.clear()
         self.file.truncate(position)
         whole.truncate(offset - self.base_offset)
         self._cache.drop(self)
