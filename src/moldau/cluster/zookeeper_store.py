@@ -50,6 +50,9 @@ MAX_MESSAGE_BYTES: Final = 0xFFFFF
 """ZooKeeper's `jute.maxbuffer`: a server cuts the connection of whoever sends more."""
 PATHS_A_MESSAGE: Final = 200
 MESSAGES_AT_A_TIME: Final = 8
+MAX_IN_FLIGHT: Final = 128
+"""Requests without an answer; more wait for their turn. kazoo wakes its thread with a byte a request, in a pipe that
+takes a few hundred: where the thread stands still because the server does, one more would block the loop."""
 CLOSE_GRACE_S: Final = 3.0
 RESERVED: Final = "zookeeper"
 """ZooKeeper's own node below the root."""
@@ -88,6 +91,7 @@ class ZookeeperStore(Store):
         self._watches = Watches()
         self._session_listeners: dict[int, SessionListener] = {}
         self._next_listener = 0
+        self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._in_flight: dict[asyncio.Future[Any], None] = {}
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._preparing: asyncio.Task[None] | None = None
@@ -243,7 +247,7 @@ class ZookeeperStore(Store):
         if self._phase is _Phase.CLOSED or kind not in _EVENT_KINDS:
             return
         path = place.removeprefix(self._root) or "/"
-        if path != "/" and (self._root or not path.startswith(f"/{RESERVED}")):
+        if path != "/" and (self._root or path.split("/")[1] != RESERVED):
             self._watches.publish([Event(_EVENT_KINDS[kind], path)])
 
     def _tell(self, event: SessionEvent) -> None:
@@ -331,8 +335,9 @@ class ZookeeperStore(Store):
     # -- requests --------------------------------------------------------------------------------------------------
 
     async def _ask(self, call: Callable[..., Any], *args: Any) -> Any:
-        self._require_connection()
-        return await self._answer(call(*args))
+        async with self._turns:
+            self._require_connection()
+            return await self._answer(call(*args))
 
     async def _answer(self, result: Any) -> Any:
         """What kazoo's async result comes to. Never waits longer than the connection lasts, which kazoo watches over:
