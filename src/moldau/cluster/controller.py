@@ -74,6 +74,7 @@ class Controller:
         if self._closed or claim is not self._claim:
             self._claim = None if self._closed else claim
             self._stop("check balance")
+            self._stop("decide")
             if self._claim is not None:
                 self._everything = True
                 self._start("check balance", self._check_balance, self._claim)

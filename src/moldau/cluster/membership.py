@@ -77,6 +77,7 @@ class Membership:
         self._broker: BrokerImage | None = None
         self._listeners: list[StandingListener] = []
         self._session_lost = False
+        self._behind = False
         self._out_of_touch: asyncio.TimerHandle | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # what is being repaired, once each
         self._closed = False
@@ -158,6 +159,7 @@ class Membership:
         elif event is SessionEvent.RESUMED:
             self._in_touch_again()
             log.info("in touch with the metadata store again", extra={"node": self.node_id})
+            self._behind = True
             self._start("catch up", self._catch_up)
         elif self._out_of_touch is None:
             log.warning("out of touch with the metadata store", extra={"node": self.node_id})
@@ -215,16 +217,23 @@ class Membership:
             self._stand(in_good_standing=True)
 
     async def _catch_up(self) -> None:
-        """What happened while out of touch was not told: read everything, past any server that lags behind."""
+        """What happened while out of touch was not told: read everything, past any server that lags behind.
+
+        Again, where touch was lost and found while it was being read: what was read before that may be outdated, and
+        nobody will tell.
+        """
         for wait_s in self._waits():
-            if self._closed or self._session_lost:
+            while self._behind and not self._closed and not self._session_lost:
+                self._behind = False
+                try:
+                    await self._view.tree.store.sync()
+                    await self._view.reload()
+                except StoreError as error:
+                    self._behind = True
+                    log.warning("the metadata could not be read again yet: %s", error, extra={"node": self.node_id})
+                    break
+            else:
                 return
-            try:
-                await self._view.tree.store.sync()
-                await self._view.reload()
-                return
-            except StoreError as error:
-                log.warning("the metadata could not be read again yet: %s", error, extra={"node": self.node_id})
             await asyncio.sleep(wait_s)
 
     def _waits(self) -> Iterator[float]:

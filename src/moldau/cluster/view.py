@@ -117,6 +117,9 @@ class View:
             self._tree = tree
             self._stale = True
             self._dirty.clear()
+            if self._following is not None:
+                self._following.cancel()  # it may be waiting for the former session to answer again
+                self._following = None
             if tree.store.shared:
                 # Watched before it is read: what changes while it is being read is read again.
                 tree.store.watch("/", lambda event: self._changed(tree.store, event))
@@ -176,7 +179,8 @@ class View:
                     log.warning("the metadata could not be read again, trying once more: %s", error)
                     await asyncio.sleep(REREAD_RETRY_S)
         finally:
-            self._following = None
+            if self._following is asyncio.current_task():
+                self._following = None
 
     async def _reread(self, more: Sequence[str] = ()) -> None:
         """Brings the image up to date with whatever changed."""
