@@ -60,7 +60,7 @@ def elect(
     Brokers do the former by themselves after a while (auto.leader.rebalance.enable). Ends with 1 where a partition
     could not be given a leader.
 
-    Examples: moldau cluster elect --all; moldau cluster elect --unclean --topic orders --partition 3
+    Example: moldau cluster elect --all; or: moldau cluster elect --unclean --topic orders --partition 3
     """
     if bool(topic) == all_:
         usage_error("name partitions by --topic, or give --all")
@@ -132,6 +132,10 @@ def reassign(
     brokers: Annotated[
         str | None, typer.Option(metavar="1,2,3", help="With --generate: on which brokers (default: on all).")
     ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="With --generate: only give each partition so many replicas."),
+    ] = None,
     throttle: ThrottleOption = None,
     save_current: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --execute: where to write a plan that leads back.")
@@ -144,8 +148,8 @@ def reassign(
 
     --verify ends with 0 when all of the plan is done, with 3 while some of it is under way, with 1 otherwise.
 
-    Examples: moldau cluster reassign --generate --topic orders --brokers 1,2,3 > plan.json;
-    moldau cluster reassign --file plan.json --execute --throttle 50000000;
+    Example: moldau cluster reassign --generate --topic orders --brokers 1,2,3 > plan.json; then
+    moldau cluster reassign --file plan.json --execute --throttle 50000000; and until that is done
     moldau cluster reassign --file plan.json --verify
     """
     from moldau.cli.reassigning import BadPlanError, parse_plan
@@ -160,7 +164,7 @@ def reassign(
     with connected(bootstrap, command_config) as admin:
         try:
             if generate:
-                _generate(admin, topic or [], brokers)
+                _generate(admin, topic or [], brokers, replication_factor)
                 return
             assert file is not None
             plan = parse_plan(file.read_text())
@@ -178,7 +182,7 @@ def reassign(
                 raise typer.Exit(code)
 
 
-def _generate(admin: Admin, topics: list[str], brokers: str | None) -> None:
+def _generate(admin: Admin, topics: list[str], brokers: str | None, factor: int | None) -> None:
     from moldau.cli.reassigning import as_brokers, generated, plan_json
 
     nodes = as_brokers(admin.describe_cluster().brokers)
@@ -191,7 +195,7 @@ def _generate(admin: Admin, topics: list[str], brokers: str | None) -> None:
         if missing:
             fail(f"there is no broker {', '.join(map(str, sorted(missing)))} in the cluster")
         nodes = [node for node in nodes if node.id in ids]
-    print(plan_json(generated(admin.describe_topics(topics).values(), nodes)))
+    print(plan_json(generated(admin.describe_topics(topics).values(), nodes, factor)))
 
 
 def _execute(admin: Admin, plan: Plan, throttle: int | None, save_current: Path | None) -> None:

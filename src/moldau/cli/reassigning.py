@@ -14,7 +14,7 @@ from moldau.client.admin import ConfigChange, ConfigResource, OngoingReassignmen
 from moldau.client.errors import UnknownTopicOrPartition
 from moldau.client.model import TopicPartition
 from moldau.cluster.image import BrokerImage
-from moldau.cluster.relocation import spread
+from moldau.cluster.relocation import resized, spread
 
 if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
@@ -112,8 +112,13 @@ def plan_json(plan: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
 
 
-def generated(topics: Iterable[TopicDescription], brokers: Iterable[BrokerImage]) -> Plan:
-    """A plan that spreads whole topics over these brokers. Raises NoRoomError."""
+def generated(topics: Iterable[TopicDescription], brokers: Iterable[BrokerImage], factor: int | None = None) -> Plan:
+    """A plan that spreads whole topics over these brokers; or one that only gives each partition so many replicas.
+
+    Raises NoRoomError.
+    """
+    if factor is not None:
+        return resized(current(topics), factor, brokers)
     sizes = {one.name: (len(one.partitions), one.replication_factor) for one in topics}
     return {TopicPartition(*partition): replicas for partition, replicas in spread(sizes, brokers).items()}
 

@@ -178,7 +178,7 @@ def describe(
     Of each partition: its leader, its replicas, those in sync (isr), those that may lead besides (elr: eligible leader
     replicas), those whose broker is away (offline). With filters, partitions that any of them names.
 
-    Examples: moldau topics describe orders; moldau topics describe --under-replicated-partitions
+    Example: moldau topics describe orders; or: moldau topics describe --under-replicated-partitions
     """
     wanted = names_of(names, topic, needed=False)
     filters = Filters(under_replicated, unavailable, under_min_isr, at_min_isr)

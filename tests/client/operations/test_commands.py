@@ -129,6 +129,16 @@ def test_a_plan_is_made_shown_carried_out_and_verified(
     assert moldau("cluster", "reassign", "--file", str(plan), "--cancel").stdout == "taken back: 0 partitions\n"
 
 
+def test_a_topic_gets_more_replicas(cluster: Cluster, admin: Admin, moldau: Command, tmp_path: Path) -> None:
+    topic = make(admin, "widened", [0], [1])
+    fill(cluster, topic)
+    plan = tmp_path / "plan.json"
+    plan.write_text(moldau("cluster", "reassign", "--generate", "--topic", topic, "--replication-factor", "3").stdout)
+    assert moldau("cluster", "reassign", "--file", str(plan), "--execute").exit_code == 0
+    cluster.wait_until(lambda image: all(len(one.isr) == 3 for one in image.topics[topic].partitions), "three each")
+    assert [one[0] for one in replicas(admin, topic)] == [0, 1]
+
+
 def test_what_is_under_way_can_be_taken_back(cluster: Cluster, admin: Admin, moldau: Command, tmp_path: Path) -> None:
     topic = make(admin, "taken-back", [0, 1])
     fill(cluster, topic)
@@ -178,6 +188,21 @@ def test_a_broker_is_drained_and_what_it_had_is_elsewhere(cluster: Cluster, admi
     again = moldau("cluster", "drain", "3")
     assert (again.exit_code, again.stdout) == (0, "broker 3 holds nothing\n")
     assert "throttled" not in moldau("topics", "describe", topic).stdout
+
+
+def test_a_broker_that_is_dead_is_drained_by_those_who_live(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+    topic = make(admin, "bereaved", [3, 0], [1, 3])
+    fill(cluster, topic)
+    cluster.brokers[3].crash()
+    try:
+        result = moldau("cluster", "drain", "3", "--timeout", "30")
+        assert result.exit_code == 0, result.output
+        held = replicas(admin, topic)
+        assert all(3 not in one and len(one) == 2 for one in held)
+        cluster.wait_until(lambda image: all(len(one.isr) == 2 for one in image.topics[topic].partitions))
+    finally:
+        cluster.brokers[3].start()
+        cluster.wait_in_sync()
 
 
 def test_a_drain_that_was_broken_off_is_taken_up_again(cluster: Cluster, admin: Admin) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.cluster.image import BrokerImage
 from moldau.cluster.placement import place, ring
-from moldau.cluster.relocation import NoRoomError, Partition, emptied, spread
+from moldau.cluster.relocation import NoRoomError, Partition, emptied, resized, spread
 
 
 def brokers(count: int, racks: int = 0) -> list[BrokerImage]:
@@ -78,3 +78,16 @@ def test_topics_that_are_spread_lie_evenly() -> None:
     assert len(placed) == 18
     held = Counter(node for replicas in placed.values() for node in replicas)
     assert max(held.values()) - min(held.values()) <= 1
+
+
+def test_more_replicas_come_where_there_is_room_and_fewer_go_from_the_end() -> None:
+    on = brokers(4, racks=2)
+    alone = {("orders", index): (0,) for index in range(8)}
+    wide = resized(alone, 2, on)
+    assert all(one[0] == 0 and one[1] % 2 == 1 for one in wide.values()), (
+        "those that are there stay, in other racks more"
+    )
+    assert Counter(one[1] for one in wide.values()) == {1: 4, 3: 4}
+    assert resized(wide, 1, on) == alone
+    with pytest.raises(NoRoomError, match="there are 4 brokers"):
+        resized(alone, 5, on)
