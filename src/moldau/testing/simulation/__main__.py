@@ -15,14 +15,12 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from typing import NamedTuple
 
 from moldau.cli.progress import ProgressBar
 from moldau.testing.simulation.checkers import Anomaly
 from moldau.testing.simulation.scenario import Options, Result, simulate
-
-SEEDS_A_PROCESS = 100
-"""A worker is replaced after so many, so that nothing that is left behind adds up."""
 
 SHOWN_ANOMALIES = 5
 
@@ -75,31 +73,60 @@ def run_seed(seed: int) -> Outcome:
     return Outcome(seed, result.anomalies, told, result.simulated_s, result.counts["acked"])
 
 
-def run_seeds(seeds: Sequence[int], workers: int) -> Iterator[Outcome]:
-    """As they end, in any order."""
-    if workers == 1:
-        yield from map(run_seed, seeds)
-        return
-    with get_context("fork").Pool(workers, maxtasksperchild=SEEDS_A_PROCESS) as pool:
-        yield from pool.imap_unordered(run_seed, seeds)
+def run_seeds(seeds: Sequence[int], workers: int, deadline: float = float("inf")) -> Iterator[Outcome]:
+    """As they end, in any order; after the deadline, of `time.monotonic`, no worker begins another."""
+    fork = get_context("fork")
+    queue = fork.SimpleQueue()
+    processes = [
+        fork.Process(target=_work, args=(seeds[number::workers], deadline, queue), daemon=True)
+        for number in range(workers)
+    ]
+    for process in processes:
+        process.start()
+    left = workers
+    try:
+        while left:
+            outcome = queue.get()
+            if outcome is None:
+                left -= 1
+            else:
+                yield outcome
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
 
 
-def run_all(seeds: Sequence[int], workers: int, *, show: bool = True) -> Total:
-    """All of them, with a bar; failures are told as they come."""
+def _work(seeds: Sequence[int], deadline: float, queue: SimpleQueue[Outcome | None]) -> None:
+    try:
+        for seed in seeds:
+            if time.monotonic() >= deadline:
+                break
+            queue.put(run_seed(seed))
+    except KeyboardInterrupt:
+        pass  # the parent says so
+    finally:
+        queue.put(None)
+
+
+def run_all(seeds: Sequence[int], workers: int, *, show: bool = True, within_s: float = float("inf")) -> Total:
+    """All of them, or as many as can be begun in time, with a bar; failures are told as they come."""
     began = time.monotonic()
     failed: list[Outcome] = []
-    simulated_s, acked = 0.0, 0
+    simulated_s, acked, count = 0.0, 0, 0
     with ProgressBar("simulating", len(seeds), "seeds", wanted=show) as bar:
-        for outcome in run_seeds(seeds, workers):
+        for outcome in run_seeds(seeds, workers, began + within_s):
             bar.add(1)
+            count += 1
             simulated_s += outcome.simulated_s
             acked += outcome.acked
             if outcome.anomalies:
                 failed.append(outcome)
                 if show:
                     sys.stdout.write(outcome.report + "\n")
+                    sys.stdout.flush()
     failed.sort()
-    return Total(len(seeds), failed, simulated_s, time.monotonic() - began, acked)
+    return Total(count, failed, simulated_s, time.monotonic() - began, acked)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -94,6 +94,7 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
         loop.close()
         if collecting:
             gc.enable()
+        gc.collect()
     for at_s, who, error in listener.failures:
         if not isinstance(error, EXPECTED_FAILURES):
             world.anomalies.append(
