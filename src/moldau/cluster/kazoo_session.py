@@ -178,6 +178,9 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
                 if not self.select([], [connection], [], self._connect_timeout_s)[1]:
                     raise TimeoutError(errno.ETIMEDOUT, "no answer")
                 code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            # Where no server listens on a port of this machine, the system may connect a client to itself.
+            if not code and connection.getsockname() == connection.getpeername():
+                code = errno.ECONNREFUSED
             if code:
                 raise OSError(code, os.strerror(code))
         except BaseException:

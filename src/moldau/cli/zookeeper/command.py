@@ -20,6 +20,9 @@ def run_zookeeper(data: Path, port: int, servers: int) -> int:
     except ValueError as error:
         complain(f"--servers: {error}")
         return EXIT_USAGE
+    except ZooKeeperFailed as error:
+        complain(str(error))
+        return EXIT_ERROR
     with Stopping() as stopping:
         try:
             ensemble.start()

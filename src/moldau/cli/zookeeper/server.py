@@ -7,6 +7,7 @@ is acknowledged, as in production; started again on the same directory, a server
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from collections.abc import Sequence
@@ -36,6 +37,9 @@ MAX_SESSION_MS: Final = 120_000
 # Where the ports of an ensemble are that only its servers use, seen from the port of the clients: 2888 and 3888.
 PEER_PORT_OFFSET: Final = 707
 ELECTION_PORT_OFFSET: Final = 1_707
+
+# Below those that Linux gives to clients (from 32768).
+SERVER_PORTS: Final = range(20_000, 32_000)
 
 LOG_FILE: Final = "zookeeper.log"
 
@@ -242,11 +246,21 @@ def _ports_from(port: int, servers: int) -> list[Ports]:
 
 
 def _free_ports(servers: int) -> list[Ports]:
-    """Ports that nobody has now. Held until all are chosen, so that they differ."""
-    held = [socket.create_server((HOST, 0)) for _ in range(3 * servers)]
+    """Ports that nobody has now, and that nobody gets by chance while a server is down for a while: the system gives
+    its clients others. Held until all are chosen, so that they differ."""
+    held: list[socket.socket] = []
+    for port in random.sample(SERVER_PORTS, len(SERVER_PORTS)):
+        try:
+            held.append(socket.create_server((HOST, port)))
+        except OSError:
+            continue
+        if len(held) == 3 * servers:
+            break
     numbers = [one.getsockname()[1] for one in held]
     for one in held:
         one.close()
+    if len(numbers) < 3 * servers:
+        raise ZooKeeperFailed(f"{HOST} has no free ports between {SERVER_PORTS[0]} and {SERVER_PORTS[-1]}")
     return [Ports(*numbers[3 * index : 3 * index + 3]) for index in range(servers)]
 
 
