@@ -20,6 +20,8 @@ STOP_TIMEOUT_S = 30
 class BrokerProcess:
     """`moldau broker` on a data directory. The port is the system's choice at the first start, then it is kept."""
 
+    start_timeout_s: float = START_TIMEOUT_S
+
     def __init__(
         self,
         data: Path,
@@ -86,7 +88,7 @@ class BrokerProcess:
 
     def wait_ready(self) -> Self:
         assert self.process is not None
-        if not self._ready.wait(START_TIMEOUT_S) or not self.alive():
+        if not self._ready.wait(self.start_timeout_s) or not self.alive():
             self.process.kill()
             raise AssertionError(f"the broker did not start (exit code {self.process.wait()}):\n{self.log}")
         return self

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.metadata import MetadataResponse
-from tests.support.process import BrokerProcess
+from tests.support.process import START_TIMEOUT_S, BrokerProcess
 from tests.support.raw import RawConnection
 from tests.system import calls
 from tests.system.cluster.network import Bridge, Loopback
@@ -61,6 +61,8 @@ class PartitionSeen(NamedTuple):
 
 class ClusterBroker(BrokerProcess):
     """One broker of a cluster."""
+
+    start_timeout_s = 2 * START_TIMEOUT_S  # they start at the same time, on the same cores
 
     def __init__(
         self, number: int, data: Path, network: Loopback | Bridge, zookeeper: str, settings: Mapping[str, str]
