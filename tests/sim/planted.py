@@ -5,6 +5,7 @@ They say how good the simulation is: a bug that is planted and not found would n
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from moldau.broker import markers
 from moldau.broker.handlers import fetch as fetch_handler
 from moldau.cluster import elections, membership
 from moldau.cluster.metadata import Metadata
+from moldau.cluster.store import ANY_VERSION, Set
 from moldau.cluster.tree import Tree
 from moldau.log.producer_state import ProducerStates
 from moldau.replication import in_sync, leadership
@@ -140,14 +142,18 @@ def follower_comes_in_before_it_has_all() -> list[Patch]:
 
 @bug
 def stale_controller_obeyed() -> list[Patch]:
-    """The commits of a controller are taken without a look at whether it still is one, and at what they change."""
+    """A controller is slow between deciding and storing, and nobody looks whether what it decided about has changed."""
     commit = Tree.commit
 
-    async def unchecked(self: Tree, operations: Any, *, as_controller: bool = False) -> None:
-        loose = [one._replace(version=-1) if hasattr(one, "version") else one for one in operations]
-        await commit(self, loose if as_controller else operations, as_controller=False)
+    async def late_and_unchecked(self: Tree, operations: Any, *, as_controller: bool = False) -> None:
+        if as_controller:
+            await asyncio.sleep(1.0)
+            loose = [one._replace(version=ANY_VERSION) if isinstance(one, Set) else one for one in operations]
+            await self.store.commit(loose)
+        else:
+            await commit(self, operations)
 
-    return [(Tree, "commit", unchecked)]
+    return [(Tree, "commit", late_and_unchecked)]
 
 
 @bug

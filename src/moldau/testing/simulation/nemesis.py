@@ -163,19 +163,22 @@ class Nemesis:
     # -- processes and machines ------------------------------------------------------------------------------------
 
     async def kill(self) -> None:
-        broker = self._free_broker()
-        if broker is not None:
-            self._busy[broker] = None
-            broker.kill()
-            await asyncio.sleep(self._seconds(0.1, 10))
-            await self._start(broker)
+        broker = self._broker()
+        if broker.life is not None:
+            await self._strike_down(broker, broker.kill, self._seconds(0.1, 10))
 
     async def power_loss(self) -> None:
-        broker = self._free_broker()
-        if broker is not None and self.world.may_lose_power(broker):
-            self._busy[broker] = None
-            broker.lose_power()
-            await asyncio.sleep(self._seconds(0.3, 10))
+        broker = self._broker()
+        if broker.life is not None and self.world.may_lose_power(broker):
+            await self._strike_down(broker, broker.lose_power, self._seconds(0.3, 10))
+
+    async def _strike_down(self, broker: SimulatedBroker, strike: Callable[[], None], down_s: float) -> None:
+        """One that is being stopped or started is looked after by somebody else, who will start it again."""
+        looked_after = broker in self._busy
+        self._busy[broker] = None
+        strike()
+        if not looked_after:
+            await asyncio.sleep(down_s)
             await self._start(broker)
 
     async def pause(self) -> None:
@@ -212,13 +215,13 @@ class Nemesis:
     async def _start(self, broker: SimulatedBroker) -> None:
         """Brings it up, and looks after it until it is."""
         self._busy[broker] = None
-        broker.power_on()
         deadline = self.world.loop.time() + RESTART_TIMEOUT_S
         while not broker.serving and self.world.loop.time() < deadline:
             if broker.life is None:
+                broker.power_on()
                 broker.start()
             await self.world.until(lambda: broker.serving or broker.life is None, deadline - self.world.loop.time())
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(self._seconds(0.05, 1))
         self._busy.pop(broker, None)
 
     # -- disks and clocks ------------------------------------------------------------------------------------------

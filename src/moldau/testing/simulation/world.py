@@ -119,10 +119,11 @@ class World:
         """
         states = self.partitions()
         for other in self.brokers:
-            if other.lost_power and all(
+            # One that does not serve yet may still be counted as in sync, for what it had before.
+            if other.serving and all(
                 other.node_id in state.isr for state in states.values() if other.node_id in state.replicas
             ):
-                other.lost_power = other.life is None  # dead again: whatever it has, nobody can ask it for it
+                other.lost_power = False
         return len(self.brokers) > 1 and not any(other.lost_power for other in self.brokers if other is not broker)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
