@@ -110,14 +110,17 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """The thread is done."""
         # Readable from the moment when the thread shall drop everything.
         self._broken_off, self._break_off = os.pipe()
+        self._is_broken_off = False
         self._closed = False
+        self.orphaned: Callable[[], None] = self.break_off
+        """Called in the thread when there is no loop any more."""
 
     def post(self, call: Callable[..., object], *args: object) -> None:
         """Has it called on the loop, after everything that was posted before."""
         try:
             self._loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
-            self.break_off()  # the loop was closed under us: nobody is left to tell
+            self.orphaned()  # the loop was closed under us: nobody is left to tell
 
     def dispatch_callback(self, callback: Callback) -> None:
         self.post(callback.func, *callback.args)
@@ -141,7 +144,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def break_off(self) -> None:
         """Ends every wait of the thread, now and from now on."""
-        if not self._closed:
+        if not self._is_broken_off and not self._closed:
+            self._is_broken_off = True
             os.write(self._break_off, b"\0")
 
     def close(self) -> None:
@@ -232,6 +236,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log)
         self._tell_state = state_changed
         self.add_listener(self._state_listener)
+        handler.orphaned = self._give_up
 
     def begin(self) -> None:
         """Starts to connect, and goes on trying until `end`."""
@@ -270,6 +275,11 @@ class KazooSession(KazooClient):  # type: ignore[misc]
 
     def _safe_close(self) -> None:
         """kazoo would block here until its thread is over. `end` waits for that without blocking the loop."""
+
+    def _give_up(self) -> None:
+        """In the thread: it ends, and with it the session when its time is up."""
+        self._stopped.set()
+        self.handler.break_off()
 
     def _state_listener(self, state: str) -> None:
         """In the thread."""

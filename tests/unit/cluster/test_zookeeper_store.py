@@ -302,6 +302,26 @@ def test_a_check_in_a_commit_fences_another_session(zookeeper: ZooKeeperEnsemble
     run(scenario())
 
 
+def test_a_session_whose_loop_was_closed_under_it_ends_its_thread(zookeeper: ZooKeeperEnsemble) -> None:
+    engine = ZookeeperEngine(zookeeper.connect)
+    loop = asyncio.new_event_loop()
+    store = loop.run_until_complete(engine.open())
+    loop.close()
+
+    async def make_an_event() -> None:
+        other = await engine.open()
+        await other.commit([Create("/event", b"")])
+        await other.close()
+
+    run(make_an_event())
+    thread = store._session.handler._thread
+    assert thread is not None
+    thread.join(20)
+    assert not thread.is_alive()
+    store._session.handler.close()
+    store._session.close()
+
+
 def test_without_kazoo_the_broker_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in [name for name in sys.modules if name.startswith("kazoo")]:
         monkeypatch.delitem(sys.modules, module)
