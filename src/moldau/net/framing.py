@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import ClassVar, cast
 
+from moldau.host.memory import fresh_buffer
+
 Buffer = bytes | bytearray | memoryview
 
 SCRATCH_BYTES = 256 * 1024
@@ -73,7 +75,7 @@ class FrameMemory:
         for i, spare in enumerate(self.spare):
             if len(spare) >= size:
                 return self.spare.pop(i)
-        return bytearray(size)
+        return fresh_buffer(size)  # what is read of it was received into it
 
     def reuse(self, buffer: bytearray) -> None:
         if len(self.spare) < SPARE_BUFFERS and len(buffer) <= 2 * GROWTH_BYTES:

@@ -28,6 +28,7 @@ from moldau.replication.fetchers import ReplicaFetchers
 from moldau.replication.flushing import Flushing
 from moldau.replication.in_sync import ChangeIsr, InSync
 from moldau.replication.partition import AckWaiter, Partition
+from moldau.replication.shared_reads import SharedReads
 from moldau.replication.throttles import Rates, Throttles
 from moldau.wire.errors import ErrorCode
 
@@ -82,6 +83,7 @@ class ReplicaManager:
         self.appended = self._flushing.appended
         self.flush = self._flushing.flush
         self.in_sync = InSync(cluster.change_isr, lambda: cluster.limits().max_lag_s, spawn)
+        self.shared_reads = SharedReads()
         self.throttles = Throttles(node_id, self._topic, lambda: cluster.limits().rates, self._loop.time)
         self._fetchers = ReplicaFetchers(
             Surroundings(

@@ -197,13 +197,11 @@ class Reading(Later):
         end = self._end(partition)
         if offset < end and (self.budget > 0 or not self.taken) and self._may_send(partition):
             try:
-                found = log_.read(
-                    offset,
-                    max(0, min(target.max_bytes, self.budget)),
-                    end,
-                    min_one=not self.taken,
-                    cached_only=True,
-                )
+                limit = max(0, min(target.max_bytes, self.budget))
+                if self.from_replica:
+                    found = self.broker.replicas.shared_reads.read(log_, offset, limit, min_one=not self.taken)
+                else:
+                    found = log_.read(offset, limit, end, min_one=not self.taken, cached_only=True)
             except LogError as error:
                 log.error(
                     "read failed",
