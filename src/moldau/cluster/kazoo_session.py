@@ -42,6 +42,10 @@ FIRST_RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
 """Between two attempts to connect: the session's time runs meanwhile."""
 
+HANDSHAKE_SHARE: Final = 1 / 3
+MIN_HANDSHAKE_S: Final = 1.0
+"""How much of a session's time a server has to answer a new connection, and how long at least."""
+
 RECURSIVE: Final = 1
 
 # What kazoo has to say of its own is told by the store in words of ours; whoever looks for a fault may turn this up.
@@ -197,6 +201,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     """kazoo's connection, which also tells what was negotiated, and hands every watch event on."""
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        if isinstance(request, Connect):
+            # A server that is just starting may take the connection, lose the request and never answer. kazoo would
+            # wait for it as long as the session may last, and find it expired.
+            timeout = min(timeout, max(MIN_HANDSHAKE_S, request.time_out / 1000 * HANDSHAKE_SHARE))
         result = super()._invoke(timeout, request, xid)
         if isinstance(request, Connect) and result[0].time_out > 0:
             self.client.negotiated_timeout_s = result[0].time_out / 1000

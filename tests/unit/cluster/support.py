@@ -84,7 +84,7 @@ class ZookeeperEngine:
     def __init__(self, connect: str) -> None:
         self.connect = f"{connect}/engine-{uuid.uuid4().hex}"
 
-    async def open(self, session_timeout_s: float = 10.0) -> ZookeeperStore:
+    async def open(self, session_timeout_s: float = 20.0) -> ZookeeperStore:
         return await ZookeeperStore.open(self.connect, session_timeout_s=session_timeout_s, connection_timeout_s=20)
 
     async def dispose(self) -> None:

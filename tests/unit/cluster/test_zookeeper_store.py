@@ -16,7 +16,7 @@ import pytest
 
 from moldau.broker.assembly import open_zookeeper
 from moldau.cli.zookeeper.server import ZooKeeperEnsemble
-from moldau.cluster import zookeeper_store
+from moldau.cluster import kazoo_session, zookeeper_store
 from moldau.cluster.kazoo_session import KazooSession
 from moldau.cluster.store import (
     MAX_VALUE_BYTES,
@@ -253,6 +253,45 @@ def test_where_nobody_answers_the_error_names_the_ensemble_and_what_to_do() -> N
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         run(scenario(f"127.0.0.1:{silent.getsockname()[1]}/chroot"))
     run(scenario("127.0.0.1:1"))
+
+
+def test_a_server_that_takes_a_connection_and_never_answers_does_not_cost_the_session(
+    zookeeper: ZooKeeperEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that is just starting. The second attempt meets it awake."""
+    monkeypatch.setattr(kazoo_session, "HANDSHAKE_SHARE", 0.01)
+    monkeypatch.setattr(kazoo_session, "MIN_HANDSHAKE_S", 0.3)
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        if connections == 1:
+            await reader.read()  # until the client gives up
+        else:
+            there, out = await asyncio.open_connection(zookeeper.servers[0].host, zookeeper.servers[0].port)
+            await asyncio.gather(pass_on(reader, out), pass_on(there, writer))
+        writer.close()
+
+    async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65_536):
+                target.write(data)
+        except ConnectionError:
+            pass
+        target.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as proxy:
+            port = proxy.sockets[0].getsockname()[1]
+            store = await ZookeeperStore.open(
+                f"127.0.0.1:{port}/proxied", session_timeout_s=60, connection_timeout_s=30
+            )
+            await store.ensure(["/a"])
+            await store.close()
+        assert connections == 2
+
+    run(scenario())
 
 
 def test_what_names_no_ensemble_is_refused() -> None:
