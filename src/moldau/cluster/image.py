@@ -82,7 +82,8 @@ class TopicImage:
 
     @property
     def replication_factor(self) -> int:
-        return len(self.partitions[0].replicas)
+        """Of its first partition, those not counted that a reassignment is taking away."""
+        return len(self.partitions[0].replicas) - len(self.partitions[0].removing)
 
 
 @dataclass(frozen=True, slots=True)

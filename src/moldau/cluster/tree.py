@@ -166,25 +166,32 @@ class Tree:
             raise _taken(broker)
 
     async def become_controller(self, broker_id: int) -> None:
-        """Makes the broker the controller. `NotController` where another one is."""
+        """Makes the broker the controller. `NotController` where another one is.
+
+        What a former life of the same broker left is replaced, as its registration is: without that nobody would be
+        controller until the end of its session.
+        """
         for _ in range(MAX_CLAIM_ATTEMPTS):
-            node = await self.store.get(ControllerEpochNode.path)
-            epoch = 1 if node is None else ControllerEpochNode.decode(node.value) + 1
+            count, there = await self.store.get_each([ControllerEpochNode.path, ControllerNode.path])
+            operations: list[Operation] = []
+            if there is not None:
+                if ControllerNode.decode(there.value) != broker_id:
+                    raise NotController(f"broker {broker_id} cannot be controller: another one is")
+                operations.append(Delete(ControllerNode.path, there.version))
+            epoch = 1 if count is None else ControllerEpochNode.decode(count.value) + 1
             value = ControllerEpochNode.encode(epoch)
-            counted: Operation
-            if node is None:
-                counted = Create(ControllerEpochNode.path, value)
-            else:
-                counted = Set(ControllerEpochNode.path, value, node.version)
-            taken = Create(ControllerNode.path, ControllerNode.encode(broker_id), ephemeral=True)
+            operations += [
+                Create(ControllerNode.path, ControllerNode.encode(broker_id), ephemeral=True),
+                Create(ControllerEpochNode.path, value)
+                if count is None
+                else Set(ControllerEpochNode.path, value, count.version),
+            ]
             try:
-                await self.store.commit([taken, counted])
-            except Conflict as conflict:
-                if conflict.path == ControllerNode.path:
-                    raise NotController(f"broker {broker_id} cannot be controller: another one is") from conflict
+                await self.store.commit(operations)
+            except Conflict:
                 await self.store.sync()
                 continue
-            self.claim = Claim(broker_id, epoch, 0 if node is None else node.version + 1)
+            self.claim = Claim(broker_id, epoch, 0 if count is None else count.version + 1)
             return
         raise StoreError(f"broker {broker_id} cannot be controller: the controller epoch changes all the time")
 

@@ -214,6 +214,21 @@ def test_a_controller_that_slept_through_its_replacement_changes_nothing_any_mor
     run(scenario())
 
 
+def test_a_controller_that_was_killed_and_is_back_at_once_is_controller_again() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        one, two = await brokers_of(tree, 2)
+        again = new_metadata(tree, 1)
+        await join(again)  # the session of its former life has not ended
+        assert again.leads_cluster
+        await create(two, (2, 1))
+        await two.close()
+        await until(lambda: leaders(again) == [1])
+        assert not one.leads_cluster
+
+    run(scenario())
+
+
 def test_a_follower_whose_life_is_over_is_not_taken_into_the_isr() -> None:
     async def scenario() -> None:
         tree = MemoryTree()

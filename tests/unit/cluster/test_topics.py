@@ -242,6 +242,14 @@ def test_a_topic_grows_and_its_partitions_stay_as_they_are(image: ClusterImage) 
     assert answer.topic.id == ID
 
 
+def test_a_topic_that_grows_while_it_moves_has_as_many_replicas_as_it_will_have(image: ClusterImage) -> None:
+    moving = PartitionState((2, 1, 0), (1, 0), 0, 5, 7, adding=(2,), removing=(0,))
+    image = image.with_topics([TopicImage("orders.eu", ID, (moving,))])
+    (answer,) = grow(image, MorePartitions("orders.eu", 2))
+    assert isinstance(answer, PartitionsChanged)
+    assert len(answer.topic.partitions[1].replicas) == 2
+
+
 def test_a_topic_grows_by_an_explicit_assignment(image: ClusterImage) -> None:
     (answer,) = grow(image, MorePartitions("orders.eu", 4, ((2, 1), (1, 0))))
     assert isinstance(answer, PartitionsChanged)
