@@ -1,7 +1,7 @@
 """`moldau cluster drain`: every replica of one broker is moved to the others, some at a time, until it holds nothing.
 
 There is no state but the cluster's own. What is under way when it is interrupted goes on by itself, and a drain that is
-started again finds it: so it may be broken off and taken up as often as one likes.
+started again finds it: so it may be broken off and taken up as often as one likes, with another throttle or none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.reassigning import (
     BROKER_RATES,
+    FOLLOWERS_SLOWED,
+    LEADERS_SLOWED,
     Plan,
     as_brokers,
     clear_throttle,
@@ -106,7 +108,9 @@ class Drain:
         plan = emptied(held, self._broker, brokers)
         self._topics |= dict.fromkeys(partition.topic for partition in (*plan, *leaving))
         self._size_up([*plan, *leaving], topics)
-        if self._throttle is not None and plan:
+        if self._throttle is None:
+            self._lift_throttles()
+        elif plan:
             # Of what moves already, too: that is listed in the same settings.
             wanted = plan | {partition: one.target for partition, one in leaving.items()}
             before = {
@@ -115,6 +119,16 @@ class Drain:
             }
             set_throttle(self._admin, self._throttle, [one.id for one in brokers], held | before, wanted)
         return plan, leaving
+
+    def _lift_throttles(self) -> None:
+        """What a run before this one has slowed down goes on at full speed. Other topics may be somebody else's."""
+        found = self._admin.describe_configs([ConfigResource.topic(name) for name in self._topics])
+        slowed = [
+            resource.name
+            for resource, entries in found.items()
+            if any(name in entries and entries[name].value for name in (LEADERS_SLOWED, FOLLOWERS_SLOWED))
+        ]
+        clear_throttle(self._admin, (), slowed)
 
     def _described(self) -> dict[str, TopicDescription]:
         return still_there(self._admin, [one.name for one in self._admin.list_topics(include_internal=True)])
