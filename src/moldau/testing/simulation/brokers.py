@@ -46,6 +46,8 @@ SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "replica.lag.time.max.ms": "3000",
+    # Polls that find nothing are most of what a quiet cluster does, and find nothing.
+    "replica.fetch.wait.max.ms": "1500",
     "log.roll.ms": "7000",
     "log.retention.ms": "-1",
     # Clocks jump by hours, those of clients and of brokers.

@@ -206,7 +206,11 @@ class Reader(Client):
         isolation = "read_committed" if self.committed_only else "read_uncommitted"
         return Consumer(
             self.settings(
-                auto_offset_reset="earliest", isolation_level=isolation, default_api_timeout_ms=10_000, **more
+                auto_offset_reset="earliest",
+                isolation_level=isolation,
+                default_api_timeout_ms=10_000,
+                fetch_max_wait_ms=2_000,
+                **more,
             )
         )
 
