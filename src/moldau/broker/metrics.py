@@ -128,6 +128,9 @@ class Collector:
         yield from (requests, received, sent, latency)
         for field, text in _COUNTERS.items():
             yield CounterMetricFamily(f"moldau_{field}", text, value=getattr(metrics, field))
+        in_sync = self.broker.replicas.in_sync
+        yield CounterMetricFamily("moldau_isr_shrinks", "Replicas left an in-sync set led here", value=in_sync.shrinks)
+        yield CounterMetricFamily("moldau_isr_expansions", "Replicas came into one", value=in_sync.expansions)
         evicted = "Fetch sessions that made room for others (max.incremental.fetch.session.cache.slots)"
         yield CounterMetricFamily("moldau_fetch_sessions_evicted", evicted, value=self.broker.fetch_sessions.evicted)
         for field, (text, value) in self._gauges().items():
@@ -148,6 +151,16 @@ class Collector:
             "fetches_waiting": ("Fetch requests waiting for data", broker.delayed_fetches.waiting),
             "fetch_sessions": ("Fetch sessions", len(broker.fetch_sessions)),
             "partitions": ("Partitions hosted", len(broker.replicas)),
+            "partitions_led": ("Partitions that this broker leads", sum(one.leads for one in broker.replicas)),
+            "partitions_under_replicated": (
+                "Partitions led here whose replicas are not all in sync",
+                sum(one.lacks_replicas for one in broker.replicas),
+            ),
+            "partitions_under_min_isr": (
+                "Partitions led here with fewer in sync than min.insync.replicas",
+                sum(one.leads and one.in_sync_count < one.log.config.min_insync_replicas for one in broker.replicas),
+            ),
+            "leaders_copied_from": ("Brokers that partitions are copied from", broker.replicas.fetcher_count),
             "partitions_offline": ("Partitions whose directory has failed", broker.replicas.offline_count),
             "thread_jobs_waiting": ("Jobs waiting for a thread", broker.threads.waiting),
         }

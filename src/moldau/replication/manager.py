@@ -152,6 +152,10 @@ class ReplicaManager:
     def offline_count(self) -> int:
         return sum(1 for partition in self if partition.failure)
 
+    @property
+    def fetcher_count(self) -> int:
+        return len(self._fetchers)
+
     def offline_in(self, topic: str) -> frozenset[int]:
         """The partitions of a topic that cannot be served; nearly always none."""
         if not self.dirs.any_offline and not self._missing:

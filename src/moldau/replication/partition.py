@@ -177,6 +177,12 @@ class Partition:
         latest offset may be less than an earlier leader has told."""
         return self.leadership is None or self.high_watermark >= self.leadership.start_offset
 
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether it leads, and one of its replicas is not in sync."""
+        leadership = self.leadership
+        return leadership is not None and len(leadership.isr) < len(leadership.state.replicas)
+
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of an offset; the log's end belongs to the current one, whose records come there."""
         return self.leader_epoch if offset >= self.log.end_offset else self.log.epochs.epoch_at(offset)
