@@ -33,6 +33,7 @@ from moldau.cluster.metadata import Metadata
 from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import OpenStore, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
+from moldau.cluster.view import TooBusy
 from moldau.host.clock import Clock, Randomness
 from moldau.host.threads import Threads
 from moldau.log.config import LogConfig
@@ -189,10 +190,17 @@ class Broker:
         self.replicas.stop_copying()
         try:
             async with asyncio.timeout(HAND_OVER_S):
-                await self.metadata.resign(EVERYTHING)
+                await self._resign()
             await self.replicas.settled()
         except (StoreError, TimeoutError) as error:
             log.warning("leaderships were not handed over", extra={"node": self.node_id, "reason": repr(error)})
+
+    async def _resign(self) -> None:
+        while True:
+            try:
+                return await self.metadata.resign(EVERYTHING)
+            except TooBusy:
+                continue  # others stop at the same time, and change the same topics
 
     async def stop(self) -> None:
         """Hand over, answer what can be answered, close, flush, and leave the directories clean."""

@@ -108,10 +108,21 @@ class Membership:
         await self._view.reload()
 
     async def register(self, broker: BrokerImage, lost: Partitions) -> None:
-        """Begins a life of this broker. Raises StoreError."""
-        self._broker = broker
+        """Begins a life of this broker. A session that is lost meanwhile is replaced by another one; whatever else goes
+        wrong is a StoreError."""
         self.in_good_standing = False  # until the new life has begun, if there was one before
-        await self._join(broker, lost)
+        while True:
+            returning = self._tasks.get("return")
+            if returning is not None:
+                await asyncio.shield(returning)
+            try:
+                await self._join(broker, lost)
+            except StoreError:
+                if not self._session_lost or self._closed:
+                    raise
+            if not self._session_lost:
+                break
+        self._broker = broker
         self._stand(in_good_standing=True)
 
     async def _join(self, broker: BrokerImage, lost: Partitions) -> None:

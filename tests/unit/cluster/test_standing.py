@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -124,6 +125,24 @@ def test_a_new_session_that_is_lost_before_the_new_life_has_begun_is_followed_by
         await until(lambda: one.told == [True, False, True])
         assert len(one.sessions) >= 3
         assert metadata.image.brokers[1].epoch == metadata.broker_epoch
+
+    run(scenario())
+
+
+def test_a_session_that_is_lost_while_the_logs_are_loaded_or_while_it_registers_is_replaced() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        one = Member(tree, 1)
+        await one.metadata.open()
+        tree.expire(one.sessions[-1])
+        registering = asyncio.ensure_future(one.metadata.register(broker(1)))
+        await until(lambda: len(one.sessions) == 2)
+        await until(lambda: one.metadata._view.tree.store is one.sessions[1])
+        tree.expire(one.sessions[-1])
+        await registering
+        assert one.told == [True]
+        assert one.metadata.image.brokers[1].epoch == one.metadata.broker_epoch
+        assert one.metadata.leads_cluster
 
     run(scenario())
 
