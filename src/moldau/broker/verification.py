@@ -124,20 +124,25 @@ class Verification:
         who: Identity,
         partitions: dict[TopicPartition, Partition],
         adds: bool,
+        verdict: Verdict | None = None,
     ) -> None:
-        self.adds = adds
+        self._adds = adds
         self._transactions = transactions
         self._name = name
         self._who = who
         self._partitions = partitions
         self._epochs = {key: one.leader_epoch for key, one in partitions.items()}
         self._guards = {key: transactions.guards.take(*key, who.producer_id) for key in partitions}
-        self._verdict: Verdict = UNAVAILABLE
+        self._verdict = verdict
+
+    @property
+    def settled(self) -> bool:
+        return self._verdict is not None
 
     async def settle(self) -> None:
         """Returns when there is an answer, or none to be had."""
         self._verdict = await self._transactions.enlisting.enlist(
-            self._name, self._who, tuple(self._partitions), adds=self.adds
+            self._name, self._who, tuple(self._partitions), adds=self._adds
         )
 
     def error_of(self, partition: Partition, identity: Identity) -> ErrorCode:
@@ -147,6 +152,7 @@ class Verification:
         if key not in self._partitions:
             # It was open when the request came. If it is not any more, its transaction was ended.
             return ErrorCode.NONE if is_open(partition, identity) else ErrorCode.NOT_COORDINATOR
+        assert self._verdict is not None
         moved = self._partitions[key] is not partition or self._epochs[key] != partition.leader_epoch
         if moved or not self._guards[key].stands:
             return ErrorCode.NOT_COORDINATOR  # asked again, the answer may be another
@@ -161,7 +167,8 @@ class Verification:
 
 
 def begin_verification(request: Request, call: ProduceCall) -> Verification | None:
-    """What must be waited for before a produce request of a transaction can be carried out; nearly always nothing."""
+    """What has to be known, or waited for, before a produce request of a transaction can be carried out; nearly always
+    nothing."""
     name = call.transactional_id
     if name is None or not call.acks:
         return None
@@ -175,11 +182,12 @@ def begin_verification(request: Request, call: ProduceCall) -> Verification | No
     who, unknown = _unknown_partitions(request, call, local)
     if who is None:
         return None
+    verdict = None
     if local:
         asked = transactions.add(name, who, frozenset(unknown))
         if asked.done() and asked.result() != ErrorCode.CONCURRENT_TRANSACTIONS:
-            return None  # how it went, `check_transaction` finds out
-    return Verification(transactions, name, who, unknown, adds)
+            verdict = Verdict(asked.result(), dict.fromkeys(unknown, asked.result()))
+    return Verification(transactions, name, who, unknown, adds, verdict)
 
 
 def _unknown_partitions(
@@ -210,15 +218,16 @@ def check_transaction(
     name = call.transactional_id
     if name is None or not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
         raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
+    if code := partition.leader_error():
+        raise LogError(code, f"{partition.topic}-{partition.index} is not led here")  # nobody was asked about it
     transactions, version = request.broker.transactions, request.version
     local = transactions.coordinates(name)
-    if not local and verification is not None:
+    known = is_open(partition, identity) and (local or transactions.enlisting.is_ordinary(identity))
+    if known and transactions.is_kept(name):
+        raise LogError(ErrorCode.INVALID_PRODUCER_EPOCH, "the transaction is prepared, and somebody else ends it")
+    if verification is not None:
         error = verification.error_of(partition, identity)
-    elif is_open(partition, identity) and (local or transactions.enlisting.is_ordinary(identity)):
-        if transactions.is_kept(name):
-            raise LogError(ErrorCode.INVALID_PRODUCER_EPOCH, "the transaction is prepared, and somebody else ends it")
-        return
-    elif version < ADDS_FROM and not request.broker.settings["transaction.partition.verification.enable"]:
+    elif known or (version < ADDS_FROM and not request.broker.settings["transaction.partition.verification.enable"]):
         return
     elif local:
         error = transactions.verify(name, identity, (partition.topic, partition.index))

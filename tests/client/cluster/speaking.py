@@ -152,6 +152,25 @@ class Speaker:
             leader, self.name, who, topic, *values, partition=partition, sequence=sequence, version=version
         )
 
+    def write_at(
+        self, broker: int, who: Identity, topic: str, *values: bytes, partition: int, version: int
+    ) -> ErrorCode:
+        return requests.write(self.to(broker), self.name, who, topic, *values, partition=partition, version=version)
+
+    def try_to_write(self, who: Identity, topic: str, *values: bytes, partition: int) -> ErrorCode:
+        """One attempt."""
+        batch = wire.batch_of(
+            *values,
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        request = wire.produce_request(topic, [(partition, batch)])
+        request.transactional_id = self.name
+        answer = wire.ask(self.to(self.cluster.leader_of(topic, partition)), request, ADDS)
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
     def stored(self, topic: str, partition: int = 0) -> list[str]:
         """What stands in a partition below the high watermark: "data" and "marker", batch by batch."""
         batches = wire.stored_batches(self.to(self.cluster.leader_of(topic, partition)), topic, partition)

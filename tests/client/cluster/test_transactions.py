@@ -12,7 +12,7 @@ from moldau.testing import Cluster
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode as E
 from moldau.wire.messages.produce import ProduceResponse
-from tests.client.cluster.speaking import VERIFIES, Speaker
+from tests.client.cluster.speaking import ADDS, VERIFIES, Speaker
 from tests.compat import wire
 
 TOPIC = "orders"
@@ -104,6 +104,35 @@ def test_a_batch_that_was_verified_for_a_transaction_that_ended_meanwhile_is_not
     assert E(one.error_code) == E.NOT_ENOUGH_REPLICAS  # and asked again, the answer is no
     assert speaker.write(me, TOPIC, b"x", partition=partition, version=VERIFIES) == E.TRANSACTION_ABORTABLE
     assert speaker.stored(TOPIC, partition) == ["marker"]
+
+
+@pytest.mark.parametrize("version", [ADDS, VERIFIES])
+def test_who_asks_a_broker_that_does_not_lead_is_told_so_whoever_coordinates(speaker: Speaker, version: int) -> None:
+    me = speaker.init()
+    for partition in range(PARTITIONS):
+        leader = speaker.cluster.leader_of(TOPIC, partition)
+        for broker in {0, 1, 2} - {leader}:
+            answer = speaker.write_at(broker, me, TOPIC, b"x", partition=partition, version=version)
+            assert answer == E.NOT_LEADER_OR_FOLLOWER
+    assert speaker.state() == "Empty"
+
+
+def test_a_coordinator_without_its_replicas_makes_the_writer_wait_and_not_abort(speaker: Speaker) -> None:
+    me = speaker.init()
+    coordinator = speaker.coordinator
+    partition = next(one for one in range(PARTITIONS) if speaker.cluster.leader_of(TOPIC, one) == coordinator)
+    others = [broker for broker in speaker.cluster.brokers if broker.node_id != coordinator]
+    for broker in others:
+        broker.crash()
+    speaker.cluster.wait_until(lambda image: list(image.brokers) == [coordinator])
+    assert speaker.try_to_write(me, TOPIC, b"x", partition=partition) == E.NOT_ENOUGH_REPLICAS
+    for broker in others:
+        speaker.gone(broker.node_id)
+        broker.start()
+    assert speaker.write(me, TOPIC, b"x", partition=partition) == E.NONE
+    speaker.end(me, True)
+    speaker.await_state("CompleteCommit")
+    assert speaker.stored(TOPIC, partition) == ["data", "marker"]
 
 
 # -- the coordinator moves ---------------------------------------------------------------------------------------------

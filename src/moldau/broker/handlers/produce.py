@@ -53,7 +53,12 @@ def produce(request: Request, body: memoryview) -> Answer:
     if call.transactional_id is not None:
         verification = begin_verification(request, call)
         if verification is not None:
-            return _wait_for_transaction(request, bytearray(body), verification)
+            if not verification.settled:
+                return _wait_for_transaction(request, bytearray(body), verification)
+            try:
+                return _produce(request, call, verification)
+            finally:
+                verification.release()
     return _produce(request, call)
 
 
