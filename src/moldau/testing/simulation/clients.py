@@ -187,10 +187,14 @@ class TransactionalWriter(Writer):
 class Reader(Client):
     """Reads all partitions of some topics from the beginning, and notes what it is given."""
 
-    def __init__(self, world: World, name: str, places: Sequence[Place], *, committed_only: bool = False) -> None:
+    def __init__(
+        self, world: World, name: str, places: Sequence[Place], *, committed_only: bool = False, rack: str = ""
+    ) -> None:
         super().__init__(world, name)
         self.places = places
         self.committed_only = committed_only
+        self.rack = rack
+        """With one, it reads from the follower in that rack, where there is one."""
 
     async def work(self) -> None:
         consumer = self.consumer()
@@ -210,6 +214,7 @@ class Reader(Client):
                 isolation_level=isolation,
                 default_api_timeout_ms=10_000,
                 fetch_max_wait_ms=2_000,
+                client_rack=self.rack,
                 **more,
             )
         )

@@ -165,7 +165,7 @@ def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]
         Writer(world, "client-w1", PLAIN, PARTITIONS),
         Writer(world, "client-w2", PLAIN, PARTITIONS, acks="1", idempotent=False),
         TransactionalWriter(world, "client-t1", TRANSACTED, PARTITIONS),
-        Reader(world, "client-r1", places),
+        Reader(world, "client-r1", places, rack="rack-1"),
         Reader(world, "client-r2", places, committed_only=True),
         Member(world, "client-m1", GROUP, PLAIN, protocol),
         Member(world, "client-m2", GROUP, PLAIN, protocol),
