@@ -11,11 +11,12 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, IntEnum
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from moldau.client.anyone import AnyBroker
 from moldau.client.backoff import Backoff
 from moldau.client.broker_errors import (
     COORDINATOR_MOVED,
@@ -32,7 +33,6 @@ from moldau.client.refresh import MIN_VERSION as METADATA_MIN_VERSION
 from moldau.client.refresh import Refresher
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Randomness, SystemRandomness
-from moldau.net.race import AllFailed, race
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode, WireError
 from moldau.wire.message import Request
@@ -60,21 +60,6 @@ class CoordinatorKind(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
-
-
-ASKED_FOR_METADATA_AT_ONCE: Final = 3
-"""So many brokers are asked the same question, one after another, while none of them answers."""
-
-SLOW_ANSWER_S: Final = 1.0
-"""After so long another broker is asked for metadata, too."""
-
-
-class _Passed(Exception):
-    """A broker that is out of a race: another may do."""
-
-    def __init__(self, error: MoldauError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 _numbers = itertools.count(1)
@@ -106,6 +91,7 @@ class Network:
         self._lookups: Counter[str] = Counter()
         self._only_looked_up: set[str] = set()
         self._pool = ConnectionPool(settings, self.client_id, self._randomness, self._lost)
+        self._anyone = AnyBroker(settings, self._pool)
         self._refresher = Refresher(settings, self._randomness, self._ask_for_metadata, self._described)
         self._described_at = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -348,7 +334,7 @@ class Network:
     async def _reach(self, node: int | Anyone, deadline: float) -> Connection:
         self._check_open()
         if node is Anyone.ANY:
-            return await self._any(deadline)
+            return await self._anyone.connection(deadline)
         if node is Anyone.CONTROLLER:
             image = self.metadata
             if image.controller_id not in image.nodes:
@@ -359,42 +345,6 @@ class Network:
         assert isinstance(node, int)
         return await self._pool.connection(node, deadline)
 
-    async def _any(self, deadline: float, avoiding: Collection[int] = ()) -> Connection:
-        """A connection to whichever broker can be had: a race between all that are known, the likeliest first."""
-        nodes = [node for node in self._pool.by_preference() if node not in avoiding]
-        if nodes and (ready := self._pool.connected(nodes[0])) is not None:
-            return ready
-        try:
-            return await race(self._ways(deadline, avoiding), losing=_Passed)
-        except AllFailed as lost:
-            errors: list[MoldauError] = [passed.error for passed in lost.errors]
-        left = asyncio.get_running_loop().time() < deadline
-        if self._rebootstraps and not self._pool.bootstrapping and left and not avoiding:
-            self._pool.forget()
-            return await self._any(deadline)
-        raise _of_all(errors)
-
-    def _ways(
-        self, deadline: float, avoiding: Collection[int]
-    ) -> Iterator[Callable[[], Coroutine[Any, Any, Connection]]]:
-        """Each node once, the likeliest of that moment first: while one is tried, the cluster may become known."""
-        tried = set(avoiding)
-        while True:
-            node = next((node for node in self._pool.by_preference() if node not in tried), None)
-            if node is None:
-                return
-            tried.add(node)
-            yield partial(self._come_to, node, deadline)
-
-    async def _come_to(self, node: int, deadline: float) -> Connection:
-        per_node_s = self._settings.seconds("socket.connection.setup.timeout.ms") + self.request_timeout_s
-        try:
-            return await self._pool.connection(node, min(deadline, asyncio.get_running_loop().time() + per_node_s))
-        except ClosedError:
-            raise
-        except MoldauError as error:
-            raise _Passed(error) from error
-
     async def _ask_for_metadata(self, request: MetadataRequest) -> Any:
         loop = asyncio.get_running_loop()
         if (
@@ -404,43 +354,16 @@ class Network:
             and loop.time() - self._described_at > self._rebootstrap_after_s
         ):
             self._pool.forget()
-        asked: dict[int, None] = {}
-        try:
-            response = await race(
-                [partial(self._ask_one_for_metadata, request, asked)] * ASKED_FOR_METADATA_AT_ONCE,
-                losing=_Passed,
-                stagger_s=SLOW_ANSWER_S,
-            )
-        except AllFailed as lost:
-            # The first has looked for anybody; those after it had only who was left.
-            raise lost.errors[0].error from None
+        response = await self._anyone.answer(partial(self._metadata_of, request))
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._pool.forget()
         return response
 
-    async def _ask_one_for_metadata(self, request: MetadataRequest, asked: dict[int, None]) -> Any:
-        """Whoever can be had and was not asked yet: a broker that is frozen keeps its connections and says nothing."""
-        loop = asyncio.get_running_loop()
-        try:
-            connection = await self._any(loop.time() + self._asking_may_take_s(), tuple(asked))
-            asked[connection.node_id] = None
-            deadline = loop.time() + self.request_timeout_s
-            return await self.call(
-                connection.node_id,
-                request,
-                deadline=deadline,
-                min_version=METADATA_MIN_VERSION,
-                what="asking for metadata",
-            )
-        except ClosedError:
-            raise
-        except MoldauError as error:
-            raise _Passed(error) from error
-
-    def _asking_may_take_s(self) -> float:
-        """A bound for one round: every broker may swallow the connection, and then the question."""
-        per_node_s = self._settings.seconds("socket.connection.setup.timeout.max.ms") + self.request_timeout_s
-        return per_node_s * (len(self._pool.nodes) + len(self._settings.addresses))
+    async def _metadata_of(self, request: MetadataRequest, connection: Connection) -> Any:
+        deadline = asyncio.get_running_loop().time() + self.request_timeout_s
+        return await self.call(
+            connection.node_id, request, deadline=deadline, min_version=METADATA_MIN_VERSION, what="asking for metadata"
+        )
 
     def _described(self, image: ClusterMetadata) -> None:
         self._described_at = asyncio.get_running_loop().time()
@@ -485,14 +408,3 @@ def _decoder(
             )
 
     return on_reply
-
-
-def _of_all(errors: list[MoldauError]) -> MoldauError:
-    """One error for a round in which nobody could be reached."""
-    if len(errors) == 1:
-        return errors[0]
-    reasons = "; ".join(dict.fromkeys(str(error) for error in errors)) or "none is known"
-    lasting = [error for error in errors if not error.retriable]
-    if errors and len(lasting) == len(errors):
-        return type(errors[0])(f"no broker could be used: {reasons}")
-    return BrokerUnavailable(f"no broker could be reached: {reasons}")
