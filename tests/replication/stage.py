@@ -116,11 +116,17 @@ class Stage:
 
 
 def content(log: Log) -> bytes:
-    if log.end_offset == log.start_offset:
-        return b""
-    found = log.read(log.start_offset, 1 << 24, log.end_offset)
-    assert found is not None
-    return bytes(found)
+    """All batches, whatever segments they are in."""
+    found, offset = b"", log.start_offset
+    while offset < log.end_offset:
+        data = bytes(log.read(offset, 1 << 24, log.end_offset) or b"")
+        assert data, f"nothing at {offset} of {log}"
+        at = 0
+        while at < len(data):
+            header = peek_header(data, at)
+            offset, at = header.last_offset + 1, at + header.size
+        found += data
+    return found
 
 
 def values(log: Log) -> list[str]:
