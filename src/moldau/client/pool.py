@@ -27,6 +27,9 @@ COORDINATOR_BASE: Final = 1 << 32
 LAST_WORDS_S: Final = 2.0
 """How long a closing client waits for brokers to take in what it has sent."""
 
+LAST_ANSWERS_S: Final = 3.0
+"""How long a broker that is not in the cluster any more may take over what it was asked before."""
+
 MIN_IDLE_LOOK_S: Final = 0.1
 
 TLS_ANSWER_S: Final = 2.0
@@ -92,7 +95,7 @@ class ConnectionPool:
 
     def know(self, nodes: Iterable[Node]) -> None:
         """The brokers of the cluster, as the last answer named them. Connections to addresses that are no longer
-        theirs take no new requests; what is in flight on them may still be answered.
+        theirs take no new requests; what is in flight on them may still be answered, for a moment.
         """
         self._nodes = {node.id: node for node in nodes}
         self._adopt()
@@ -323,7 +326,14 @@ class ConnectionPool:
     def _retire(self, connection: Connection) -> None:
         self._retired.append(connection)
         self._close_retired()
-        self._watch_idle()
+        if not connection.closed:
+            asyncio.get_running_loop().call_later(LAST_ANSWERS_S, self._give_up, connection)
+
+    def _give_up(self, connection: Connection) -> None:
+        """A broker that stops answers what it has taken; one that is frozen never will, and its work is elsewhere."""
+        if not connection.closed:
+            connection.close(BrokerUnavailable(f"{connection.name} has left the cluster, and does not answer"))
+        self._close_retired()
 
     def _close_retired(self) -> None:
         for connection in self._retired:

@@ -388,6 +388,39 @@ def test_a_connection_that_fails_together_with_its_first_answer_is_never_used() 
         run(scenario())
 
 
+def test_a_frozen_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
+    asked_for, thawed = threading.Event(), threading.Event()
+
+    def no_answer() -> DescribeClusterResponse:
+        asked_for.set()
+        assert thawed.wait(PATIENCE_S)
+        return DescribeClusterResponse()
+
+    def who_is_there() -> MetadataResponse:
+        both = cluster(frozen.bootstrap, other.bootstrap)
+        if asked_for.is_set():
+            del both.brokers[0]
+        return both
+
+    async def scenario() -> float:
+        loop = asyncio.get_running_loop()
+        async with network(other.bootstrap) as client:
+            await client.refreshed(soon())
+            waiting = loop.create_task(client.call(NODE, DescribeClusterRequest(), deadline=soon()))
+            await until(asked_for.is_set)
+            begun = loop.time()
+            await client.refreshed(soon())
+            with pytest.raises(BrokerUnavailable, match="has left the cluster"):
+                await waiting
+            return loop.time() - begun
+
+    with impostor(describe_cluster=no_answer) as frozen, impostor(metadata=who_is_there) as other:
+        try:
+            assert run(scenario()) < 15, "far less than request.timeout.ms"
+        finally:
+            thawed.set()
+
+
 def test_whoever_stops_waiting_does_not_take_the_connection_with_it(bootstrap: str) -> None:
     async def scenario(proxy: AdversityProxy) -> None:
         async with network(proxy.bootstrap) as client:
