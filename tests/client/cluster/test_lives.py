@@ -1,0 +1,125 @@
+"""Every broker of a cluster is crashed and started again, one after the other, while clients of all kinds work on.
+
+One pass through all brokers, with all clients at the same time; the tests look at what they have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from moldau.testing import Cluster
+from tests.client.cluster.workers import (
+    PARTITIONS,
+    AiokafkaReader,
+    ConfluentCopier,
+    ConfluentReader,
+    OffsetWatcher,
+    OwnCopier,
+    OwnReader,
+    Worker,
+    Writer,
+    all_go_on,
+    working,
+)
+from tests.client.fixtures.clients import until
+from tests.client.transactions.reading import committed
+
+SOURCE = "numbers"
+OWN_COPY, CONFLUENT_COPY = "own-copy", "confluent-copy"
+
+
+class Passed(NamedTuple):
+    cluster: Cluster
+    writer: Writer
+    groups: dict[str, list[Worker]]
+    copiers: list[Worker]
+    watcher: OffsetWatcher
+
+
+def groups_of(bootstrap: str) -> dict[str, list[Worker]]:
+    new = {"group.protocol": "consumer"}
+    return {
+        "classic": [OwnReader(bootstrap, SOURCE, "classic"), ConfluentReader(bootstrap, SOURCE, "classic")],
+        "consumer": [
+            OwnReader(bootstrap, SOURCE, "consumer", **new),
+            ConfluentReader(bootstrap, SOURCE, "consumer", **new),
+        ],
+        "static": [
+            OwnReader(bootstrap, SOURCE, "static", **{"group.instance.id": "one"}),
+            ConfluentReader(bootstrap, SOURCE, "static", **{"group.instance.id": "two"}),
+        ],
+        "aiokafka": [AiokafkaReader(bootstrap, SOURCE, "aiokafka")],
+    }
+
+
+@pytest.fixture(scope="module")
+def passed() -> Iterator[Passed]:
+    with Cluster(3, {"min.insync.replicas": 2}) as cluster:
+        for topic in (SOURCE, OWN_COPY, CONFLUENT_COPY):
+            cluster.create_topic(topic, PARTITIONS)
+        bootstrap = cluster.bootstrap_servers
+        writer = Writer(bootstrap, SOURCE)
+        groups = groups_of(bootstrap)
+        readers = [one for members in groups.values() for one in members]
+        own_copier = OwnCopier(bootstrap, SOURCE, OWN_COPY, "own-copier")
+        confluent_copier = ConfluentCopier(bootstrap, SOURCE, CONFLUENT_COPY, "confluent-copier")
+        copiers: list[Worker] = [own_copier, confluent_copier]
+        watcher = OffsetWatcher(bootstrap, [*groups, "own-copier", "confluent-copier"])
+        with working(*readers, *copiers, watcher):
+            with working(writer):
+                all_go_on([*readers, *copiers])
+                for broker in cluster.brokers:
+                    broker.crash()
+                    all_go_on([writer, *readers, own_copier])
+                    broker.start()
+                    # librdkafka waits with the offsets of a transaction for the coordinator that it knows.
+                    all_go_on([confluent_copier])
+                    cluster.wait_in_sync()
+            written = writer.count
+            for members in groups.values():
+                until(lambda members=members: count(members) >= written or any(one.failure for one in members))
+            for copier in copiers:
+                until(lambda copier=copier: copier.count >= written or copier.failure)
+        yield Passed(cluster, writer, groups, copiers, watcher)
+
+
+def count(members: list[Worker]) -> int:
+    return sum(len(set().union(*(one.seen[partition] for one in members))) for partition in range(PARTITIONS))
+
+
+def test_nobody_met_anything_that_it_could_not_live_with(passed: Passed) -> None:
+    workers = [
+        passed.writer,
+        *passed.copiers,
+        passed.watcher,
+        *(one for some in passed.groups.values() for one in some),
+    ]
+    assert [f"{one.name}: {one.failure!r}" for one in workers if one.failure] == []
+
+
+@pytest.mark.parametrize("group", ["classic", "consumer", "static", "aiokafka"])
+def test_a_group_sees_every_acknowledged_record_where_it_was_written(passed: Passed, group: str) -> None:
+    for partition, written in passed.writer.seen.items():
+        seen: dict[int, bytes] = {}
+        for one in passed.groups[group]:
+            seen |= one.seen[partition]
+        assert {offset: seen.get(offset) for offset in written} == written
+
+
+def test_no_offset_is_seen_with_two_values(passed: Passed) -> None:
+    assert [line for members in passed.groups.values() for one in members for line in one.rewrites] == []
+
+
+def test_no_committed_offset_goes_back(passed: Passed) -> None:
+    assert passed.watcher.looks > 100
+    assert passed.watcher.went_back == []
+
+
+@pytest.mark.parametrize("copy", [OWN_COPY, CONFLUENT_COPY])
+def test_a_transactional_copy_has_every_record_once(passed: Passed, copy: str) -> None:
+    written = sorted(int(value) for some in passed.writer.seen.values() for value in some.values())
+    copied = sorted(int(value) for value in committed(passed.cluster.bootstrap_servers, copy, PARTITIONS))
+    assert copied == written

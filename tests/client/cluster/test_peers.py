@@ -1,0 +1,95 @@
+"""Brokers that ask each other: over one connection, until the other is gone, and again when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from moldau.broker.broker import Broker as Served
+from moldau.broker.peers import MAX_IN_FLIGHT, Lane, PeerUnavailable
+from moldau.testing import Cluster
+from moldau.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from tests.compat import wire
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2) as cluster:
+        yield cluster
+
+
+def asking(lane: Lane = Lane.VERIFICATION, of: int = 1) -> Any:
+    def ask(served: Served) -> Coroutine[Any, Any, AddPartitionsToTxnResponse]:
+        return served.peers.ask(of, AddPartitionsToTxnRequest(), lane)
+
+    return ask
+
+
+def test_a_broker_asks_another_over_one_connection_a_lane(cluster: Cluster) -> None:
+    asker, asked = cluster.brokers
+    before = asked.look(lambda served: len(served.connections))
+    for lane in (Lane.VERIFICATION, Lane.MARKERS, Lane.VERIFICATION):
+        assert asker.carry_out(asking(lane)) == AddPartitionsToTxnResponse()
+    assert asked.look(lambda served: len(served.connections)) == before + 2
+
+
+def test_nobody_can_ask_a_broker_that_is_not_there(cluster: Cluster) -> None:
+    with pytest.raises(PeerUnavailable, match="broker 7 is not there"):
+        cluster.brokers[0].carry_out(asking(of=7))
+
+
+def test_a_broker_that_comes_back_is_asked_again(cluster: Cluster) -> None:
+    asker, asked = cluster.brokers
+    asker.carry_out(asking())
+    asked.crash()
+    with pytest.raises(PeerUnavailable):
+        asker.carry_out(asking())
+    asked.start()
+
+    def answered() -> bool:
+        try:
+            return bool(asker.carry_out(asking()) == AddPartitionsToTxnResponse())
+        except PeerUnavailable:
+            return False
+
+    wire.eventually(answered)
+
+
+def test_after_a_failure_there_is_a_pause(cluster: Cluster) -> None:
+    asker, asked = cluster.brokers
+    asked.crash(noticed_after_s=60)
+    with pytest.raises(PeerUnavailable, match="cannot be reached"):
+        asker.carry_out(asking())
+    with pytest.raises(PeerUnavailable, match="could not be reached a moment ago"):
+        asker.carry_out(asking())
+
+
+def test_whoever_waits_for_a_broker_hears_when_the_cluster_has_given_it_up(cluster: Cluster) -> None:
+    asker, asked = cluster.brokers
+    with asked.faults.black_hole("AddPartitionsToTxn") as hole, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(asker.carry_out, asking())
+        hole.wait()
+        asked.expire_session()
+        with pytest.raises(PeerUnavailable, match="was closed"):
+            waiting.result(20)
+
+
+def test_so_many_may_wait_and_no_more(cluster: Cluster) -> None:
+    asker, asked = cluster.brokers
+
+    async def crowd(served: Served) -> list[str]:
+        some = [asyncio.create_task(asking()(served)) for _ in range(MAX_IN_FLIGHT + 3)]
+        done, waiting = await asyncio.wait(some, return_when=asyncio.FIRST_EXCEPTION)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        return [str(task.exception()) for task in done]
+
+    with asked.faults.black_hole("AddPartitionsToTxn"):
+        refused = asker.carry_out(crowd)
+    assert refused
+    assert set(refused) == {f"{MAX_IN_FLIGHT} requests wait for broker 1 already"}
