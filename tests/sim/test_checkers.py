@@ -47,6 +47,8 @@ def good() -> History:
     history.group_read["g", PLACE] = dict.fromkeys(range(5))
     history.offset_commits.append(OffsetCommit("g", PLACE, 5, 8.0, 9.0))
     history.offsets_seen.append(OffsetSeen("g", PLACE, 5, 10.0, 10.1))
+    history.copies[PLACE] = ["a", "b", "c"]
+    history.copied_to[PLACE] = 3
     history.led += [Led(PLACE, 0, "broker-1.1", 0.0), Led(PLACE, 1, "broker-2.1", 3.0)]
     history.replicas += [replica(1), replica(2)]
     return history
@@ -112,6 +114,14 @@ def skipped(history: History) -> None:
     del history.group_read["g", PLACE][2]
 
 
+def copied_twice(history: History) -> None:
+    history.copies[PLACE].append("c")
+
+
+def copied_too_far(history: History) -> None:
+    history.copied_to[PLACE] = 2
+
+
 def two_leaders(history: History) -> None:
     history.led.append(Led(PLACE, 1, "broker-2.2", 30.0))
 
@@ -138,6 +148,8 @@ BAD: list[tuple[Callable[[History], None], str]] = [
     (offset_back, "committed offset going back"),
     (offset_forgotten, "committed offset going back"),
     (skipped, "group skipped records"),
+    (copied_twice, "copied not exactly once"),
+    (copied_too_far, "copied not exactly once"),
     (two_leaders, "two leaders in one epoch"),
     (different, "replicas that differ"),
     (shorter, "replicas that differ"),

@@ -209,6 +209,21 @@ def group_skipped_records(history: History) -> Iterator[Anomaly]:
             )
 
 
+def copied_not_exactly_once(history: History) -> Iterator[Anomaly]:
+    """All that was read is copied once and in order, up to the offset that was committed with it, and no further."""
+    for place, copies in history.copies.items():
+        source = history.final_committed.get(place, {})
+        wanted = [value for offset, value in sorted(source.items()) if offset < history.copied_to.get(place, 0)]
+        if copies != wanted:
+            at = next((i for i, (one, other) in enumerate(zip(copies, wanted, strict=False)) if one != other), None)
+            first = "" if at is None else f"; the first difference: {copies[at]!r} where {wanted[at]!r} should be"
+            yield Anomaly(
+                "copied not exactly once",
+                f"{len(copies)} copies of the {len(wanted)} records of {_name(place)} that were committed{first}",
+                history.now_s(),
+            )
+
+
 def two_leaders_in_one_epoch(history: History) -> Iterator[Anomaly]:
     """An epoch has one leader, in one of its lives."""
     leaders: dict[tuple[Place, int], str] = {}
@@ -262,6 +277,7 @@ CHECKERS: tuple[Checker, ...] = (
     transaction_torn,
     committed_offset_going_back,
     group_skipped_records,
+    copied_not_exactly_once,
     two_leaders_in_one_epoch,
     replicas_that_differ,
 )

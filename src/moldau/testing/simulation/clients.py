@@ -139,10 +139,7 @@ class TransactionalWriter(Writer):
         self._transactions = 0
 
     async def work(self) -> None:
-        settings = self.settings(
-            transactional_id=self.name, transaction_timeout_ms=8_000, delivery_timeout_ms=6_000, max_block_ms=10_000
-        )
-        producer = Producer(settings)
+        producer = self._producer()
         await producer.start()
         try:
             await producer.init_transactions()
@@ -151,6 +148,13 @@ class TransactionalWriter(Writer):
                 await self.pause(self.world.pace_s * 4)
         finally:
             await producer.close(CLOSE_S)
+
+    def _producer(self) -> Producer:
+        return Producer(
+            self.settings(
+                transactional_id=self.name, transaction_timeout_ms=8_000, delivery_timeout_ms=6_000, max_block_ms=10_000
+            )
+        )
 
     async def _one(self, producer: Producer) -> None:
         self._transactions += 1
@@ -161,12 +165,19 @@ class TransactionalWriter(Writer):
             for _ in range(self.random.randint(1, 4)):
                 await self.send(producer, self.random.randrange(self.partitions), name)
                 await self.pause(self.world.pace_s / 2)
-            if self.random.random() < 0.25:
+            fate = self.random.random()
+            if fate < 0.25:
                 await self._abort(producer, name)
                 return
+            if fate < 0.33:
+                await self._be_replaced(name)
             await producer.flush(CALL_S)
-            self._ended(name, Outcome.COMMITTING)
+            replaced = self.history.outcomes()[name] is Outcome.ABORTED
+            if not replaced:
+                self._ended(name, Outcome.COMMITTING)
             await producer.commit_transaction()
+            if replaced:
+                self.world.anomaly("replaced producer obeyed", f"{name} was committed")
             self._ended(name, Outcome.COMMITTED)
         except MoldauError as error:
             self.note(f"transaction {name}: {type(error).__name__}: {error}")
@@ -174,6 +185,20 @@ class TransactionalWriter(Writer):
                 await self._abort(producer, name)
             else:
                 raise
+
+    async def _be_replaced(self, name: str) -> None:
+        """Another producer takes the transactional id over: the first one is of the past, and does not know it yet.
+
+        It goes on to commit, which must fail, and whatever it has sent is never seen.
+        """
+        successor = self._producer()
+        await successor.start()
+        try:
+            await successor.init_transactions()
+            self._ended(name, Outcome.ABORTED)
+            self.note(f"transaction {name} was begun by a producer that has been replaced since")
+        finally:
+            await successor.close(CLOSE_S)
 
     async def _abort(self, producer: Producer, name: str) -> None:
         # Nobody ever asks for its commit after this, so nobody may see it, whatever becomes of the request.

@@ -125,6 +125,10 @@ class History:
     """The partitions at the end, as a consumer of everything reads them, by offset."""
     final_committed: dict[Place, dict[int, str]] = field(default_factory=dict)
     """The same for a consumer of committed records."""
+    copies: dict[Place, list[str]] = field(default_factory=dict)
+    """What was copied exactly once, by the partition that it was copied from, in the order of the copies."""
+    copied_to: dict[Place, int] = field(default_factory=dict)
+    """How far the copying of each partition has come: its committed offset."""
     group_read: dict[tuple[str, Place], dict[int, None]] = field(default_factory=dict)
     """The offsets that members of a group were given."""
 

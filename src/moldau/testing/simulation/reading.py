@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from moldau.aio import Consumer
 from moldau.testing.simulation.clients import COMMON
+from moldau.testing.simulation.copier import COPY
 from moldau.testing.simulation.history import Place, Seen
 
 if TYPE_CHECKING:
@@ -39,5 +40,20 @@ async def read_to_the_end(world: World, places: list[Place], *, committed_only: 
                 place = (record.topic, record.partition)
                 value = bytes(record.value or b"").decode()
                 found[place][record.offset] = value
-                world.history.seen.append(Seen(name, place, record.offset, value, world.trace.now_s(), committed_only))
+                if not value.startswith(COPY):
+                    at_s = world.trace.now_s()
+                    world.history.seen.append(Seen(name, place, record.offset, value, at_s, committed_only))
     return found
+
+
+def read_copies(records: dict[int, str]) -> list[str]:
+    """The values that were copied, in the order of the copies."""
+    return [value.removeprefix(COPY) for _, value in sorted(records.items()) if value.startswith(COPY)]
+
+
+async def committed_offsets(world: World, group: str, places: list[Place]) -> dict[Place, int]:
+    """Of partitions where the group has any."""
+    settings = {**COMMON, "bootstrap.servers": world.bootstrap_servers, "client.id": "final-offsets", "group.id": group}
+    async with Consumer(settings) as consumer:
+        told = await consumer.committed(*places)
+    return {(one[0], one[1]): offset.offset for one, offset in told.items() if offset is not None}

@@ -20,10 +20,11 @@ from moldau.client.errors import MoldauError
 from moldau.testing.simulation.administrator import Administrator
 from moldau.testing.simulation.checkers import Anomaly, judge
 from moldau.testing.simulation.clients import COMMON, Client, Member, OffsetWatcher, Reader, TransactionalWriter, Writer
+from moldau.testing.simulation.copier import Copier
 from moldau.testing.simulation.history import Place
 from moldau.testing.simulation.loop import BEGINNING_S, SimulatedLoop, Stuck
 from moldau.testing.simulation.nemesis import Nemesis
-from moldau.testing.simulation.reading import read_to_the_end
+from moldau.testing.simulation.reading import committed_offsets, read_copies, read_to_the_end
 from moldau.testing.simulation.substitutes import simulated_system
 from moldau.testing.simulation.trace import Line, LogListener, Trace, listening
 from moldau.testing.simulation.world import World
@@ -32,8 +33,8 @@ START_TIMEOUT_S = 60.0
 LIVE_WITHIN_S = 60.0
 """The cluster serves everything again so many seconds after the last fault."""
 
-PLAIN, TRANSACTED = "plain", "transacted"
-GROUP = "group"
+PLAIN, TRANSACTED, COPIED = "plain", "transacted", "copied"
+GROUP, COPIERS = "group", "copiers"
 PARTITIONS = 2
 
 EXPECTED_FAILURES: tuple[type[BaseException], ...] = (OSError,)
@@ -155,7 +156,7 @@ async def _start(world: World) -> bool:
 async def _create_topics(world: World) -> None:
     factor = min(3, len(world.brokers))
     async with Admin({**COMMON, "bootstrap.servers": world.bootstrap_servers, "client.id": "admin"}) as admin:
-        await admin.create_topics([NewTopic(name, PARTITIONS, factor) for name in (PLAIN, TRANSACTED)])
+        await admin.create_topics([NewTopic(name, PARTITIONS, factor) for name in (PLAIN, TRANSACTED, COPIED)])
 
 
 def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]]:
@@ -171,6 +172,8 @@ def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]
         Member(world, "client-m2", GROUP, PLAIN, protocol),
         OffsetWatcher(world, "client-o1", GROUP, plain),
     ]
+    if world.random.random() < 0.5:
+        clients += [Copier(world, f"client-c{number}", COPIERS, PLAIN, COPIED) for number in (1, 2)]
     if world.random.random() < 0.4:
         clients.append(Administrator(world, "client-a1", places))
     return [world.begin(client) for client in clients]
@@ -223,9 +226,14 @@ async def _last_words(world: World, places: list[Place], deadline: float) -> Non
     """One more acknowledged record in every partition, and then all that is in them."""
     loop = world.loop
     async with asyncio.timeout_at(max(deadline, loop.time() + 5.0)):
-        await Finisher(world, "client-last").write(places)
+        plain = [place for place in places if place[0] == PLAIN]
+        copied = [(COPIED, index) for _, index in plain]
+        await Finisher(world, "client-last").write([*places, *copied])
         world.history.final = await read_to_the_end(world, places, committed_only=False)
         world.history.final_committed = await read_to_the_end(world, places, committed_only=True)
+        copies = await read_to_the_end(world, copied, committed_only=True)
+        world.history.copies = {place: read_copies(copies[COPIED, place[1]]) for place in plain}
+        world.history.copied_to = await committed_offsets(world, COPIERS, plain)
 
 
 class Finisher(Writer):
