@@ -127,8 +127,9 @@ class Membership:
 
     async def _join(self, broker: BrokerImage, lost: Partitions) -> None:
         tree = self._view.tree
-        born = await self._view.exclusively(tree.begin_life, broker, self._process_id)
-        if tree.store.shared:  # else there is nobody who could lead instead
+        shared = tree.store.shared  # else there is nobody who could lead instead
+        born = await self._view.exclusively(tree.begin_life, broker, self._process_id, registered=not shared)
+        if shared:
             await tree.store.sync()
             await self._view.reload()
             await self._view.decide((), lambda image, _: self._reborn(image, lost), {})
@@ -150,7 +151,8 @@ class Membership:
         return Verdict([], drafts.steps())
 
     async def _enter(self, tree: Tree, broker: BrokerImage) -> None:
-        await tree.register(broker)
+        if tree.store.shared:
+            await tree.register(broker)
         self.broker_epoch = broker.epoch
         image = self._view.image.with_brokers({**self._view.image.brokers, broker.id: broker}.values())
         try:

@@ -114,8 +114,9 @@ class Tree:
         node = await self.store.get(IncarnationNode.path(broker_id))
         return node is None or IncarnationNode.process_id(broker_id, node.value) == process_id
 
-    async def begin_life(self, broker: BrokerImage, process_id: str) -> BrokerImage:
-        """Counts a new life of the broker, and returns it with its epoch. It is alive once it is registered.
+    async def begin_life(self, broker: BrokerImage, process_id: str, *, registered: bool = False) -> BrokerImage:
+        """Counts a new life of the broker, and returns it with its epoch. It is alive once it is registered: in the
+        same commit, or by `register`.
 
         StoreError where a live broker with another data directory has the id.
         """
@@ -123,14 +124,15 @@ class Tree:
         value = IncarnationNode.encode(broker.directory_id, process_id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
             life, there = await self.store.get_each([path, BrokerNode.path(broker.id)])
-            if there is not None:
-                self._check_the_same(broker, there)
             born = replace(broker, epoch=0 if life is None else life.version + 1)
+            registration = self._registration(born, there)
+            counted: Operation = Create(path, value) if life is None else Set(path, value, life.version)
             try:
-                await self.store.commit([Create(path, value) if life is None else Set(path, value, life.version)])
+                await self.store.commit([counted, *registration] if registered else [counted])
             except Conflict:
                 await self.store.sync()
                 continue
+            self._registered = born.epoch if registered else self._registered
             return born
         raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
 
@@ -139,17 +141,11 @@ class Tree:
 
         What an earlier life left registered is replaced: the end of its session need not be waited for.
         """
-        path, lives = BrokerNode.path(broker.id), IncarnationNode.path(broker.id)
+        lives = IncarnationNode.path(broker.id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
-            operations: list[Operation] = [Check(lives, broker.epoch)]
-            there = await self.store.get(path)
-            if there is not None:
-                self._check_the_same(broker, there)
-                operations.append(Delete(path, there.version))
+            registration = self._registration(broker, await self.store.get(BrokerNode.path(broker.id)))
             try:
-                await self.store.commit(
-                    [*operations, Create(path, BrokerNode.encode(broker), ephemeral=True)],
-                )
+                await self.store.commit([Check(lives, broker.epoch), *registration])
             except Conflict as conflict:
                 if conflict.path == lives:
                     raise _taken(broker) from conflict
@@ -158,6 +154,14 @@ class Tree:
             self._registered = broker.epoch
             return
         raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
+
+    def _registration(self, broker: BrokerImage, there: Node | None) -> list[Operation]:
+        path = BrokerNode.path(broker.id)
+        creation = Create(path, BrokerNode.encode(broker), ephemeral=True)
+        if there is None:
+            return [creation]
+        self._check_the_same(broker, there)
+        return [Delete(path, there.version), creation]
 
     def _check_the_same(self, broker: BrokerImage, node: Node) -> None:
         there = BrokerNode.decode(str(broker.id), node.value)
