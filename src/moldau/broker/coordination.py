@@ -130,7 +130,6 @@ class RunningShard(Generic[S]):
         self._patience: asyncio.TimerHandle | None = None
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self._gone = False
-        partition.await_bytes(self)  # for `partition_changed`
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -304,15 +303,8 @@ class RunningShard(Generic[S]):
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    def bytes_arrived(self, count: int) -> None:
-        """Records in our own partition are our own."""
-
-    def partition_changed(self) -> None:
-        self._coordination.unload(self.partition.index)
-
     def close(self) -> None:
         self._gone = True
-        self.partition.forget_reader(self)
         self._unsafe.clear()
         if self._patience is not None:
             self._patience.cancel()

@@ -237,7 +237,7 @@ def results_of(parcels: list[Parcel], response: WriteTxnMarkersResponse) -> list
         return [{}] * len(parcels)
     return [
         {
-            (topic.name, one.partition_index): ErrorCode(one.error_code)
+            (topic.name, one.partition_index): ErrorCode.of(one.error_code)
             for topic in answer.topics
             for one in topic.partitions
         }

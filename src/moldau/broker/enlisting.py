@@ -171,7 +171,7 @@ def verdicts_of(questions: Sequence[Question], response: AddPartitionsToTxnRespo
     """One for each question. Answers come in the order of the questions."""
     results = response.results_by_transaction
     if response.error_code or len(results) != len(questions):
-        error = ErrorCode(response.error_code) or ErrorCode.UNKNOWN_SERVER_ERROR
+        error = ErrorCode.of(response.error_code) or ErrorCode.UNKNOWN_SERVER_ERROR
         return [Verdict(error)] * len(questions)
     return [
         _verdict(result) if result.transactional_id == question.transactional_id else UNAVAILABLE
@@ -181,7 +181,7 @@ def verdicts_of(questions: Sequence[Question], response: AddPartitionsToTxnRespo
 
 def _verdict(result: AddPartitionsToTxnResponseTransaction) -> Verdict:
     errors = {
-        (topic.name, one.partition_index): ErrorCode(one.partition_error_code)
+        (topic.name, one.partition_index): ErrorCode.of(one.partition_error_code)
         for topic in result.topic_results
         for one in topic.results_by_partition
     }

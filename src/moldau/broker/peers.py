@@ -85,7 +85,12 @@ class Together(Generic[Q]):
                 del waiting[: self._max_together]
                 await self._send(broker_id, questions)
         finally:
-            del self._waiting[broker_id]
+            left = self._waiting.pop(broker_id)
+            this = asyncio.current_task()
+            if left and this is not None and not this.cancelling():
+                # The failure of some is a bug, and logged as one; it must not be the end of those behind them.
+                self._waiting[broker_id] = left
+                self._spawn(self._send_all(broker_id))
 
 
 class Peers:
