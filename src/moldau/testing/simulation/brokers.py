@@ -45,11 +45,9 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    "replica.lag.time.max.ms": "3000",
     # Polls that find nothing are most of what a quiet cluster does, and find nothing.
     "replica.fetch.wait.max.ms": "1500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    "log.roll.ms": "7000",
     "log.retention.ms": "-1",
     # Clocks jump by hours, those of clients and of brokers.
     "log.message.timestamp.after.max.ms": "9223372036854775807",

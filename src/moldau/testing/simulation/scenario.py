@@ -37,6 +37,15 @@ PLAIN, TRANSACTED, COPIED = "plain", "transacted", "copied"
 GROUP, COPIERS = "group", "copiers"
 PARTITIONS = 2
 
+VARIED = {
+    "auto.leader.rebalance.enable": ("true", "true", "false"),
+    "log.flush.interval.messages": ("9223372036854775807", "9223372036854775807", "9223372036854775807", "1"),
+    "log.roll.ms": ("2000", "7000", "60000"),
+    "replica.fetch.max.bytes": ("1048576", "256"),
+    "replica.lag.time.max.ms": ("1800", "3000", "6000"),
+}
+"""Settings of brokers that differ from seed to seed: other ways through the code, and other windows of time."""
+
 EXPECTED_FAILURES: tuple[type[BaseException], ...] = (OSError,)
 """Exceptions that the code may log as errors where disks and networks fail. Any other is a bug."""
 
@@ -73,7 +82,8 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     random = Random(seed)
     loop = SimulatedLoop()
     brokers = options.brokers or random.choice((3, 3, 3, 4))
-    world = World(loop, random.getrandbits(64), brokers, options.settings)
+    settings = {name: random.choice(values) for name, values in VARIED.items()}
+    world = World(loop, random.getrandbits(64), brokers, {**settings, **options.settings})
     pace_s = random.choice((0.4, 1.0, 2.0))
     world.pace_s = pace_s if options.pace_s is None else options.pace_s
     listener = LogListener(world.trace)
