@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from moldau.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from moldau.broker.fetch_sessions import CopySession
     from moldau.replication.partition import Partition
 
 
@@ -70,13 +71,7 @@ class DelayedFetch:
         self._timer = self._loop.call_later(wait_s, self.wake)
         self._registry.add(self)
         for partition in self._partitions:
-            self._join(partition)
-
-    def _join(self, partition: Partition) -> None:
-        partition.await_bytes(self)
-
-    def _part(self, partition: Partition) -> None:
-        partition.forget_reader(self)
+            partition.await_bytes(self)
 
     def bytes_arrived(self, count: int) -> None:
         self._changed = True
@@ -106,21 +101,34 @@ class DelayedFetch:
         self._timer = None
         self._registry.discard(self)
         for partition in self._partitions:
-            self._part(partition)
+            partition.forget_reader(self)
         return True
 
 
 class DelayedCopy(DelayedFetch):
-    """A follower's fetch: it waits for what is appended, seen by consumers or not. A high watermark that has moved is
-    told soon, with the next records or without."""
+    """A follower's fetch: it waits for what is appended, seen by consumers or not. Its session hears of all that
+    happens to its partitions. A high watermark that has moved is told soon, with the next records or without."""
 
-    __slots__ = ()
+    __slots__ = ("_session",)
 
-    def _join(self, partition: Partition) -> None:
-        partition.await_copy(self)
+    def __init__(
+        self,
+        registry: DelayedFetches,
+        session: CopySession,
+        missing_bytes: int,
+        complete: Callable[[bool], None],
+    ) -> None:
+        super().__init__(registry, (), missing_bytes, complete)
+        self._session = session
 
-    def _part(self, partition: Partition) -> None:
-        partition.forget_copier(self)
+    def start(self, wait_s: float) -> None:
+        super().start(wait_s)
+        self._session.waiting = self
+
+    def _stop(self) -> bool:
+        if self._session.waiting is self:
+            self._session.waiting = None
+        return super()._stop()
 
     def high_watermark_moved(self) -> None:
         self._changed = True

@@ -16,13 +16,15 @@ from moldau.wire.tuned.fetch import FetchCall, FetchTarget
 
 if TYPE_CHECKING:
     from moldau.host.clock import Randomness
-    from moldau.replication.partition import Partition
+    from moldau.replication.partition import CopyWaiter, Partition
 
 NO_SESSION = 0
 FULL_FETCH_NEW = 0
 FULL_FETCH_FINAL = -1
 MAX_EPOCH = 2**31 - 1
 EVICTABLE_AFTER_S = 120.0
+LOOK_AT_ALL_S = 0.5
+"""How often all partitions of a follower's session are looked at, touched or not."""
 
 TopicKey = str | bytes
 """A topic as the request names it: by name, or by id from version 13 on."""
@@ -41,15 +43,23 @@ class WatchedPartition:
         self.told_start_offset = -1
         self.told_error = 0
 
-    def news(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
-        """Whether an incremental response must mention this partition; remembers what it is told."""
-        changed = (
+    def found(self, partition: Partition | None) -> None:
+        """This is the partition that is meant, or there is none."""
+        self.partition = partition
+
+    def would_be_news(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
+        """Whether an incremental response must mention this partition."""
+        return (
             has_records
             or error != 0
             or error != self.told_error
             or high_watermark != self.told_high_watermark
             or start_offset != self.told_start_offset
         )
+
+    def news(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
+        """Whether an incremental response must mention this partition; remembers what it is told."""
+        changed = self.would_be_news(error, high_watermark, start_offset, has_records)
         self.told_error, self.told_high_watermark, self.told_start_offset = error, high_watermark, start_offset
         return changed
 
@@ -65,7 +75,16 @@ class FetchSession:
         self.last_used = now
         self.partitions: dict[tuple[TopicKey, int], WatchedPartition] = {}
 
-    def update(self, call: FetchCall) -> None:
+    def begin(self, watched: list[WatchedPartition]) -> list[WatchedPartition]:
+        """The session is of these; returns what to look at."""
+        self.partitions = {(entry.topic, entry.target.partition): entry for entry in watched}
+        return watched
+
+    def close(self) -> None:
+        """The session is over."""
+
+    def update(self, call: FetchCall) -> list[WatchedPartition]:
+        """Takes in what changed; returns what to look at."""
         for topic, indexes in call.forgotten:
             for index in indexes:
                 self.partitions.pop((topic, index), None)
@@ -76,6 +95,7 @@ class FetchSession:
                 self.partitions[key] = watched
             else:
                 known.target = watched.target
+        return list(self.partitions.values())
 
     def served(self, watched: WatchedPartition) -> None:
         """It got data: the others come first next time, so that a busy partition starves nobody."""
@@ -85,6 +105,81 @@ class FetchSession:
 
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
+
+
+class CopiedPartition(WatchedPartition):
+    """A partition of a follower's session. It hears what happens to the partition, and has it looked at again."""
+
+    __slots__ = ("session",)
+
+    def __init__(self, topic: TopicKey, target: FetchTarget, session: CopySession) -> None:
+        super().__init__(topic, target)
+        self.session = session
+
+    def found(self, partition: Partition | None) -> None:
+        if self.partition is not None:
+            self.partition.forget_copier(self)
+        self.partition = partition
+        if partition is not None:
+            partition.await_copy(self)
+
+    def bytes_arrived(self, count: int) -> None:
+        self.session.touched[self] = None
+        if self.session.waiting is not None:
+            self.session.waiting.bytes_arrived(count)
+
+    def high_watermark_moved(self) -> None:
+        self.session.touched[self] = None
+        if self.session.waiting is not None:
+            self.session.waiting.high_watermark_moved()
+
+    def partition_changed(self) -> None:
+        self.session.touched[self] = None
+        if self.session.waiting is not None:
+            self.session.waiting.partition_changed()
+
+
+class CopySession(FetchSession):
+    """The session of a follower. Of its partitions, many thousand perhaps, only those are looked at where something has
+    happened since; and all of them now and then, for a leader wants to know that its followers are still there."""
+
+    __slots__ = ("all_looked_at", "touched", "waiting")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: float, replica_id: int) -> None:
+        super().__init__(session_id, uses_topic_ids, now, replica_id)
+        self.touched: dict[WatchedPartition, None] = {}
+        self.waiting: CopyWaiter | None = None
+        """The fetch that waits for something to happen."""
+        self.all_looked_at = now
+
+    def begin(self, watched: list[WatchedPartition]) -> list[WatchedPartition]:
+        return super().begin([CopiedPartition(entry.topic, entry.target, self) for entry in watched])
+
+    def close(self) -> None:
+        for watched in self.partitions.values():
+            watched.found(None)
+        self.touched.clear()
+
+    def update(self, call: FetchCall) -> list[WatchedPartition]:
+        for topic, indexes in call.forgotten:
+            for index in indexes:
+                gone = self.partitions.pop((topic, index), None)
+                if gone is not None:
+                    gone.found(None)
+                    self.touched.pop(gone, None)
+        for topic, targets in call.topics:
+            for target in targets:
+                known = self.partitions.get((topic, target.partition))
+                if known is None:
+                    known = self.partitions[topic, target.partition] = CopiedPartition(topic, target, self)
+                elif known.target.current_leader_epoch != target.current_leader_epoch:
+                    known.told_high_watermark = -1  # whether it has heard what it was told is not known
+                known.target = target
+                self.touched[known] = None
+        if self.last_used - self.all_looked_at >= LOOK_AT_ALL_S:
+            self.all_looked_at = self.last_used
+            self.touched.update(dict.fromkeys(self.partitions.values()))
+        return []  # who reads takes them from `touched`
 
 
 class Refused(Exception):
@@ -119,11 +214,13 @@ class FetchSessions:
         """
         if call.session_epoch in (FULL_FETCH_FINAL, FULL_FETCH_NEW):
             if call.session_id != NO_SESSION:
-                self._by_id.pop(call.session_id, None)
+                self._drop(call.session_id)
             watched = list(watched_partitions(call))
             session = None
             if call.session_epoch == FULL_FETCH_NEW and watched:
-                session = self._create(watched, uses_topic_ids, now, call.replica_id)
+                session = self._create(len(watched), uses_topic_ids, now, call.replica_id)
+                if session is not None:
+                    watched = session.begin(watched)
             return session, watched, False
         session = self._by_id.get(call.session_id)
         if session is None:
@@ -133,25 +230,28 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             raise Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.last_used = now
-        session.update(call)
+        watched = session.update(call)
         session.next_epoch()
-        return session, list(session.partitions.values()), True
+        return session, watched, True
 
-    def _create(
-        self, watched: list[WatchedPartition], uses_topic_ids: bool, now: float, replica_id: int
-    ) -> FetchSession | None:
+    def _create(self, partitions: int, uses_topic_ids: bool, now: float, replica_id: int) -> FetchSession | None:
         if replica_id >= 0:
-            for former in [one for one in self._by_id.values() if one.replica_id == replica_id]:
-                del self._by_id[former.id]
-        if len(self._by_id) >= self.slots and not self._evict(len(watched), now, replica_id >= 0):
+            for former in [one.id for one in self._by_id.values() if one.replica_id == replica_id]:
+                self._drop(former)
+        if len(self._by_id) >= self.slots and not self._evict(partitions, now, replica_id >= 0):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._by_id:
             session_id = int(self._random.random() * (2**31 - 1)) + 1
-        session = FetchSession(session_id, uses_topic_ids, now, replica_id)
-        session.partitions = {(entry.topic, entry.target.partition): entry for entry in watched}
+        kind = FetchSession if replica_id < 0 else CopySession
+        session = kind(session_id, uses_topic_ids, now, replica_id)
         self._by_id[session_id] = session
         return session
+
+    def _drop(self, session_id: int) -> None:
+        session = self._by_id.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def _evict(self, newcomer_size: int, now: float, for_replica: bool) -> bool:
         consumers = [session for session in self._by_id.values() if session.replica_id < 0]

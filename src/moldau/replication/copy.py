@@ -42,7 +42,7 @@ class Next(Enum):
 class Copy:
     """A follower's side of one partition, in one leader epoch."""
 
-    __slots__ = ("_fetcher", "back_off_s", "key", "partition", "sent_in", "timer")
+    __slots__ = ("_fetcher", "agrees", "back_off_s", "key", "partition", "sent_in", "timer")
 
     def __init__(self, partition: Partition, fetcher: CopyOwner) -> None:
         self.partition = partition
@@ -50,6 +50,8 @@ class Copy:
         self._fetcher = fetcher
         self.sent_in = -1
         """The number of the request that carried what is asked now: answers to earlier ones are of no use."""
+        self.agrees = False
+        """The leader has said in this epoch that its log is the same as ours, as far as ours goes."""
         self.back_off_s = 0.0
         self.timer: asyncio.TimerHandle | None = None
         """While it is left out after an error."""
@@ -107,6 +109,7 @@ class Copy:
         if answer.diverging_epoch is not None:
             self._cut(answer.diverging_epoch, now_ms)
             return Next.GO_ON
+        self.agrees = True
         partition = self.partition
         log_ = partition.log
         before = log_.end_offset, log_.start_offset
@@ -120,6 +123,11 @@ class Copy:
         if (log_.end_offset, log_.start_offset) == before:
             return Next.WAIT
         return Next.GO_ON if self.is_flushed else Next.FLUSH
+
+    def take_high_watermark(self, answer: FetchResponsePartition) -> None:
+        """Of an answer to what is not asked any more, all that is still of use. It may not be told again."""
+        if self.agrees and not answer.error_code and answer.diverging_epoch is None:
+            self.partition.follow_high_watermark(answer.high_watermark)
 
     def _append(self, records: memoryview, leader_start: int, now_ms: int) -> None:
         log_ = self.partition.log

@@ -296,8 +296,11 @@ class ReplicaFetcher(CopyOwner):
         for topic in response.responses:
             for answer in topic.partitions:
                 copy = self._copies.get((topic.topic_id, answer.partition_index))
-                if copy is None or copy in self._changed or copy in self._left_out or copy.sent_in > number:
-                    continue  # about what is not asked any more
+                if copy is None:
+                    continue
+                if copy in self._changed or copy in self._left_out or copy.sent_in > number:
+                    copy.take_high_watermark(answer)
+                    continue
                 before = copy.partition.log.appended_bytes
                 outcome = copy.take(answer, now_ms)
                 grown = copy.partition.log.appended_bytes - before

@@ -27,7 +27,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from moldau.broker.delayed import HIGH_WATERMARK_NEWS_S, DelayedCopy, DelayedFetch
-from moldau.broker.fetch_sessions import FetchSession, Refused, WatchedPartition
+from moldau.broker.fetch_sessions import CopySession, FetchSession, Refused, WatchedPartition
 from moldau.broker.redirects import MOVED, Leader, addresses, present_leader
 from moldau.broker.registry import Answer, Body, Later, Reply, handles
 from moldau.broker.session import Request
@@ -141,11 +141,16 @@ class Reading(Later):
         self.taken = 0
         self.urgent = False
         self.has_news = False
+        if isinstance(self.session, CopySession):
+            # What has been found and not told yet, and where something has happened.
+            self.watched = list({**dict.fromkeys(self.watched), **self.session.touched})
+            self.session.touched = {}
         self.budget = max(0, min(self.call.max_bytes, self.broker.fetch_max_bytes, RESPONSE_BYTES))
         for place, watched in enumerate(self.watched):
             partition = watched.partition
             if partition is None or partition.failure:
-                partition = watched.partition = self._find(watched)
+                watched.found(self._find(watched))
+                partition = watched.partition
             error = self._refusal(watched, partition)
             if error:
                 self.answers.append(FetchAnswer(watched.target.partition, error, -1, -1, -1, self._no_aborts(), EMPTY))
@@ -153,6 +158,27 @@ class Reading(Later):
                 continue
             assert partition is not None
             self.answers.append(self._read(place, watched, partition))
+        if isinstance(self.session, CopySession) and not self.cold:
+            self._keep_what_is_new(self.session)
+
+    def _keep_what_is_new(self, session: CopySession) -> None:
+        """Of a follower's many partitions, forget those of which there is nothing to tell. Where there would be, but it
+        may not be sent now (no room, a throttle), it is looked at again with the next request."""
+        watched, answers = self.watched, self.answers
+        if self.incremental:
+            self.watched, self.answers = [], []
+        for one, answer in zip(watched, answers, strict=True):
+            told_all = answer.error_code or len(answer.records) or answer.tags is not NO_TAGS
+            if not told_all and one.partition is not None and one.target.fetch_offset < one.partition.log.end_offset:
+                session.touched[one] = None
+            if self.incremental and (
+                answer.tags is not NO_TAGS
+                or one.would_be_news(
+                    answer.error_code, answer.high_watermark, answer.log_start_offset, len(answer.records) > 0
+                )
+            ):
+                self.watched.append(one)
+                self.answers.append(answer)
 
     def _find(self, watched: WatchedPartition) -> Partition | None:
         return self.broker.replicas.find(watched.topic, watched.target.partition)
@@ -289,10 +315,13 @@ class Reading(Later):
             self._wait()
 
     def _wait(self) -> None:
-        partitions = [watched.partition for watched in self.watched if watched.partition is not None]
         missing = min(self.call.min_bytes, self.call.max_bytes) - self.taken
-        kind = DelayedCopy if self.from_replica else DelayedFetch
-        self.delayed = kind(self.broker.delayed_fetches, partitions, missing, self.look_again)
+        registry = self.broker.delayed_fetches
+        if isinstance(self.session, CopySession):
+            self.delayed = DelayedCopy(registry, self.session, missing, self.look_again)
+        else:
+            partitions = [watched.partition for watched in self.watched if watched.partition is not None]
+            self.delayed = DelayedFetch(registry, partitions, missing, self.look_again)
         wait_s = self.call.max_wait_ms / 1000
         self.delayed.start(min(wait_s, HIGH_WATERMARK_NEWS_S) if self.has_news else wait_s)
 
