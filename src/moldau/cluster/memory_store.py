@@ -92,7 +92,8 @@ class MemoryTree:
 
     def get(self, path: str) -> Node | None:
         split(path)
-        found = self._nodes.get(path)
+        with self._lock:  # never half of another thread's commit
+            found = self._nodes.get(path)
         return None if found is None else found.node
 
     def children(self, path: str) -> list[str]:
