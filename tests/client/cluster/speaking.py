@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from moldau.cluster.image import CONSUMER_OFFSETS, TRANSACTION_STATE
+from moldau.cluster.image import CONSUMER_OFFSETS, NO_LEADER, TRANSACTION_STATE, ClusterImage
 from moldau.testing import Cluster
 from moldau.transactions.transaction import Identity
 from moldau.wire.errors import ErrorCode
@@ -68,6 +68,19 @@ class Speaker:
 
     def move_coordinator(self) -> int:
         return self.cluster.move_leader(TRANSACTION_STATE, self.partition)
+
+    def crash_coordinator(self) -> int:
+        """As kill -9; the broker that coordinates then."""
+        lost, index = self.coordinator, self.partition
+        self.cluster.brokers[lost].crash()
+        self.gone(lost)
+
+        def moved(image: ClusterImage) -> bool:
+            state = image.partition(TRANSACTION_STATE, index)
+            return state is not None and state.leader not in (lost, NO_LEADER)
+
+        self.cluster.wait_until(moved, "another broker coordinates")
+        return self.coordinator
 
     def init(self, **options: object) -> Identity:
         return requests.producer(self.to(self.coordinator), self.name, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,6 +17,8 @@ from tests.compat import wire
 
 TOPIC = "orders"
 PARTITIONS = 3
+
+MOVES = [pytest.param(Speaker.move_coordinator, id="moves"), pytest.param(Speaker.crash_coordinator, id="crashes")]
 
 
 @pytest.fixture
@@ -158,17 +160,23 @@ def test_an_epoch_is_never_given_twice_however_the_coordinator_moves(speaker: Sp
     assert epochs == [0, 1, 2, 3]
 
 
-def test_a_transaction_whose_producer_is_gone_is_aborted_by_whoever_coordinates_it(speaker: Speaker) -> None:
+@pytest.mark.parametrize("lose", MOVES)
+def test_a_transaction_whose_producer_is_gone_is_aborted_by_whoever_coordinates_it(
+    speaker: Speaker, lose: Callable[[Speaker], int]
+) -> None:
     me = speaker.init(timeout_ms=1_000)
     assert speaker.write(me, TOPIC, b"x") == E.NONE
-    speaker.move_coordinator()
+    lose(speaker)
     speaker.await_state("CompleteAbort")
     assert speaker.is_ended(TOPIC)
     assert speaker.committed(TOPIC) == []
 
 
+@pytest.mark.parametrize("lose", MOVES)
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_decision_without_markers_is_carried_out_by_the_next_coordinator(speaker: Speaker, commit: bool) -> None:
+def test_a_decision_without_markers_is_carried_out_by_the_next_coordinator(
+    speaker: Speaker, commit: bool, lose: Callable[[Speaker], int]
+) -> None:
     me = speaker.init()
     elsewhere = leaders_elsewhere(speaker)
     for partition in elsewhere:
@@ -178,7 +186,7 @@ def test_a_decision_without_markers_is_carried_out_by_the_next_coordinator(speak
         for broker in speaker.cluster.live
     ]
     speaker.end(me, commit)
-    speaker.move_coordinator()
+    lose(speaker)
     for fault in deaf:
         fault.end()
     for partition in elsewhere:  # without anybody asking the coordinator for anything
@@ -186,7 +194,10 @@ def test_a_decision_without_markers_is_carried_out_by_the_next_coordinator(speak
     speaker.await_state("CompleteCommit" if commit else "CompleteAbort")
 
 
-def test_a_transaction_with_some_of_its_markers_gets_the_others_from_the_next_coordinator(speaker: Speaker) -> None:
+@pytest.mark.parametrize("lose", MOVES)
+def test_a_transaction_with_some_of_its_markers_gets_the_others_from_the_next_coordinator(
+    speaker: Speaker, lose: Callable[[Speaker], int]
+) -> None:
     me = speaker.init()
     first, second = leaders_elsewhere(speaker)
     for partition in (first, second):
@@ -196,7 +207,7 @@ def test_a_transaction_with_some_of_its_markers_gets_the_others_from_the_next_co
     speaker.end(me, True)
     wire.eventually(lambda: speaker.is_ended(TOPIC, first))
     assert speaker.stored(TOPIC, second) == ["data"]
-    speaker.move_coordinator()
+    lose(speaker)
     fault.end()
     speaker.await_state("CompleteCommit")
     assert speaker.is_ended(TOPIC, second)
