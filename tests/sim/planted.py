@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from moldau.broker import markers
 from moldau.broker.handlers import fetch as fetch_handler
-from moldau.cluster import elections, membership
+from moldau.cluster import elections, isr, membership
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.store import ANY_VERSION, Set
 from moldau.cluster.tree import Tree
 from moldau.log.producer_state import ProducerStates
-from moldau.replication import in_sync, leadership
+from moldau.replication import leadership
 from moldau.replication.copy import Copy
 from moldau.replication.leadership import UNLIMITED, Leadership, Reach
 from moldau.replication.manager import ReplicaManager
@@ -83,14 +82,10 @@ def in_sync_change_counted_before_it_is_stored() -> list[Patch]:
 
 @bug
 def in_sync_set_not_fenced_by_broker_epoch() -> list[Patch]:
-    """A follower comes in that died after the fetch which let it in, and has lost since what it fetched."""
-    proposal = in_sync._proposal
-
-    def unfenced(*arguments: Any) -> Any:
-        return replace(proposal(*arguments), epochs={})
-
+    """A follower comes in by what an earlier life of it has fetched, and may have lost since."""
     return [
-        (in_sync, "_proposal", unfenced),
+        (isr, "_impossible", lambda *_: None),
+        (isr, "comers", lambda *_: []),
         (ReplicaManager, "_lives", lambda *_: True),
     ]
 

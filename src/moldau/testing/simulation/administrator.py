@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from moldau.aio import Admin
+from moldau.aio import Admin, Producer
 from moldau.client.admin.topics import NewTopic
 from moldau.client.errors import MoldauError
 from moldau.client.model import TopicPartition
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moldau.testing.simulation.world import World
 
 MOST_PARTITIONS = 4
+NAMES = 3
 CALL_S = 10.0
 
 
@@ -25,7 +26,6 @@ class Administrator(Client):
     def __init__(self, world: World, name: str, places: Sequence[Place]) -> None:
         super().__init__(world, name)
         self.places = places
-        self._created = 0
         self._topics: dict[str, int] = {}
 
     async def work(self) -> None:
@@ -39,11 +39,14 @@ class Administrator(Client):
                     self.note(f"refused: {type(error).__name__}: {error}")
 
     async def _create(self, admin: Admin) -> None:
-        self._created += 1
-        name, partitions = f"churn-{self._created}", self.random.randint(1, 2)
+        """Under a name that another topic had before, perhaps: what is left of that one must not come into this one."""
+        name, partitions = f"churn-{self.random.randint(1, NAMES)}", self.random.randint(1, 2)
         self.note(f"creates {name}")
         self._topics[name] = partitions
         await admin.create_topics(NewTopic(name, partitions, min(3, len(self.world.brokers))), timeout=CALL_S)
+        async with Producer(self.settings(delivery_timeout_ms=5_000, max_block_ms=5_000)) as producer:
+            for number in range(self.random.randint(1, 5)):
+                await (await producer.send(name, b"%d of %s" % (number, name.encode()), partition=0))
 
     async def _delete(self, admin: Admin) -> None:
         if self._topics:

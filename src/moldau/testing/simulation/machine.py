@@ -148,7 +148,6 @@ class Life:
     def end(self) -> None:
         """Nothing of it runs any more. Its tasks stay suspended where they are until `bury`."""
         self.dead = self.held = True
-        self._parked.clear()
 
     def bury(self) -> None:
         """Closes what the dead left suspended, when the simulation is over: whatever they still say goes nowhere."""
@@ -162,3 +161,4 @@ class Life:
                     except Exception:  # noqa: BLE001 - last words of a process that is dead already
                         continue
             self._tasks.clear()
+            self._parked.clear()

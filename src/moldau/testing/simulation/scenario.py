@@ -100,6 +100,7 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
             except Stuck as stuck:
                 world.anomaly("stuck", str(stuck))
             finally:
+                loop.set_exception_handler(lambda _loop, _context: None)  # of what nobody lives to hear
                 world.bury()
     finally:
         loop.close()
