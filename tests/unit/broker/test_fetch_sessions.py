@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.fetch_sessions import EVICTABLE_AFTER_S, MAX_EPOCH, FetchSessions, Refused, WatchedPartition
+from moldau.broker.fetch_sessions import (
+    EVICTABLE_AFTER_S,
+    LOOK_AT_ALL_S,
+    MAX_EPOCH,
+    CopiedPartition,
+    CopySession,
+    FetchSessions,
+    Refused,
+    WatchedPartition,
+)
 from moldau.host.clock import SeededRandomness
 from moldau.wire.errors import ErrorCode
 from moldau.wire.tuned.fetch import FetchCall, FetchTarget
@@ -164,3 +173,69 @@ def test_a_follower_that_begins_anew_leaves_no_session_behind() -> None:
         cache.open(call(0, 0, {0: 0})._replace(replica_id=2), False, 0)
         cache.open(call(0, 0, {0: 0})._replace(replica_id=3), False, 0)
     assert len(cache) == 2
+
+
+class Watched:
+    """A partition, as far as a session has to do with it."""
+
+    failure = 0
+
+    def __init__(self) -> None:
+        self.waiters: dict[object, None] = {}
+
+    def await_copy(self, waiter: object) -> None:
+        self.waiters[waiter] = None
+
+    def forget_copier(self, waiter: object) -> None:
+        self.waiters.pop(waiter, None)
+
+
+def copy_session(cache: FetchSessions) -> tuple[CopySession, dict[int, WatchedPartition]]:
+    session, watched, _ = cache.open(call(0, 0, {0: 0, 1: 0, 2: 0})._replace(replica_id=2), False, 0)
+    assert isinstance(session, CopySession)
+    return session, {entry.target.partition: entry for entry in watched}
+
+
+def test_of_a_followers_session_only_what_was_named_or_has_changed_is_looked_at() -> None:
+    cache = sessions()
+    session, watched = copy_session(cache)
+    one = watched[1]
+    assert isinstance(one, CopiedPartition)
+    cache.open(call(session.id, 1, {2: 5})._replace(replica_id=2), False, 0.1)
+    assert list(session.touched) == [watched[2]]
+    one.bytes_arrived(100)
+    assert list(session.touched) == [watched[2], one]
+
+
+def test_now_and_then_all_of_it_is_looked_at() -> None:
+    cache = sessions()
+    session, watched = copy_session(cache)
+    cache.open(call(session.id, 1)._replace(replica_id=2), False, LOOK_AT_ALL_S / 2)
+    assert not session.touched
+    cache.open(call(session.id, 2)._replace(replica_id=2), False, LOOK_AT_ALL_S)
+    assert set(session.touched) == set(watched.values())
+
+
+def test_a_followers_session_hears_of_its_partitions_until_they_are_forgotten_or_it_ends() -> None:
+    cache = sessions()
+    session, watched = copy_session(cache)
+    partitions = {index: Watched() for index in watched}
+    for index, entry in watched.items():
+        entry.found(partitions[index])  # type: ignore[arg-type]
+    assert all(len(one.waiters) == 1 for one in partitions.values())
+    cache.open(call(session.id, 1, forgotten=[0])._replace(replica_id=2), False, 0)
+    assert [len(partitions[index].waiters) for index in (0, 1, 2)] == [0, 1, 1]
+    cache.open(call(0, 0, {0: 0})._replace(replica_id=2), False, 0)
+    assert not any(one.waiters for one in partitions.values()), "another session has taken its place"
+
+
+def test_a_follower_in_a_new_epoch_is_told_the_high_watermark_again() -> None:
+    cache = sessions()
+    session, watched = copy_session(cache)
+    watched[0].news(0, 7, 0, False)
+    again = call(session.id, 1, {0: 0})._replace(replica_id=2)
+    cache.open(again, False, 0)
+    assert not watched[0].would_be_news(0, 7, 0, False)
+    target = FetchTarget(0, 3, 0, -1, -1, 1024)
+    cache.open(call(session.id, 2)._replace(replica_id=2, topics=[("t", [target])]), False, 0)
+    assert watched[0].would_be_news(0, 7, 0, False)

@@ -354,6 +354,8 @@ class Reading(Later):
         for place, answer in zip(places, results, strict=True):
             self.answers[place] = answer
             self._took(len(answer.records))
+        if isinstance(self.session, CopySession):
+            self._keep_what_is_new(self.session)
         self.finish()
 
     async def _read_one_cold(self, place: int) -> FetchAnswer:
