@@ -16,6 +16,7 @@ from moldau.cluster.image import NO_LEADER, PartitionState
 from moldau.log.errors import LogError, OffsetOutOfRange
 from moldau.log.log import AppendResult, Log
 from moldau.replication.leadership import Leadership
+from moldau.replication.refusals import Refusals
 from moldau.wire.errors import ErrorCode
 
 NO_EPOCH: Final = -1
@@ -60,6 +61,7 @@ class Partition:
         "_flush_waiters",
         "_reach",
         "_read_waiters",
+        "_refusals",
         "_shown_bytes",
         "_start_waiters",
         "copying",
@@ -97,6 +99,8 @@ class Partition:
         self.failure = ErrorCode.NONE
         """Why nothing can be done with it: its directory failed, or it is being deleted."""
         self.flushing = False
+        self._refusals: Refusals | None = None
+        """From the first batch on that was refused."""
         self._reach = NOWHERE
         """How far the high watermark may go for what the followers have."""
         self._shown_bytes = self._copied_bytes = log.appended_bytes
@@ -228,17 +232,25 @@ class Partition:
         With `all_replicas` (acks=all) the topic's `min.insync.replicas` must be there to take it. With `coordinator`
         it is the broker's own.
         """
-        if self.refusal:
-            code = self.failure or self.refusal
-            raise LogError(code, f"{self.topic}-{self.index} cannot be written to here: {code.name}")
         log = self.log
-        if all_replicas and self.in_sync_count < log.config.min_insync_replicas:
-            raise LogError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.in_sync_count} replicas of {self.topic}-{self.index} are in sync, "
-                f"min.insync.replicas is {log.config.min_insync_replicas}",
-            )
-        result = log.append(records, self.leader_epoch, now_ms, coordinator=coordinator)
+        try:
+            if self.refusal:
+                code = self.failure or self.refusal
+                raise LogError(code, f"{self.topic}-{self.index} cannot be written to here: {code.name}")
+            if all_replicas and self.in_sync_count < log.config.min_insync_replicas:
+                raise LogError(
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"{self.in_sync_count} replicas of {self.topic}-{self.index} are in sync, "
+                    f"min.insync.replicas is {log.config.min_insync_replicas}",
+                )
+            if self._refusals is not None and not coordinator:
+                self._refusals.check(records, now_ms, log.producers)
+            result = log.append(records, self.leader_epoch, now_ms, coordinator=coordinator)
+        except LogError as error:
+            if not coordinator:
+                self._refusals = self._refusals or Refusals()
+                self._refusals.note(records, error.code, now_ms)
+            raise
         self.advance()
         return result
 
