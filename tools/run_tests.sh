@@ -13,8 +13,8 @@ other=$!
 # Ctrl-C reaches both; without this a kill of the script alone would leave the other half running.
 trap 'kill "$other" 2> /dev/null' TERM
 
-echo "==> tests: unit, fuzz, sim, compat, spark (client and system run beside them)"
-"$python" -m pytest tests/unit tests/fuzz tests/sim tests/compat tests/spark
+echo "==> tests: all but client and system, which run beside them"
+"$python" -m pytest tests --ignore=tests/client --ignore=tests/system
 first=$?
 echo "==> tests: client, system"
 wait "$other"
