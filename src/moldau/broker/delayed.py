@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from moldau.replication.partition import Partition
 
 
-HIGH_WATERMARK_NEWS_S = 0.005
+HIGH_WATERMARK_NEWS_S = 0.05
 """How long a follower that has everything waits for records that would carry a new high watermark along."""
+
+NEAR_READERS_NEWS_S = 0.005
+"""The same where consumers may be reading from the follower, and wait for it."""
 
 
 class DelayedFetches:
@@ -109,7 +112,7 @@ class DelayedCopy(DelayedFetch):
     """A follower's fetch: it waits for what is appended, seen by consumers or not. Its session hears of all that
     happens to its partitions. A high watermark that has moved is told soon, with the next records or without."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_news_s", "_session")
 
     def __init__(
         self,
@@ -117,9 +120,11 @@ class DelayedCopy(DelayedFetch):
         session: CopySession,
         missing_bytes: int,
         complete: Callable[[bool], None],
+        news_s: float,
     ) -> None:
         super().__init__(registry, (), missing_bytes, complete)
         self._session = session
+        self._news_s = news_s
 
     def start(self, wait_s: float) -> None:
         super().start(wait_s)
@@ -132,7 +137,7 @@ class DelayedCopy(DelayedFetch):
 
     def high_watermark_moved(self) -> None:
         self._changed = True
-        soon = self._loop.time() + HIGH_WATERMARK_NEWS_S
+        soon = self._loop.time() + self._news_s
         if self._timer is not None and not self._woken and self._timer.when() > soon:
             self._timer.cancel()
             self._timer = self._loop.call_at(soon, self.wake)

@@ -26,7 +26,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from moldau.broker.delayed import HIGH_WATERMARK_NEWS_S, DelayedCopy, DelayedFetch
+from moldau.broker.delayed import HIGH_WATERMARK_NEWS_S, NEAR_READERS_NEWS_S, DelayedCopy, DelayedFetch
 from moldau.broker.fetch_sessions import CopySession, FetchSession, Refused, WatchedPartition
 from moldau.broker.redirects import MOVED, Leader, addresses, present_leader
 from moldau.broker.registry import Answer, Body, Later, Reply, handles
@@ -317,13 +317,14 @@ class Reading(Later):
     def _wait(self) -> None:
         missing = min(self.call.min_bytes, self.call.max_bytes) - self.taken
         registry = self.broker.delayed_fetches
+        news_s = NEAR_READERS_NEWS_S if self.broker.reads_by_rack else HIGH_WATERMARK_NEWS_S
         if isinstance(self.session, CopySession):
-            self.delayed = DelayedCopy(registry, self.session, missing, self.look_again)
+            self.delayed = DelayedCopy(registry, self.session, missing, self.look_again, news_s)
         else:
             partitions = [watched.partition for watched in self.watched if watched.partition is not None]
             self.delayed = DelayedFetch(registry, partitions, missing, self.look_again)
         wait_s = self.call.max_wait_ms / 1000
-        self.delayed.start(min(wait_s, HIGH_WATERMARK_NEWS_S) if self.has_news else wait_s)
+        self.delayed.start(min(wait_s, news_s) if self.has_news else wait_s)
 
     def hurry(self) -> None:
         """Its connection has something newer to ask."""
