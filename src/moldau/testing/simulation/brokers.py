@@ -135,7 +135,8 @@ class SimulatedBroker:
     def _led(self, life: Life, partition: Partition, leads: bool) -> None:
         place = (partition.topic, partition.index)
         if leads:
-            self._world.history.led.append(Led(place, partition.leader_epoch, str(life), self._world.trace.now_s()))
+            led = Led(place, partition.leader_epoch, str(life), self._world.trace.now_s(), partition.topic_id)
+            self._world.history.led.append(led)
         self._world.trace.add(
             life, f"{'leads' if leads else 'no longer leads'} {place[0]}-{place[1]} epoch {partition.leader_epoch}"
         )

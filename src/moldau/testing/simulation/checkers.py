@@ -226,9 +226,9 @@ def copied_not_exactly_once(history: History) -> Iterator[Anomaly]:
 
 def two_leaders_in_one_epoch(history: History) -> Iterator[Anomaly]:
     """An epoch has one leader, in one of its lives."""
-    leaders: dict[tuple[Place, int], str] = {}
+    leaders: dict[tuple[Place, bytes, int], str] = {}
     for led in history.led:
-        known = leaders.setdefault((led.place, led.epoch), led.who)
+        known = leaders.setdefault((led.place, led.topic_id, led.epoch), led.who)
         if known != led.who:
             yield Anomaly(
                 "two leaders in one epoch",

@@ -95,6 +95,8 @@ class Led(NamedTuple):
     epoch: int
     who: str
     at_s: float
+    topic_id: bytes = b""
+    """Names come again, with other topics and all epochs anew."""
 
 
 class Replica(NamedTuple):
