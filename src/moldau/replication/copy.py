@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from enum import Enum, auto
-from typing import Final
+from typing import Final, Protocol
 
 from moldau.log.errors import LogError
 from moldau.records import HEADER_SIZE, peek_header
@@ -24,6 +24,12 @@ FIRST_BACK_OFF_S: Final = 0.02
 are of a leader that has not heard yet that it leads."""
 
 NO_EPOCH: Final = -1
+
+
+class CopyOwner(Protocol):
+    """Whom a copy tells that its log was flushed."""
+
+    def flushed(self, copy: Copy) -> None: ...
 
 
 class Next(Enum):
@@ -212,10 +218,3 @@ class Copy:
     def next_back_off(self, longest_s: float) -> float:
         self.back_off_s = min(max(2 * self.back_off_s, FIRST_BACK_OFF_S), longest_s)
         return self.back_off_s
-
-
-class CopyOwner:
-    """Whom a copy tells that its log was flushed."""
-
-    def flushed(self, copy: Copy) -> None:
-        raise NotImplementedError

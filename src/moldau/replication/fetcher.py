@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from moldau.host.clock import Clock
 from moldau.net.exchange import Exchange, ExchangeLost
-from moldau.replication.copy import Copy, CopyOwner, Next
+from moldau.replication.copy import Copy, Next
 from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.fetch import (
@@ -80,7 +80,7 @@ class Surroundings(NamedTuple):
     """So many bytes of a partition were copied."""
 
 
-class ReplicaFetcher(CopyOwner):
+class ReplicaFetcher:
     """All partitions that are copied from one leader."""
 
     def __init__(self, leader_id: int, around: Surroundings) -> None:

@@ -13,7 +13,7 @@ from moldau.log.config import LogConfig
 from moldau.log.errors import OffsetOutOfRange
 from moldau.log.log import Log
 from moldau.records import peek_header
-from moldau.replication.copy import Copy, CopyOwner, Next
+from moldau.replication.copy import Copy, Next
 from moldau.replication.partition import Partition
 from moldau.testing.faulty_fs import FaultyFileSystem
 from moldau.wire.errors import ErrorCode
@@ -24,7 +24,7 @@ ROUNDS = 100
 """Answers after which a copy must be complete."""
 
 
-class Unasked(CopyOwner):
+class Unasked:
     def flushed(self, copy: Copy) -> None:
         """Nobody fetches but the test."""
 
