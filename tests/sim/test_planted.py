@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -12,10 +14,11 @@ from tests.sim.planted import BUGS, planted
 FOUND_SOON = ("high watermark from the leaders end", "sequence check off", "marker lost")
 """Those that a run of a minute can afford to look for."""
 
-MOST_SEEDS = 300
+SOON_SEEDS = 5
+MOST_SEEDS = 1_000
 
 
-def seeds_until_found(name: str, most: int) -> tuple[int, str] | None:
+def seeds_until_found(most: int, name: str) -> tuple[int, str] | None:
     """How many seeds it takes to find the bug, and as what it shows."""
     with planted(name):
         for seed in range(1, most + 1):
@@ -25,19 +28,12 @@ def seeds_until_found(name: str, most: int) -> tuple[int, str] | None:
     return None
 
 
-@pytest.mark.parametrize("name", FOUND_SOON)
-def test_a_planted_bug_is_found_soon(name: str) -> None:
-    assert seeds_until_found(name, 5) is not None
-
-
-@pytest.mark.parametrize("name", sorted(BUGS))
-def test_every_planted_bug_is_found(
-    name: str, count: Callable[[int, int], int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    most = count(0, MOST_SEEDS)
-    if not most:
-        pytest.skip("in a soak")
-    found = seeds_until_found(name, most)
-    assert found is not None
+def test_planted_bugs_are_found(soak: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    names = sorted(BUGS) if soak else FOUND_SOON
+    search = partial(seeds_until_found, MOST_SEEDS if soak else SOON_SEEDS)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = dict(zip(names, pool.map(search, names), strict=True))
     with capsys.disabled():
-        print(f"\nplanted: {name}: {found[1]}, after {found[0]} seeds")
+        for name, result in found.items():
+            print(f"\nplanted: {name}: {'not found' if result is None else f'{result[1]}, seed {result[0]}'}", end="")
+    assert [name for name, result in found.items() if result is None] == []

@@ -14,7 +14,7 @@ from moldau.testing.simulation.scenario import Options, simulate
 from moldau.testing.simulation.world import World
 
 SOAK_SEEDS = 5_000
-SHORT_S = 20.0
+SHORT_S = 15.0
 """As many seeds as can be begun in so many seconds."""
 
 DIGEST = """
@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
         for hash_seed in ("0", "1", "77")
     }
     assert len(told) == 1
-    assert int(told.pop().split()[1]) > 100
+    assert int(told.pop().split()[1]) > 30
 
 
 def test_other_seeds_give_other_traces() -> None:
