@@ -105,7 +105,13 @@ class BrokerImage:
     rack: str | None = None
     epoch: int = -1
     directory_id: str = ""
-    """Of its first data directory: who has the same id and another directory is another broker."""
+    """Of its data directories that are online, with commas between them: who has the same id and none of them is another
+    broker. One of several directories may be gone when a broker comes back."""
+
+    def shares_directory(self, other: BrokerImage) -> bool:
+        """Whether both have a data directory in common, and so are lives of one broker."""
+        theirs = other.directory_id.split(",")
+        return any(one in theirs for one in self.directory_id.split(",") if one)
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address on a named listener, or None where the broker does not have it."""

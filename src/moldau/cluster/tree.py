@@ -165,8 +165,7 @@ class Tree:
 
     def _check_the_same(self, broker: BrokerImage, node: Node) -> None:
         there = BrokerNode.decode(str(broker.id), node.value)
-        ours = there.epoch == self._registered or (broker.directory_id and broker.directory_id == there.directory_id)
-        if not ours:
+        if there.epoch != self._registered and not broker.shares_directory(there):
             raise _taken(broker)
 
     async def become_controller(self, broker_id: int) -> None:

@@ -97,8 +97,8 @@ class LogDirs:
 
     @property
     def directory_id(self) -> str:
-        """Of the first directory that is online: what tells this broker from another one that was given its id."""
-        return next((uuid_text(one.meta.directory_id) for one in self.online if one.meta.directory_id), "")
+        """Of the directories that are online: what tells this broker from another one that was given its id."""
+        return ",".join(uuid_text(one.meta.directory_id) for one in self.online if one.meta.directory_id)
 
     @property
     def any_offline(self) -> bool:

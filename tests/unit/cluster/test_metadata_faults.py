@@ -216,6 +216,21 @@ def test_a_broker_id_that_another_session_has_is_refused() -> None:
     run(scenario())
 
 
+def test_a_broker_that_comes_back_without_one_of_its_directories_is_still_the_same() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree()
+        for directories in ("one,two", "two", "one,two"):
+            life = new_metadata(tree.session(), 1)
+            await life.open()
+            await life.register(replace(broker(1), directory_id=directories))
+        other = new_metadata(tree.session(), 1)
+        await other.open()
+        with pytest.raises(StoreError, match="another broker has this id"):
+            await other.register(replace(broker(1), directory_id="three"))
+
+    run(scenario())
+
+
 def test_a_broker_that_comes_back_replaces_the_registration_of_its_former_life_at_once() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
