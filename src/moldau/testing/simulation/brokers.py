@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from moldau.testing.simulation.world import World
 
 PORT = 9092
-DATA = "/data"
 STOP_TIMEOUT_S = 30.0
 """A clean stop that takes longer is given up, as an operator would."""
 
@@ -104,7 +103,7 @@ class SimulatedBroker:
             "node.id": str(self.node_id),
             "broker.rack": f"rack-{self.node_id % 3}",
             "listeners": f"PLAINTEXT://{self.address}",
-            "log.dirs": DATA,
+            "log.dirs": ",".join(self._world.data),
         }
         factor = min(FACTOR, len(self._world.brokers))
         texts |= dict.fromkeys(FACTOR_SETTINGS, str(factor)) | dict.fromkeys(IN_SYNC_SETTINGS, str(min(2, factor)))
@@ -190,7 +189,7 @@ class SimulatedBroker:
         assert self.broker is not None
         found = []
         for partition in self.broker.replicas:
-            folder = join(DATA, f"{partition.topic}-{partition.index}")
+            folder = partition.log.directory
             batches = tuple(
                 batch
                 for path in _logs(self.machine.disk, folder)

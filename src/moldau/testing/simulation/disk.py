@@ -37,6 +37,8 @@ class SimulatedCalls(FaultyCalls):
     def _strike(self, call: str, path: str, fd: int = -1) -> Fault | None:
         if self._life.dead:
             raise OSError(errno.EIO, "this process has ended", path)
+        if self._life.machine.broken and any(path.startswith(one) for one in self._life.machine.broken):
+            raise OSError(errno.EIO, "Input/output error", path)
         if self.slow_s and call in SLOW_CALLS:
             seconds = self.slow_s * self._random.random()
             if self._threads.in_job:

@@ -37,6 +37,8 @@ class Machine:
         self.loop = loop
         self.random = Random(seed)
         self.disk = MemoryDisk()
+        self.broken: list[str] = []
+        """Directories of which no file can be read or written: a disk that is gone, for all processes."""
         self.up = True
         self.clock_offset_ms = 0
         self.boot_id = self._new_boot_id()

@@ -44,6 +44,7 @@ class Nemesis:
             "slow disk": self.slow_disk,
             "full disk": self.full_disk,
             "disk error": self.disk_error,
+            "disk gone": self.disk_gone,
             "clock jump": self.clock_jump,
             "store connection lost": self.store_connection_lost,
             "session expiry": self.session_expiry,
@@ -215,7 +216,9 @@ class Nemesis:
     async def _start(self, broker: SimulatedBroker) -> None:
         """Brings it up, and looks after it until it is."""
         self._busy[broker] = None
-        deadline = self.world.loop.time() + RESTART_TIMEOUT_S
+        # A broker without its only disk cannot start: whoever repairs that starts it.
+        seconds = 5.0 if broker.machine.broken else RESTART_TIMEOUT_S
+        deadline = self.world.loop.time() + seconds
         while not broker.serving and self.world.loop.time() < deadline:
             if broker.life is None:
                 broker.power_on()
@@ -250,10 +253,26 @@ class Nemesis:
     async def disk_error(self) -> None:
         broker = self._free_broker()
         if broker is not None and broker.fs is not None:
-            call = self.random.choice(("pwritev", "fdatasync", "preadv"))
-            self.note(f"the disk of {broker} fails a {call}")
-            broker.fs.fail(call, errno.EIO, after=self.random.randint(0, 5))
+            call, directory = (
+                self.random.choice(("pwritev", "fdatasync", "preadv")),
+                self.random.choice(self.world.data),
+            )
+            self.note(f"the disk of {broker} fails a {call} in {directory}")
+            broker.fs.fail(call, errno.EIO, path=f"{directory}/*", after=self.random.randint(0, 5))
             await asyncio.sleep(self._seconds(1, 6))
+            await self._replace_disk(broker)
+
+    async def disk_gone(self) -> None:
+        """For a while, over a restart perhaps."""
+        broker = self._free_broker()
+        if broker is not None and not broker.machine.broken:
+            directory = self.random.choice(self.world.data)
+            self.note(f"{directory} of {broker} is gone")
+            broker.machine.broken.append(directory)
+            await asyncio.sleep(self._seconds(0.5, 6))
+            if self.random.random() < 0.5 and broker not in self._busy:
+                await self._strike_down(broker, broker.kill, self._seconds(0.1, 2))
+            self.note(f"{directory} of {broker} is there again")
             await self._replace_disk(broker)
 
     async def _replace_disk(self, broker: SimulatedBroker) -> None:
@@ -266,11 +285,12 @@ class Nemesis:
 
     def _mend_disk(self, broker: SimulatedBroker) -> None:
         broker.machine.disk.capacity = DEFAULT_CAPACITY
+        broker.machine.broken.clear()
         if broker.fs is not None:
             broker.fs.heal()
 
     def _directory_failed(self, broker: SimulatedBroker) -> bool:
-        return broker.broker is not None and not broker.broker.log_dirs.online
+        return broker.broker is not None and broker.broker.log_dirs.any_offline
 
     async def clock_jump(self) -> None:
         machine = self.random.choice(self._machines())

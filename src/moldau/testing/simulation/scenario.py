@@ -85,6 +85,7 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     settings = {name: random.choice(values) for name, values in VARIED.items()}
     world = World(loop, random.getrandbits(64), brokers, {**settings, **options.settings})
     pace_s = random.choice((0.4, 1.0, 2.0))
+    world.data = random.choice((("/data",), ("/data",), ("/data-1", "/data-2")))
     world.pace_s = pace_s if options.pace_s is None else options.pace_s
     listener = LogListener(world.trace)
     loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))

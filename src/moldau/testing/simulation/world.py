@@ -46,6 +46,8 @@ class World:
         self.lives: list[Life] = []
         self.clients: list[Client] = []
         self.broker_settings = dict(settings or {})
+        self.data = ("/data",)
+        """The data directories of every broker."""
         self.pace_s = 0.4
         """About how long a client waits between two things it does."""
         self.ensemble = Ensemble(self.random.getrandbits(64), SESSION_TIMEOUT_S, lag_s=0.02)
