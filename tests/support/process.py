@@ -47,6 +47,7 @@ class BrokerProcess:
         self._lines: list[bytes] = []
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
+        self._said_ready = False
 
     @property
     def bootstrap(self) -> str:
@@ -82,13 +83,14 @@ class BrokerProcess:
             self.command(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment | self.environment
         )
         self._ready = threading.Event()
+        self._said_ready = False
         self._reader = threading.Thread(target=self._read_log, args=(self.process, self._ready), daemon=True)
         self._reader.start()
         return self
 
     def wait_ready(self) -> Self:
         assert self.process is not None
-        if not self._ready.wait(self.start_timeout_s) or not self.alive():
+        if not self._ready.wait(self.start_timeout_s) or not self._said_ready:
             self.process.kill()
             raise AssertionError(f"the broker did not start (exit code {self.process.wait()}):\n{self.log}")
         return self
@@ -101,6 +103,7 @@ class BrokerProcess:
                 found = re.search(rb"://[^:]+:(\d+)", line)
                 assert found is not None, line
                 self.port = int(found[1])
+                self._said_ready = True
                 ready.set()
         process.stderr.close()
         ready.set()  # it ended: whoever waits should look

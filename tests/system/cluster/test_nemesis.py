@@ -86,7 +86,8 @@ def strike(nemesis: Nemesis, writers: list[Writer], rng: random.Random, until: f
         deck = deck or rng.sample(sorted(troubles), len(troubles))
         names = [deck.pop()]
         if overlap and deck and rng.random() < OVERLAP and not TOGETHER_TOO_MUCH & {names[0], deck[-1]}:
-            names.append(deck.pop())
+            # What is begun last is mended first: brokers cannot start without ZooKeeper.
+            names = sorted([*names, deck.pop()], key=lambda name: "zookeeper" in name)
         began = now()
         with ExitStack() as lasting:
             told = [lasting.enter_context(troubles[name]()) for name in names]
