@@ -65,8 +65,8 @@ class SimulatedBroker:
         self.broker: Broker | None = None
         """The one that runs, or ran last."""
         self.fs: SimulatedFileSystem | None = None
-        self.lost_power = False
-        """Bytes may be gone that it has not fetched again: see `World.may_lose_power`."""
+        self.may_lack_records = False
+        """It has lost some, or thinks so, and has not fetched them again: see `World.may_lose_power`."""
         self.serving = False
         self._world = world
         self._lives = 0
@@ -174,7 +174,7 @@ class SimulatedBroker:
     def lose_power(self) -> None:
         self._world.trace.add(self.machine.life or self.machine, "loses power")
         self.serving = False
-        self.lost_power = True
+        self.may_lack_records = True
         self.machine.lose_power(self._world.network)
 
     def power_on(self) -> None:

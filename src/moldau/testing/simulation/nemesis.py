@@ -263,9 +263,10 @@ class Nemesis:
             await self._replace_disk(broker)
 
     async def disk_gone(self) -> None:
-        """For a while, over a restart perhaps."""
+        """For a while, over a restart perhaps. A broker that starts without it takes what was in it for lost."""
         broker = self._free_broker()
-        if broker is not None and not broker.machine.broken:
+        if broker is not None and not broker.machine.broken and self.world.may_lose_power(broker):
+            broker.may_lack_records = True
             directory = self.random.choice(self.world.data)
             self.note(f"{directory} of {broker} is gone")
             broker.machine.broken.append(directory)

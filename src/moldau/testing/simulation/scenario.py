@@ -85,7 +85,7 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     settings = {name: random.choice(values) for name, values in VARIED.items()}
     world = World(loop, random.getrandbits(64), brokers, {**settings, **options.settings})
     pace_s = random.choice((0.4, 1.0, 2.0))
-    world.data = random.choice((("/data",), ("/data",), ("/data-1", "/data-2")))
+    world.data = ("/data",) if random.random() < 0.7 else ("/data-1", "/data-2")
     world.pace_s = pace_s if options.pace_s is None else options.pace_s
     listener = LogListener(world.trace)
     loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))
@@ -219,9 +219,9 @@ async def _finish(world: World, places: list[Place], tasks: list[asyncio.Task[No
     for client in world.clients:
         client.stopping = True
     stopped, late = await asyncio.wait(tasks, timeout=max(left_s(), 1.0))
-    for task in tasks:
+    for client, task in zip(world.clients, tasks, strict=True):
         if task in late:
-            world.anomaly("not live", f"a client has not ended: {task.get_coro()!r}")
+            world.anomaly("not live", f"{client.name} has not ended")
         elif task in stopped and (error := task.exception()) is not None:
             world.anomaly("failure", f"a client ended with {type(error).__name__}: {error}")
     life = world.client_process("client-final")

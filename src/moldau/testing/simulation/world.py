@@ -46,7 +46,7 @@ class World:
         self.lives: list[Life] = []
         self.clients: list[Client] = []
         self.broker_settings = dict(settings or {})
-        self.data = ("/data",)
+        self.data: tuple[str, ...] = ("/data",)
         """The data directories of every broker."""
         self.pace_s = 0.4
         """About how long a client waits between two things it does."""
@@ -122,11 +122,15 @@ class World:
         states = self.partitions()
         for other in self.brokers:
             # One that does not serve yet may still be counted as in sync, for what it had before.
-            if other.serving and all(
-                other.node_id in state.isr for state in states.values() if other.node_id in state.replicas
+            if (
+                other.serving
+                and not other.machine.broken
+                and all(other.node_id in state.isr for state in states.values() if other.node_id in state.replicas)
             ):
-                other.lost_power = False
-        return len(self.brokers) > 1 and not any(other.lost_power for other in self.brokers if other is not broker)
+                other.may_lack_records = False
+        return len(self.brokers) > 1 and not any(
+            other.may_lack_records for other in self.brokers if other is not broker
+        )
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
