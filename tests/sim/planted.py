@@ -19,7 +19,7 @@ from moldau.cluster.tree import Tree
 from moldau.log.producer_state import ProducerStates
 from moldau.replication import leadership
 from moldau.replication.copy import Copy
-from moldau.replication.leadership import UNLIMITED, Leadership, Reach
+from moldau.replication.leadership import UNLIMITED, Follower, Leadership, Reach
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
@@ -82,8 +82,14 @@ def in_sync_change_counted_before_it_is_stored() -> list[Patch]:
 
 @bug
 def in_sync_set_not_fenced_by_broker_epoch() -> list[Patch]:
-    """A follower comes in by what an earlier life of it has fetched, and may have lost since."""
+    """A follower counts, and comes in, by what an earlier life of it has fetched and may have lost since."""
+    fetched = Follower.fetched
+
+    def of_any_life(self: Follower, offset: int, *rest: Any) -> None:
+        fetched(self, max(offset, self.end_offset), *rest)
+
     return [
+        (Follower, "fetched", of_any_life),
         (isr, "_impossible", lambda *_: None),
         (isr, "comers", lambda *_: []),
         (ReplicaManager, "_lives", lambda *_: True),

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
 from typing import NamedTuple
 
@@ -74,7 +75,10 @@ def run_seed(seed: int) -> Outcome:
 
 
 def run_seeds(seeds: Sequence[int], workers: int, deadline: float = float("inf")) -> Iterator[Outcome]:
-    """As they end, in any order; after the deadline, of `time.monotonic`, no worker begins another."""
+    """As they end, in any order; after the deadline, of `time.monotonic`, no worker begins another.
+
+    The workers are there when this returns: a process should not fork once it has threads, a progress bar's among them.
+    """
     fork = get_context("fork")
     queue = fork.SimpleQueue()
     processes = [
@@ -83,7 +87,11 @@ def run_seeds(seeds: Sequence[int], workers: int, deadline: float = float("inf")
     ]
     for process in processes:
         process.start()
-    left = workers
+    return _outcomes(processes, queue)
+
+
+def _outcomes(processes: Sequence[BaseProcess], queue: SimpleQueue[Outcome | None]) -> Iterator[Outcome]:
+    left = len(processes)
     try:
         while left:
             outcome = queue.get()
@@ -114,8 +122,9 @@ def run_all(seeds: Sequence[int], workers: int, *, show: bool = True, within_s: 
     began = time.monotonic()
     failed: list[Outcome] = []
     simulated_s, acked, count = 0.0, 0, 0
+    outcomes = run_seeds(seeds, workers, began + within_s)
     with ProgressBar("simulating", len(seeds), "seeds", wanted=show) as bar:
-        for outcome in run_seeds(seeds, workers, began + within_s):
+        for outcome in outcomes:
             bar.add(1)
             count += 1
             simulated_s += outcome.simulated_s
