@@ -36,10 +36,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]
 
 
 @pytest.fixture
-def cluster(shared: ProcessCluster) -> ProcessCluster:
-    shared.start()
+def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
+    """All three brokers, and no topic but those of the test: what it does to a broker may cost others theirs."""
     shared.wait_whole()
-    return shared
+    yield shared
+    shared.start()
+    with Admin(bootstrap_servers=shared.bootstrap) as admin:
+        admin.delete_topics(list(shared.known()))
 
 
 def test_acks_1_loses_what_the_leader_acknowledged_before_it_was_copied(cluster: ProcessCluster) -> None:

@@ -24,8 +24,8 @@ MOST_UNACKNOWLEDGED = 20_000
 GIVE_UP_MS = 3_600_000
 """No record is given up while a test runs: what happened to it would not be known."""
 
-NO_OFFSET = -1
-"""librdkafka's answer for a batch that the broker knew already."""
+NO_OFFSET = None
+"""librdkafka's answer for a batch that is there already, when it cannot know where."""
 
 
 class Writer(ABC):
