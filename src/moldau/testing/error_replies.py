@@ -28,7 +28,9 @@ SOURCES = {
     "markers": ("markers",),
     "members": ("members",),
     "partition_responses": ("partition_data",),
+    "partition_result": ("partitions",),
     "partitions": ("partitions", "partition_indexes"),
+    "replica_election_results": ("topic_partitions",),
     "responses": ("topic_data", "resources", "topics", "topic_names"),
     "results": ("topics", "resources", "groups_names"),
     "results_by_partition": ("partitions",),
@@ -40,7 +42,7 @@ SOURCES = {
 }
 """Which array of a request an array of its response answers, element by element."""
 
-IDENTITIES = ("partition_index", "group_id", "key", "transactional_id", "name")
+IDENTITIES = ("partition_index", "partition_id", "group_id", "key", "transactional_id", "name")
 """What the element of a response is called that answers a bare number or name."""
 
 UNKNOWN = {"base_offset": -1, "log_append_time_ms": -1, "generation_id": -1, "node_id": -1, "port": -1}
