@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,9 @@ def test_rows_of_our_source_are_those_of_sparks_own_connector(
 ) -> None:
     topic = new_topic(2)
     topics.send(bootstrap, topic, [b"a", None, b""], key=b"k", headers=[("h", b"1"), ("i", None)])
-    topics.send(bootstrap, topic, [b"b"] * 100, timestamp=1_700_000_000_123, **{"compression.type": "lz4"})
+    # Not older than what the broker keeps: it looks for old segments whenever it likes.
+    yesterday_ms = int(time.time() * 1000) - 86_400_000
+    topics.send(bootstrap, topic, [b"b"] * 100, timestamp=yesterday_ms, **{"compression.type": "lz4"})
     topics.transaction(bootstrap, topic, [b"yes"], commit=True, transactional_id=topic)
     topics.transaction(bootstrap, topic, [b"no"], commit=False, transactional_id=topic)
     for isolation in ("read_committed", "read_uncommitted"):

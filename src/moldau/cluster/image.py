@@ -105,8 +105,8 @@ class BrokerImage:
     rack: str | None = None
     epoch: int = -1
     directory_id: str = ""
-    """Of its data directories that are online, with commas between them: who has the same id and none of them is another
-    broker. One of several directories may be gone when a broker comes back."""
+    """Of its data directories that are online, with commas between them: who has the same id and none of these is
+    another broker. One of several directories may be gone when a broker comes back."""
 
     def shares_directory(self, other: BrokerImage) -> bool:
         """Whether both have a data directory in common, and so are lives of one broker."""

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from moldau.log.errors import LogError
 from moldau.log.producer_state import Producer, ProducerStates
-from moldau.records import HEADER_SIZE, peek_header
+from moldau.records import BatchHeader, CorruptBatch, peek_header
 from moldau.wire.errors import ErrorCode
 
 EXPLAINS_MS: Final = 5_000
@@ -51,10 +51,8 @@ class Refusals:
 
     def note(self, records: memoryview, code: ErrorCode, now_ms: int) -> None:
         """This batch was refused, and nothing of it appended."""
-        if code not in PASSING or len(records) < HEADER_SIZE:
-            return
-        header = peek_header(records)
-        if header.producer_id < 0 or header.base_sequence < 0:
+        header = _header(records) if code in PASSING else None
+        if header is None or header.producer_id < 0 or header.base_sequence < 0:
             return
         known = self._by_producer.pop(header.producer_id, None)
         behind = known is not None and known.epoch == header.producer_epoch and known.sequence < header.base_sequence
@@ -66,11 +64,9 @@ class Refusals:
 
     def check(self, records: memoryview, now_ms: int, producers: ProducerStates) -> None:
         """LogError where this batch has to wait for one that was refused."""
-        if len(records) < HEADER_SIZE:
-            return
-        header = peek_header(records)
-        known = self._by_producer.get(header.producer_id)
-        if known is None:
+        header = _header(records)
+        known = None if header is None else self._by_producer.get(header.producer_id)
+        if header is None or known is None:
             return
         is_next = _is_next(known, producers.producers.get(header.producer_id))
         if not is_next or not _holds(known, now_ms):
@@ -81,6 +77,14 @@ class Refusals:
                 f"producer {header.producer_id} sent sequence {header.base_sequence}; {known.sequence} was refused "
                 f"({known.code.name}) and must come first",
             )
+
+
+def _header(records: memoryview) -> BatchHeader | None:
+    """None for what is no batch: the log says so, in its own words."""
+    try:
+        return peek_header(records)
+    except CorruptBatch:
+        return None
 
 
 def _is_next(known: Refused, producer: Producer | None) -> bool:

@@ -102,3 +102,16 @@ def test_what_is_remembered_is_bounded(partition: Partition) -> None:
     lead(partition)
     assert send(partition, 1, producer=0) == ErrorCode.NONE, "the longest known is forgotten"
     assert send(partition, 1, producer=1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("length", [-1, 0, 10], ids=str)
+def test_what_is_no_batch_is_the_logs_to_refuse_also_after_a_refusal(partition: Partition, length: int) -> None:
+    broken = batch(producer_id=PRODUCER, epoch=0, sequence=1)
+    broken[8:12] = length.to_bytes(4, "big", signed=True)
+    assert send(partition, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for leads in (False, True):
+        if leads:
+            lead(partition)
+        with pytest.raises(LogError) as refused:
+            partition.append(broken, NOW)
+        assert refused.value.code == (ErrorCode.CORRUPT_MESSAGE if leads else ErrorCode.NOT_LEADER_OR_FOLLOWER)
