@@ -28,7 +28,7 @@ from moldau.cluster.elections import reborn
 from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, TopicImage
 from moldau.cluster.nodes import ControllerNode, id_text
 from moldau.cluster.store import OpenStore, SessionEvent, Store, StoreError
-from moldau.cluster.tree import NotController, Tree
+from moldau.cluster.tree import IdTaken, NotController, Tree
 from moldau.cluster.view import Verdict, View
 from moldau.host.clock import Randomness
 
@@ -38,6 +38,10 @@ FIRST_RETRY_S: Final = 0.1
 MAX_RETRY_S: Final = 5.0
 CLOSE_TIMEOUT_S: Final = 5.0
 """How long the end of a session that is of no more use is waited for."""
+
+SESSIONS_END_WITHIN: Final = 1.5
+"""Session time-outs after which the session of a broker that is gone is over: servers look for such now and then."""
+LOOKS_A_SESSION: Final = 10
 
 StandingListener = Callable[[bool], None]
 
@@ -128,12 +132,31 @@ class Membership:
     async def _join(self, broker: BrokerImage, lost: Partitions) -> None:
         tree = self._view.tree
         shared = tree.store.shared  # else there is nobody who could lead instead
-        born = await self._view.exclusively(tree.begin_life, broker, self._process_id, registered=not shared)
+        born = await self._begin_life(tree, broker)
         if shared:
             await tree.store.sync()
             await self._view.reload()
             await self._view.decide((), lambda image, _: self._reborn(image, lost), {})
         await self._view.exclusively(self._enter, tree, born)
+
+    async def _begin_life(self, tree: Tree, broker: BrokerImage) -> BrokerImage:
+        """Counts the new life.
+
+        A broker that begins with empty directories may have the id of one that has just died, with its disk: that one
+        is registered until its session ends. So long it is waited for; who is registered after that is alive.
+        """
+        store, loop = tree.store, asyncio.get_running_loop()
+        until = loop.time() + (SESSIONS_END_WITHIN * store.session_timeout_s if store.shared else 0.0)
+        while True:
+            try:
+                return await self._view.exclusively(
+                    tree.begin_life, broker, self._process_id, registered=not store.shared
+                )
+            except IdTaken as taken:
+                if loop.time() >= until:
+                    raise
+                log.warning("%s; waiting for the end of its session", taken, extra={"node": self.node_id})
+            await asyncio.sleep(store.session_timeout_s / LOOKS_A_SESSION)
 
     def _reborn(self, image: ClusterImage, lost: Partitions) -> Verdict[None]:
         others = {broker: None for broker in image.brokers if broker != self.node_id}

@@ -64,6 +64,10 @@ class NotController(StoreError):
     """Another broker is the controller."""
 
 
+class IdTaken(StoreError):
+    """Another broker is registered under this id: one that lives, or one whose session is not over yet."""
+
+
 class TooLarge(Exception):
     """A change whose value would be larger than a node may be."""
 
@@ -118,7 +122,7 @@ class Tree:
         """Counts a new life of the broker, and returns it with its epoch. It is alive once it is registered: in the
         same commit, or by `register`.
 
-        StoreError where a live broker with another data directory has the id.
+        IdTaken where a broker with another data directory is registered under the id.
         """
         path = IncarnationNode.path(broker.id)
         value = IncarnationNode.encode(broker.directory_id, process_id)
@@ -389,8 +393,8 @@ def _configs(
     return configs
 
 
-def _taken(broker: BrokerImage) -> StoreError:
-    return StoreError(f"broker {broker.id} cannot be registered: another broker has this id")
+def _taken(broker: BrokerImage) -> IdTaken:
+    return IdTaken(f"broker {broker.id} cannot be registered: another broker has this id")
 
 
 def _fitting(value: bytes) -> bytes:

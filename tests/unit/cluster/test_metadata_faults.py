@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -208,7 +209,7 @@ def test_the_first_broker_is_the_controller_and_the_next_one_takes_over_when_it_
 
 def test_a_broker_id_that_another_session_has_is_refused() -> None:
     async def scenario() -> None:
-        tree = MemoryTree()
+        tree = MemoryTree(session_timeout_s=0.02)
         await started(tree.session(), 1)
         with pytest.raises(StoreError, match="another broker has this id"):
             await started(tree.session(), 1)
@@ -216,9 +217,27 @@ def test_a_broker_id_that_another_session_has_is_refused() -> None:
     run(scenario())
 
 
+def test_a_broker_with_an_empty_disk_has_the_id_of_one_that_died_when_the_session_of_that_is_over() -> None:
+    async def scenario() -> None:
+        tree = MemoryTree(session_timeout_s=0.5)
+        former = tree.session()
+        await started(former, 1)
+        later = new_metadata(tree.session(), 1)
+        await later.open()
+        registering = asyncio.ensure_future(later.register(replace(broker(1), directory_id="new")))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not registering.done()
+        tree.expire(former)
+        await registering
+        assert later.image.brokers[1].directory_id == "new"
+
+    run(scenario())
+
+
 def test_a_broker_that_comes_back_without_one_of_its_directories_is_still_the_same() -> None:
     async def scenario() -> None:
-        tree = MemoryTree()
+        tree = MemoryTree(session_timeout_s=0.02)
         for directories in ("one,two", "two", "one,two"):
             life = new_metadata(tree.session(), 1)
             await life.open()
