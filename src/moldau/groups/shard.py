@@ -53,6 +53,7 @@ class GroupShard(StoredGroups):
         self.classic = ClassicProtocol(config, new_id)
         self.consumer = ConsumerProtocol(config, self.topics)
         self._deleted_topics: set[str] = set()
+        self._becoming_classic: Group | None = None
         self._steps: Mapping[type[Any], Callable[[int, Outcome, Any], None]] = {
             JoinGroupRequest: self._join,
             SyncGroupRequest: self._sync,
@@ -71,8 +72,12 @@ class GroupShard(StoredGroups):
         }
 
     def step(self, now_ms: int, event: Any) -> Outcome:
+        ended = self._ended_conversion()
         out = Outcome()
         self._steps[type(event.message if type(event) is Call else event)](now_ms, out, event)
+        if ended is not None:
+            out.replies += ended.replies
+            out.timers[:0] = ended.timers
         return out
 
     def loaded(self, now_ms: int) -> Outcome:
@@ -108,10 +113,22 @@ class GroupShard(StoredGroups):
                 self._join_consumer_group(now_ms, out, group.consumer, call)
                 return
             Draft(group.consumer, out.records).remove_group()
+            self._becoming_classic = group
         group = self.made(request.group_id)
         if group.classic is None:
             group.classic = ClassicGroup(group.id)
         self.classic.join(now_ms, out, group.classic, call)
+
+    def _ended_conversion(self) -> Outcome | None:
+        """What follows if an empty consumer group was to become classic in the step before. Where that could be stored
+        it is classic by now; else it is not, and whoever waits in it must come again."""
+        group, self._becoming_classic = self._becoming_classic, None
+        if group is None or group.consumer is None or group.classic is None:
+            return None
+        out = Outcome()
+        migration.dissolve(out, group.classic)
+        group.classic = None
+        return out
 
     def _join_consumer_group(self, now_ms: int, out: Outcome, group: ConsumerGroup, call: Call) -> None:
         def decide() -> Any:

@@ -11,6 +11,7 @@ from moldau.groups.config import GroupConfig
 from moldau.groups.consumer_protocol import parse_assignment
 from moldau.groups.events import DescribeConsumerGroup, TopicsChanged
 from moldau.wire.errors import ErrorCode
+from tests.unit.groups.members import PARTITIONS, ClassicMember, ConsumerMember
 from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World, assignment, subscription, topics
 
 E = ErrorCode
@@ -243,3 +244,25 @@ def test_a_change_of_other_topics_does_not_make_classic_members_rejoin() -> None
     world.feed(TopicsChanged(world.known))
     assert world.heartbeat(member, generation) == E.REBALANCE_IN_PROGRESS
     assert len(settled[member]) == 5
+
+
+def test_an_empty_group_whose_change_could_not_be_stored_is_what_it_was() -> None:
+    world = World()
+    gone = ConsumerMember(world, "gone")
+    gone.act()
+    classic = ClassicMember(world, "classic")
+    classic.act()  # is given an id
+    gone.leave()
+    world.broken = True
+    classic.act()  # what would end the consumer group is not stored
+    world.broken = False
+    modern = ConsumerMember(world, "modern")
+    for _ in range(10):
+        modern.act()
+        classic.act()
+        world.advance(1_000)
+    group = world.shard.groups["g"]
+    assert group.consumer is not None
+    assert group.classic is None
+    assert sorted(group.consumer.members) == sorted([classic.id, "modern"])
+    assert sorted([*modern.reads, *classic.partitions]) == list(range(PARTITIONS))
