@@ -104,6 +104,8 @@ class Writer(ABC):
         """Returns when so many more are acknowledged."""
         try:
             self.progress.reach(count, timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{self}: {error}; {self.acknowledged} of {self.written} are") from None
         finally:
             self.check()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cluster import controller
+from moldau.cluster import controller, membership
 from moldau.cluster.elections import ElectionKind
 from moldau.cluster.image import NO_LEADER, ClusterImage
 from moldau.host import machine
-from moldau.testing.cluster import Cluster
+from moldau.testing.cluster import Cluster, ClusterBroker
+from tests.compat import wire
+from tests.support.raw import RawConnection
 
 
 def led_by(image: ClusterImage, topic: str = "t") -> list[int]:
@@ -50,6 +52,33 @@ def test_a_broker_that_lost_its_session_comes_back_by_itself_with_a_later_epoch(
         cluster.wait_until(lambda image: 1 in image.brokers and image.brokers[1].epoch > before)
         cluster.wait_in_sync()
         assert cluster.brokers[1].look(lambda served: served.metadata.in_good_standing)
+
+
+def test_brokers_whose_sessions_are_all_lost_still_tell_clients_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def back_but_not_registered(broker: ClusterBroker) -> None:
+        """It has another session and has read what is there; then it is out of touch, before it could register."""
+
+        def image_changed(_old: ClusterImage, new: ClusterImage) -> None:
+            if broker.node_id not in new.brokers:
+                broker.lose_touch()
+
+        broker.look(lambda served: served.metadata.listen(image_changed))
+        broker.expire_session()
+        wire.eventually(lambda: broker.look(lambda served: broker.node_id not in served.image.brokers))
+
+    with Cluster(2) as cluster:
+        cluster.create_topic("t", 2, 2)
+        monkeypatch.setattr(membership, "FIRST_RETRY_S", 60.0)  # not back again before it was asked
+        first, last = cluster.brokers
+        back_but_not_registered(first)
+        back_but_not_registered(last)
+        assert not last.look(lambda served: served.image.brokers)
+        with RawConnection(last.bootstrap_servers) as connection:
+            answer = wire.metadata(connection, ["t"])
+    # Told of nobody, a client would have nobody left to ask again.
+    assert [f"{one.host}:{one.port}" for one in answer.brokers] == [last.bootstrap_servers]
+    assert answer.controller_id == last.node_id
+    assert [one.leader_id for one in answer.topics[0].partitions] == [NO_LEADER, NO_LEADER]
 
 
 def test_a_machine_that_lost_power_is_not_in_sync_until_it_has_copied_again(monkeypatch: pytest.MonkeyPatch) -> None:
