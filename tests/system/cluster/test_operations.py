@@ -22,6 +22,7 @@ from tests.system.cluster.checks import check_numbers
 from tests.system.cluster.harness import PATIENCE_S, SESSION_TIMEOUT_S, PartitionSeen, ProcessCluster, accidents
 from tests.system.cluster.waiting import NotYet, eventually
 from tests.system.cluster.writers import ConfluentWriter, MoldauWriter, Writer
+from tests.system.cluster.zookeeper import pause, resume
 
 pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(120)]
 
@@ -118,6 +119,34 @@ def test_another_controller_takes_over_when_the_first_is_killed(cluster: Process
             calls.create_topic(connection, "of-the-successor", PARTITIONS, replication_factor=2)
         old.start()
         cluster.wait_whole()
+
+
+def test_zookeeper_is_away_until_all_brokers_have_lost_their_sessions_and_whoever_writes_goes_on(
+    cluster: ProcessCluster,
+) -> None:
+    with load(cluster, "sessions") as writers:
+        (server,) = cluster.zookeeper.servers
+        lost, returned = told_by_all(cluster, "session with the metadata store is lost", "registered again")
+        pause(server)
+        try:
+            eventually(lost, PATIENCE_S)
+        finally:
+            resume(server)
+        eventually(returned, PATIENCE_S)
+        cluster.wait_whole()
+        go_on(writers)
+
+
+def told_by_all(cluster: ProcessCluster, *texts: str) -> list[Callable[[], None]]:
+    """For each text a look whether all brokers have logged it once more than now."""
+    before = {(broker.id, text): broker.log.count(text) for broker in cluster.living for text in texts}
+
+    def look(text: str) -> None:
+        silent = [one.name for one in cluster.living if one.log.count(text) <= before[one.id, text]]
+        if silent:
+            raise NotYet(f"{silent} have not told: {text}")
+
+    return [partial(look, text) for text in texts]
 
 
 def test_partitions_move_to_other_brokers_while_they_are_written(cluster: ProcessCluster) -> None:
