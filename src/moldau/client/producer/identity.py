@@ -8,6 +8,8 @@ All of it is decisions over values: nothing here waits or sends. The rules, a pa
 
 * A batch gets its number when it is sent for the first time and keeps it. Until its fate is known it is "in flight",
   also while it waits for another attempt. At most one batch that was sent before is sent again at a time: the first.
+* A broker remembers the last five batches of a producer. Of the first in flight and all that were sent after it there
+  are never more: else a broker that has them all would not know the first when it comes again, and refuse it.
 * A batch that is given up leaves a gap. New batches are held back then, and those in flight are sent again one by one.
   If all of them are taken, there was no gap: the broker had it. If the broker says that the first does not follow, it
   has neither that one nor any behind it: the epoch is raised and the numbers begin again at 0.
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_EPOCH: Final = 2**15 - 2
 """The last epoch that may be used; after it a producer needs a new id."""
+
+REMEMBERED: Final = 5
+"""As many of a producer's batches a broker can tell from new ones."""
 
 _SEQUENCES: Final = 2**31
 """Numbers go round: after 2**31 - 1 comes 0."""
@@ -94,7 +99,7 @@ def judge(code: ErrorCode, batch: Batch, sequences: Sequences, transactional: bo
 class Sequences:
     """The batches of one partition that are in flight, and their numbers if the producer is idempotent."""
 
-    __slots__ = ("_next", "gap", "idempotent", "identity", "in_flight", "last_acked", "restart_wanted")
+    __slots__ = ("_next", "_since_first", "gap", "idempotent", "identity", "in_flight", "last_acked", "restart_wanted")
 
     def __init__(self, idempotent: bool) -> None:
         self.idempotent = idempotent
@@ -103,6 +108,8 @@ class Sequences:
         self.last_acked = NO_SEQUENCE
         self.in_flight: list[Batch] = []
         """Sent at least once and of unknown fate, in the order of their first sending."""
+        self._since_first: list[Batch] = []
+        """The first in flight and all that were sent after it, also those whose fate is known by now."""
         self.gap = False
         self.restart_wanted = False
 
@@ -117,7 +124,7 @@ class Sequences:
         """Whether a batch may leave for the first time."""
         if not self.idempotent:
             return True
-        if self.gap or self.restart_wanted:
+        if self.gap or self.restart_wanted or len(self._since_first) >= REMEMBERED:
             return False
         # What is in flight under another epoch must be settled before the first batch of this one. And the first of an
         # epoch goes alone: a broker that knows nothing of the producer yet would take the second without it.
@@ -130,6 +137,7 @@ class Sequences:
                 assert not self.in_flight
                 self._begin(current)
             self._give(batch)
+            self._since_first.append(batch)
         self.in_flight.append(batch)
 
     def acked(self, batch: Batch) -> None:
@@ -163,10 +171,14 @@ class Sequences:
             part.sequence = sequence
             sequence = (sequence + part.count) % _SEQUENCES
         self.in_flight[at : at + 1] = parts
+        if self.idempotent:
+            at = self._since_first.index(batch)
+            self._since_first[at : at + 1] = parts
 
     def restart(self, current: Identity) -> None:
         """Begin again at 0 under a new identity, with all that is in flight. Nothing of it may be on the wire."""
         self._begin(current)
+        self._since_first = list(self.in_flight)
         for batch in self.in_flight:
             self._give(batch)
 
@@ -186,7 +198,10 @@ class Sequences:
         for at, one in enumerate(self.in_flight):
             if one is batch:
                 del self.in_flight[at]
-                return
+                break
+        first = self.in_flight[0] if self.in_flight else None
+        while self._since_first and self._since_first[0] is not first:
+            del self._since_first[0]
 
     def _settle(self) -> None:
         """With nothing in flight any more it shows whether there was a gap at all."""

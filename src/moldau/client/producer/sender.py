@@ -5,7 +5,8 @@ have changed: records came, an answer came, a connection is up, metadata changed
 partition back has an event that ends it, and that event calls `run` again.
 
 The rules of order are in `identity.py`; here they meet the network. Of each partition one batch goes into a request, up
-to max.request.size together; of each broker at most max.in.flight.requests.per.connection requests are unanswered.
+to max.request.size together; of each broker at most max.in.flight.requests.per.connection requests are unanswered, and
+of each partition as many, also while its leader changes.
 """
 
 from __future__ import annotations
@@ -288,6 +289,8 @@ class Sender:
         sequences = lane.sequences
         if not self._transactions.may_drain(lane.partition):
             return None
+        if lane.on_wire >= self._config.max_in_flight:
+            return None  # at the broker that led it before: a partition has no more under way because it has moved
         if sequences.restart_wanted and not self._restart(lane):
             return None
         if lane.waiting:
@@ -367,10 +370,12 @@ class Sender:
         else:
             for lane, batch in chosen:
                 self._delivery.delivered_blindly(lane, batch, now)
+        offered = False
         for lane, _ in chosen:
             self._offer(lane)
+            offered |= lane.queued  # perhaps at another broker, which leads it by now
         self._on_memory()
-        if leader.lanes or error is not None:
+        if offered or leader.lanes or error is not None:
             self.run()
 
     def _answers(self, chosen: list[tuple[Lane, Batch]], version: int, view: memoryview, now: float) -> None:

@@ -2,7 +2,8 @@
 
 Requests are decoded from the bytes that would travel. A broker keeps what Kafka's keep of a producer: its epoch and the
 last five batches. The network loses connections before and after a request was taken, and delivers requests of lost
-connections late, when they have long been sent again. Chance comes from a seed; the clock jumps from event to event.
+connections late, when they have long been sent again. All partitions may be led by another broker from one moment to
+the next, which has all that the one before it took. Chance comes from a seed; the clock jumps from event to event.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from moldau.wire.messages.produce import (
 
 VERSION = 12
 TOPIC = "orders"
+BROKERS = 2
 REMEMBERED = 5
+MOST_SILENCE_S = 0.2
+"""So long it may take until a client notices that a broker is gone."""
 
 
 class VirtualLoop:
@@ -140,10 +144,12 @@ class Connection:
 
     writable = True
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, node: int) -> None:
         self._world = world
+        self._node = node
         self._waiting: list[Callable[[memoryview | None, MoldauError | None], None]] = []
         self.lost = False
+        self.silent = False  # the broker is gone; the client does not know it yet
         self._arrives = 0.0
         self._answers = 0.0
 
@@ -165,12 +171,14 @@ class Connection:
     def _arrived(self, request: ProduceRequest, on_reply: Any) -> None:
         """A connection that the client has given up may still bring its requests to the broker, even much later."""
         world = self._world
-        if self.lost and not world.strikes("late requests"):
+        if self.silent or (self.lost and not world.strikes("late requests")):
             return
         if world.strikes("lost before"):
             self.lose()
             return
-        response = world.produce(request)
+        response = world.produce(request, self._node)
+        if world.leader == self._node and world.strikes("leader moves"):
+            world.move_leader()
         if world.strikes("lost after"):
             self.lose()
             return
@@ -178,13 +186,14 @@ class Connection:
         world.loop.call_later(self._answers - world.loop.now, self._answered, response.encode(VERSION), on_reply)
 
     def _answered(self, answer: bytes, on_reply: Any) -> None:
-        if on_reply in self._waiting:
+        if on_reply in self._waiting and not self.silent:
             self._waiting.remove(on_reply)
             on_reply(memoryview(answer), None)
 
     def lose(self) -> None:
         self.lost = True
-        self._world.link = None
+        if self._world.links.get(self._node) is self:
+            del self._world.links[self._node]
         waiting, self._waiting = self._waiting, []
         for on_reply in waiting:
             self._world.loop.call_soon(on_reply, None, BrokerUnavailable("lost"))
@@ -200,10 +209,10 @@ class World:
         self.loop = VirtualLoop()
         self.logs = [Log() for _ in range(partitions)]
         self.sent: list[list[tuple[bytes, RecordFuture]]] = [[] for _ in range(partitions)]
-        self.link: Connection | None = None
+        self.links: dict[int, Connection] = {}
+        self.leader = 0
         self._listeners: list[Callable[[ClusterMetadata], None]] = []
-        listed = [PartitionMetadata(i, 0, 0) for i in range(partitions)]
-        self.metadata = ClusterMetadata("c", 0, {0: Node(0, "h", 1)}, {TOPIC: TopicMetadata(TOPIC, partitions=listed)})
+        self.metadata = self._led_by(0)
         config = ProducerConfig.of(
             ClientSettings.of(PRODUCER, {"bootstrap.servers": "h:1", "batch.size": "200", "linger.ms": "0"}, settings)
         )
@@ -243,14 +252,30 @@ class World:
 
     # -- the brokers -----------------------------------------------------------------------------------------------
 
-    def produce(self, request: ProduceRequest) -> ProduceResponse:
+    def _led_by(self, leader: int) -> ClusterMetadata:
+        listed = [PartitionMetadata(i, leader, 0) for i in range(len(self.logs))]
+        nodes = {node: Node(node, "h", 1 + node) for node in range(BROKERS)}
+        return ClusterMetadata("c", 0, nodes, {TOPIC: TopicMetadata(TOPIC, partitions=listed)})
+
+    def move_leader(self) -> None:
+        """The other broker leads; the client hears that before it notices that the one that led is gone, if it is."""
+        before = self.links.get(self.leader)
+        self.leader = (self.leader + 1) % BROKERS
+        self.metadata = self._led_by(self.leader)
+        for listener in self._listeners:
+            listener(self.metadata)
+        if before is not None and self.chance.random() < 0.5:
+            before.silent = True
+            self.loop.call_later(self.chance.uniform(0, MOST_SILENCE_S), before.lose)
+
+    def produce(self, request: ProduceRequest, node: int) -> ProduceResponse:
         parts = [part for topic in request.topic_data for part in topic.partition_data]
-        answers = [self._one(part.index, bytes(part.records or b"")) for part in parts]
+        answers = [self._one(part.index, bytes(part.records or b""), node) for part in parts]
         return ProduceResponse(responses=[ProduceResponseTopic(name=TOPIC, partition_responses=answers)])
 
-    def _one(self, index: int, batch: bytes) -> ProduceResponsePartition:
+    def _one(self, index: int, batch: bytes, node: int) -> ProduceResponsePartition:
         count = peek_header(batch).count
-        if self.strikes("not leader"):
+        if node != self.leader or self.strikes("not leader"):
             return ProduceResponsePartition(index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.strikes("invalid"):
             return ProduceResponsePartition(index=index, error_code=ErrorCode.INVALID_RECORD)
@@ -276,11 +301,11 @@ class World:
         assert topics == [TOPIC]
 
     def connected(self, node: int) -> Connection | None:
-        return self.link
+        return self.links.get(node)
 
     async def connection(self, node: int, deadline: float) -> Connection:
-        self.link = Connection(self)
-        return self.link
+        self.links[node] = Connection(self, node)
+        return self.links[node]
 
     async def retrying(self, attempt: Any, *, deadline: float, what: str) -> Any:
         return InitProducerIdResponse(producer_id=7, producer_epoch=0)

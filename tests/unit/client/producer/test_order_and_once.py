@@ -90,6 +90,15 @@ def test_what_a_leader_took_before_it_stopped_leading_is_never_there_twice(seeds
             assert len(set(log.values)) == len(log.values), seed
 
 
+def test_a_new_leader_that_has_all_of_its_predecessor_knows_every_batch_that_comes_again(seeds: range) -> None:
+    for seed in seeds:
+        world = World(seed, {"leader moves": 0.1, "lost after": 0.03}, delivery_timeout_ms="2000000")
+        play(world, rounds=100)
+        for partition, log in enumerate(world.logs):
+            assert log.values == [value for value, _ in world.sent[partition]], seed
+            assert delivered(world, partition) == log.values, seed
+
+
 def test_after_a_gap_the_next_records_go_through(seeds: range) -> None:
     for seed in seeds:
         world = World(seed, {"invalid": 0.3}, delivery_timeout_ms="2000000")
@@ -122,6 +131,21 @@ def test_one_request_in_flight_keeps_the_order_also_without_idempotence(seeds: r
         play(world)
         for partition, log in enumerate(world.logs):
             assert log.values == [value for value, _ in world.sent[partition]], seed
+
+
+def test_one_request_in_flight_keeps_the_order_also_when_the_leader_changes(seeds: range) -> None:
+    for seed in seeds:
+        world = World(
+            seed,
+            {"leader moves": 0.3},
+            enable_idempotence="false",
+            max_in_flight_requests_per_connection="1",
+            delivery_timeout_ms="2000000",
+        )
+        play(world, rounds=100)
+        for partition, log in enumerate(world.logs):
+            once = list(dict.fromkeys(log.values))  # what a deposed leader took and did not say is there again
+            assert once == [value for value, _ in world.sent[partition]], seed
 
 
 def test_a_record_that_cannot_be_delivered_says_what_was_tried() -> None:
