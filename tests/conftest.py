@@ -19,6 +19,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,10 @@ MAX_NAME = 80
 
 # A mark of pyproject.toml, and the program that has to be on the PATH for tests that carry it.
 REQUIRED_PROGRAMS = {"needs_kcat": "kcat", "needs_java": "java"}
+
+# A shell that starts us in the background has us ignore Ctrl-C, and all that we start with us: tests send it to some.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Time limits per example say nothing on shared cores; the time-out per test stays.
 hypothesis.settings.register_profile("short", max_examples=100, deadline=None)
