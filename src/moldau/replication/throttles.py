@@ -32,26 +32,36 @@ class Rates(NamedTuple):
 
 
 class Throttle:
-    """One rate."""
+    """One rate. The debt is in bytes, so that one made at a low rate is soon paid when the rate is raised."""
 
-    __slots__ = ("_now", "_paid_at", "_rate")
+    __slots__ = ("_debt_bytes", "_now", "_rate", "_settled_at")
 
     def __init__(self, rate: Callable[[], int], now: Callable[[], float]) -> None:
         self._rate = rate
         self._now = now
-        self._paid_at = 0.0
+        self._debt_bytes = 0.0
+        self._settled_at = 0.0
 
     @property
     def exceeded(self) -> bool:
         """Whether more was copied lately than the rate allows."""
         rate = self._rate()
-        return rate < UNLIMITED and (rate == 0 or self._paid_at > self._now())
+        if rate >= UNLIMITED:
+            self._debt_bytes = 0.0
+            return False
+        return rate == 0 or self._owed(rate) > 0
 
     def count(self, size: int) -> None:
         """So many bytes were copied."""
         rate = self._rate()
         if 0 < rate < UNLIMITED:
-            self._paid_at = max(self._paid_at, self._now()) + size / rate
+            self._debt_bytes = self._owed(rate) + size
+
+    def _owed(self, rate: int) -> float:
+        now = self._now()
+        self._debt_bytes = max(0.0, self._debt_bytes - (now - self._settled_at) * rate)
+        self._settled_at = now
+        return self._debt_bytes
 
 
 class Throttles:

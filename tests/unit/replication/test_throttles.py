@@ -51,6 +51,15 @@ def test_without_a_rate_nothing_is_held_back_and_with_none_allowed_everything_is
     assert world.throttle.exceeded
 
 
+def test_what_was_copied_at_a_low_rate_is_soon_paid_when_the_rate_is_raised() -> None:
+    world = World(1)
+    world.throttle.count(1_000_000)
+    assert world.throttle.exceeded
+    world.rate = 10_000_000
+    world.now += 0.2
+    assert not world.throttle.exceeded
+
+
 def test_a_rate_that_is_changed_holds_from_then_on() -> None:
     world = World(10)
     world.throttle.count(1000)
