@@ -36,6 +36,8 @@ class ProducerIds:
         self._blocks: list[range] = []
         self._left = 0
         self._reserving: asyncio.Task[None] | None = None
+        self._refused = False
+        """The store did not give the last block that was asked for. It is asked again with every client that comes."""
 
     @property
     def at_hand(self) -> bool:
@@ -66,10 +68,15 @@ class ProducerIds:
         try:
             first = await reserve_block(self._store())
         except StoreError as error:
-            log.error("no producer ids could be reserved", extra={"reason": str(error)})
+            if not self._refused:
+                log.error("no producer ids can be reserved, trying again", extra={"reason": str(error)})
+            self._refused = True
             return
         finally:
             self._reserving = None
+        if self._refused:
+            log.info("producer ids can be reserved again")
+        self._refused = False
         self._blocks.append(range(first, first + BLOCK))
         self._left += BLOCK
 

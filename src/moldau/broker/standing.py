@@ -1,17 +1,21 @@
 """Partitions as a client of one listener sees them: who leads, which replicas cannot be reached, and what is wrong.
 
 The image says who holds what; which of those brokers a client can talk to depends on the listener that it came in by.
-Metadata and DescribeTopicPartitions tell the same, so they ask here. A replica counts as offline when its broker is
-not registered, has no such listener, or (known of this broker's own alone) has lost the disk that it was on.
+Metadata, DescribeCluster and DescribeTopicPartitions tell the same, so they ask here. A replica counts as offline when
+its broker is not registered, has no such listener, or (known of this broker's own alone) has lost the disk that it was
+on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.cluster.image import NO_LEADER, BrokerImage, ClusterImage, Endpoint, PartitionState
 from moldau.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.broker.listener import Listener
 
 
 class Standing(NamedTuple):
@@ -28,6 +32,21 @@ def reachable(image: ClusterImage, listener: str) -> Iterator[tuple[BrokerImage,
         endpoint = node.endpoint(listener)
         if endpoint is not None:
             yield node, endpoint
+
+
+def told_brokers(listener: Listener) -> list[tuple[BrokerImage, Endpoint]]:
+    """Those that a client of this listener can reach, and this one in any case, by id.
+
+    When the metadata store was away for longer than the sessions, all brokers come back to it at once. The first reads
+    that nobody is registered, and until it has registered itself, that is its image. Clients forget brokers that they
+    are not told of: librdkafka, told of none, forgets all, and has nobody left whom it could ask again.
+    """
+    broker = listener.broker
+    found = {node.id: (node, endpoint) for node, endpoint in reachable(broker.image, listener.name)}
+    if broker.node_id not in found:
+        here = listener.endpoint()
+        found[broker.node_id] = BrokerImage(broker.node_id, (here,), broker.settings["broker.rack"]), here
+    return [found[node_id] for node_id in sorted(found)]
 
 
 class View:

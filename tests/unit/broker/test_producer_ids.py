@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -77,6 +78,19 @@ def test_without_a_store_there_are_no_ids_and_later_there_are() -> None:
         assert await taken(ids, 1) == [0]
 
     run(scenario())
+
+
+def test_that_there_are_no_ids_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        ids = ids_of(BrokenStore())  # type: ignore[arg-type]
+        for _ in range(10):
+            assert not await ids.ready()
+        ids._store = lambda: MemoryTree().session()
+        await taken(ids, 2 * BLOCK)
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
+    assert caplog.messages == ["no producer ids can be reserved, trying again", "producer ids can be reserved again"]
 
 
 @pytest.mark.parametrize("value", [b"", b"7", b'{"next": "7"}', b"{}"])

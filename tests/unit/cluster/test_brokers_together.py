@@ -9,6 +9,7 @@ from moldau.cluster.elections import ElectionKind
 from moldau.cluster.image import NO_LEADER, ClusterImage
 from moldau.host import machine
 from moldau.testing.cluster import Cluster, ClusterBroker
+from moldau.wire.messages.describe_cluster import DescribeClusterRequest
 from tests.compat import wire
 from tests.support.raw import RawConnection
 
@@ -75,8 +76,10 @@ def test_brokers_whose_sessions_are_all_lost_still_tell_clients_where_they_are(m
         assert not last.look(lambda served: served.image.brokers)
         with RawConnection(last.bootstrap_servers) as connection:
             answer = wire.metadata(connection, ["t"])
+            described = wire.ask(connection, DescribeClusterRequest())
     # Told of nobody, a client would have nobody left to ask again.
     assert [f"{one.host}:{one.port}" for one in answer.brokers] == [last.bootstrap_servers]
+    assert [f"{one.host}:{one.port}" for one in described.brokers] == [last.bootstrap_servers]
     assert answer.controller_id == last.node_id
     assert [one.leader_id for one in answer.topics[0].partitions] == [NO_LEADER, NO_LEADER]
 

@@ -1,15 +1,15 @@
 """DescribeCluster (60): the brokers, the controller, the cluster's id.
 
 Versions 0-2. Only brokers can be described (endpoint type 1); there are no separate controllers to ask for. Told are
-the live brokers that have the listener which the client came in by, and the controller as it is: -1 while there is
-none. A broker that is registered serves, so none is ever told as fenced.
+the live brokers that have the listener which the client came in by, this one also while it is not registered, and the
+controller as it is: -1 while there is none. A broker that is registered serves, so none is ever told as fenced.
 """
 
 from __future__ import annotations
 
 from moldau.broker.registry import handles
 from moldau.broker.session import Request
-from moldau.broker.standing import reachable
+from moldau.broker.standing import told_brokers
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -38,7 +38,7 @@ def describe_cluster(request: Request, message: DescribeClusterRequest) -> Descr
         controller_id=image.controller_id,
         brokers=[
             DescribeClusterResponseBroker(broker_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
-            for node, endpoint in reachable(image, request.session.listener.name)
+            for node, endpoint in told_brokers(request.session.listener)
         ],
         cluster_authorized_operations=request.authorized_operations(
             message.include_cluster_authorized_operations, ResourceType.CLUSTER

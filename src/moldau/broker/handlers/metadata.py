@@ -10,7 +10,7 @@ Versions 0-13. A null list of topics (an empty one in version 0) asks for all of
   told without a leader (LISTENER_NOT_FOUND from version 6, LEADER_NOT_AVAILABLE before), as is one that has no leader.
 * Clients ask for the controller to know where to send what changes the cluster, which every broker takes. Where there
   is no controller at the moment, or it cannot be reached by this listener, this broker names itself.
-* This broker is always among those that are told, also while it is not registered (see `_brokers`).
+* This broker is always among those that are told, also while it is not registered (see `told_brokers`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from moldau.broker.registry import handles
 from moldau.broker.session import Request
-from moldau.broker.standing import View, reachable
+from moldau.broker.standing import View, told_brokers
 from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
 from moldau.cluster.names import topic_name_error
 from moldau.cluster.topics import NewTopic
@@ -94,7 +94,10 @@ async def _create_then_answer(request: Request, message: MetadataRequest, names:
 def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
     broker = request.broker
     image = broker.image
-    brokers = _brokers(request)
+    brokers = [
+        MetadataResponseBroker(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
+        for node, endpoint in told_brokers(request.session.listener)
+    ]
     controller_reached = any(one.node_id == image.controller_id for one in brokers)
     return MetadataResponse(
         brokers=brokers,
@@ -105,26 +108,6 @@ def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
             message.include_cluster_authorized_operations, ResourceType.CLUSTER
         ),
     )
-
-
-def _brokers(request: Request) -> list[MetadataResponseBroker]:
-    """Those that this client can reach, and this one in any case.
-
-    When the metadata store was away for longer than the sessions, all brokers come back to it at once. The first reads
-    that nobody is registered, and until it has registered itself, that is its image. Clients forget brokers that they
-    are not told of: librdkafka, told of none, forgets all, and has nobody left whom it could ask again.
-    """
-    broker, listener = request.broker, request.session.listener
-    found = {
-        node.id: MetadataResponseBroker(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
-        for node, endpoint in reachable(broker.image, listener.name)
-    }
-    if broker.node_id not in found:
-        here = listener.endpoint()
-        found[broker.node_id] = MetadataResponseBroker(
-            node_id=broker.node_id, host=here.host, port=here.port, rack=broker.settings["broker.rack"]
-        )
-    return [found[node_id] for node_id in sorted(found)]
 
 
 def _topics(request: Request, message: MetadataRequest, asked: bool) -> list[MetadataResponseTopic]:
