@@ -87,20 +87,10 @@ def _partitions(admin: Admin, topics: list[str], only: list[int] | None) -> list
 
 
 def _elected(admin: Admin, wanted: list[TopicPartition] | None, unclean: bool) -> tuple[list[dict[str, Any]], bool]:
-    from moldau.client.admin import ElectionType, SomeFailed
-    from moldau.client.errors import BrokerError, MoldauError
+    from moldau.cli.electing import elected
+    from moldau.client.admin import ElectionType
 
-    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
-    results: dict[TopicPartition, bool] = {}
-    errors: dict[TopicPartition, MoldauError] = {}
-    try:
-        results = admin.elect_leaders(kind, wanted)
-    except SomeFailed as some:
-        results, errors = dict(some.results), dict(some.errors)
-    except BrokerError as error:
-        if wanted is None or len(wanted) != 1:
-            raise
-        errors = {wanted[0]: error}
+    results, errors = elected(admin, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED, wanted)
     shown = [
         {
             "topic": one.topic,

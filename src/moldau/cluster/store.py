@@ -13,17 +13,22 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 # ZooKeeper refuses messages above 1 MB (jute.maxbuffer): a value stays below it with room for path and header.
 MAX_VALUE_BYTES = 1_000_000
 MAX_PATH_CHARACTERS = 1_024
 # Of one commit. The total size of a commit's values is the caller's to keep near MAX_VALUE_BYTES.
 MAX_OPERATIONS = 10_000
+# What callers with more to do put into one: it travels in one message of about 1 MB where the store is a service.
+MAX_TOGETHER = 500
+MAX_BYTES_TOGETHER = 800_000
 
 ANY_VERSION = -1
+
+T = TypeVar("T")
 
 
 class StoreError(Exception):
@@ -205,6 +210,21 @@ def check_operations(operations: Sequence[Operation]) -> None:
             raise ValueError(
                 f"{operation.path}: a value of {len(operation.value)} bytes, at most {MAX_VALUE_BYTES} are allowed"
             )
+
+
+def in_commits(parts: Iterable[T], operations_of: Callable[[T], Sequence[Operation]]) -> Iterator[list[T]]:
+    """Parts of a large change in their order, as many at a time as one commit should carry; no part is divided."""
+    group: list[T] = []
+    size = 0
+    for part in parts:
+        added = sum(len(one.path) + len(getattr(one, "value", b"")) for one in operations_of(part))
+        if group and (len(group) == MAX_TOGETHER or size + added > MAX_BYTES_TOGETHER):
+            yield group
+            group, size = [], 0
+        group.append(part)
+        size += added
+    if group:
+        yield group
 
 
 class Watches:

@@ -10,14 +10,11 @@ has seen one. Nodes of sessions stay behind, as sessions do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from moldau.cluster.nodes import ClusterIdNode, ImportNode, TopicNode
-from moldau.cluster.store import Conflict, Create, Delete, Node, Operation, Set, Store, StoreError
-
-MAX_OPERATIONS_A_COMMIT: Final = 500
-MAX_BYTES_A_COMMIT: Final = 800_000
+from moldau.cluster.store import Conflict, Create, Delete, Node, Operation, Set, Store, StoreError, in_commits
 
 
 class TransferRefused(StoreError):
@@ -48,7 +45,7 @@ async def transfer(source: Store, target: Store) -> Transferred:
         del nodes[ClusterIdNode.path]
         there = await _tree(target)
         del there[ImportNode.path]
-        for group in _commits(_difference(nodes, there)):
+        for group in in_commits(_difference(nodes, there), lambda operation: [operation]):
             await target.commit(group)
         try:
             await target.commit([Create(ClusterIdNode.path, identity.value), Delete(ImportNode.path)])
@@ -104,18 +101,3 @@ def _difference(wanted: Mapping[str, Node], there: Mapping[str, Node]) -> Iterat
             yield Create(path, node.value)
         elif there[path].value != node.value:
             yield Set(path, node.value)
-
-
-def _commits(operations: Iterator[Operation]) -> Iterator[Sequence[Operation]]:
-    """In their order, as many at a time as one commit should carry."""
-    group: list[Operation] = []
-    size = 0
-    for operation in operations:
-        added = len(operation.path) + len(getattr(operation, "value", b""))
-        if group and (len(group) == MAX_OPERATIONS_A_COMMIT or size + added > MAX_BYTES_A_COMMIT):
-            yield group
-            group, size = [], 0
-        group.append(operation)
-        size += added
-    if group:
-        yield group

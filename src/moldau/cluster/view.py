@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from moldau.cluster.changes import Change, applied
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.refusal import Refusal
-from moldau.cluster.store import Check, Conflict, Event, Operation, Store, StoreError
+from moldau.cluster.store import Check, Conflict, Event, Operation, Store, StoreError, in_commits
 from moldau.cluster.tree import NotController, TooLarge, Tree
 from moldau.host.clock import Randomness
 from moldau.wire.errors import ErrorCode
@@ -31,9 +32,6 @@ PATIENT_ATTEMPTS: Final = 2
 """From the next one on a decision waits before it is made again: several brokers change the same topic."""
 MAX_CONFLICT_WAIT_S: Final = 0.1
 REREAD_RETRY_S: Final = 0.5
-# A commit travels in one message of about 1 MB where the store is a service.
-MAX_CHANGES_PER_COMMIT: Final = 500
-MAX_BYTES_PER_COMMIT: Final = 800_000
 
 Listener = Callable[[ClusterImage, ClusterImage], None]
 R = TypeVar("R")
@@ -274,7 +272,7 @@ class View:
         as_controller: bool,
     ) -> bool:
         """Stores and publishes, a group at a time, and answers those that were. False: a conflict, decide again."""
-        for group in _groups(prepared):
+        for group in in_commits(prepared, itemgetter(1)):
             operations = [operation for _, operations in group for operation in operations]
             self._stale = True
             try:
@@ -300,20 +298,3 @@ class View:
             return
         await self.tree.store.sync()
         await self._reread(paths)
-
-
-def _groups(
-    prepared: Sequence[tuple[Step, list[Operation]]],
-) -> Iterator[list[tuple[Step, list[Operation]]]]:
-    """The steps in order, as many at a time as one commit can carry."""
-    group: list[tuple[Step, list[Operation]]] = []
-    size = 0
-    for entry in prepared:
-        entry_size = sum(len(operation.path) + len(getattr(operation, "value", b"")) for operation in entry[1])
-        if group and (len(group) == MAX_CHANGES_PER_COMMIT or size + entry_size > MAX_BYTES_PER_COMMIT):
-            yield group
-            group, size = [], 0
-        group.append(entry)
-        size += entry_size
-    if group:
-        yield group

@@ -122,12 +122,15 @@ class Threads:
                 return
             self._running += 1
             self._running_in[job.lane] = self._running_in.get(job.lane, 0) + 1
-            if len(self._threads) < self._running:
-                # Daemons: a disk that hangs for ever must not keep the process from ending.
-                thread = threading.Thread(target=self._work, name=f"moldau-{len(self._threads) + 1}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-            self._handed_over.put(job)
+            self._begin(job)
+
+    def _begin(self, job: _Job) -> None:
+        if len(self._threads) < self._running:
+            # Daemons: a disk that hangs for ever must not keep the process from ending.
+            thread = threading.Thread(target=self._work, name=f"moldau-{len(self._threads) + 1}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._handed_over.put(job)
 
     def _next_job(self) -> _Job | None:
         """Takes the first job of the first lane with room, and sends that lane to the back of the turn."""

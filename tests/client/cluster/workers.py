@@ -94,18 +94,20 @@ class Writer(Worker):
 # -- readers: members of groups that commit what they have seen --------------------------------------------------------
 
 
+def _member_settings(bootstrap: str, group: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+
+
 class OwnReader(Worker):
     def __init__(self, bootstrap: str, topic: str, group: str, **settings: Any) -> None:
         super().__init__(f"own client in {group}")
         self._topic = topic
-        self._settings = {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "retry.backoff.ms": 10,
-            **settings,
-        }
+        self._settings = {**_member_settings(bootstrap, group), "retry.backoff.ms": 10, **settings}
 
     def work(self) -> None:
         with Consumer(self._topic, **_keywords(self._settings)) as consumer:
@@ -120,15 +122,7 @@ class ConfluentReader(Worker):
     def __init__(self, bootstrap: str, topic: str, group: str, **settings: Any) -> None:
         super().__init__(f"confluent-kafka in {group}")
         self._topic = topic
-        self._settings = {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 50,
-            **QUIET,
-            **settings,
-        }
+        self._settings = {**_member_settings(bootstrap, group), "fetch.wait.max.ms": 50, **QUIET, **settings}
 
     def work(self) -> None:
         consumer = confluent_kafka.Consumer(self._settings)
@@ -182,20 +176,16 @@ class AiokafkaReader(Worker):
 class OwnCopier(Worker):
     def __init__(self, bootstrap: str, source: str, target: str, name: str) -> None:
         super().__init__(f"own copier {name}")
-        self._arguments = (source, target, name)
-        self._settings = {"bootstrap.servers": bootstrap, "retry.backoff.ms": 10}
+        self._arguments = (bootstrap, source, target, name)
 
     def work(self) -> None:
-        source, target, name = self._arguments
-        reading = {
-            "group.id": name,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-        }
+        bootstrap, source, target, name = self._arguments
+        reading = {**_member_settings(bootstrap, name), "isolation.level": "read_committed", "retry.backoff.ms": 10}
         with (
-            Producer(self._settings | {"transactional.id": name, "linger.ms": 0}) as producer,
-            Consumer(source, **_keywords(self._settings | reading)) as consumer,
+            Producer(
+                {"bootstrap.servers": bootstrap, "retry.backoff.ms": 10, "transactional.id": name, "linger.ms": 0}
+            ) as producer,
+            Consumer(source, **_keywords(reading)) as consumer,
         ):
             producer.init_transactions()
             while not self.enough.is_set():
@@ -236,11 +226,8 @@ class ConfluentCopier(Worker):
         producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": name, **QUIET})
         consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": bootstrap,
-                "group.id": name,
-                "auto.offset.reset": "earliest",
+                **_member_settings(bootstrap, name),
                 "isolation.level": "read_committed",
-                "enable.auto.commit": False,
                 "fetch.wait.max.ms": 50,
                 **QUIET,
             }

@@ -82,9 +82,8 @@ def process(partition: int, values: Iterable[bytes | None]) -> None:
         start = end
 
 
-def run_confluent_kafka(options: Options, stop: Stop) -> None:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
-
+def member_settings(options: Options) -> dict[str, Any]:
+    """What clients with Kafka's names for settings are told alike."""
     settings: dict[str, Any] = {
         "bootstrap.servers": options.bootstrap,
         "client.id": options.name,
@@ -93,10 +92,7 @@ def run_confluent_kafka(options: Options, stop: Stop) -> None:
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "max.poll.interval.ms": options.rebalance_ms,
-        "reconnect.backoff.ms": RECONNECT_MS,
         "reconnect.backoff.max.ms": RECONNECT_MOST_MS,
-        "fetch.wait.max.ms": FETCH_WAIT_MS,
-        "log_level": 0,
     }
     if options.protocol == "classic":
         settings |= {
@@ -106,7 +102,20 @@ def run_confluent_kafka(options: Options, stop: Stop) -> None:
         }
     if options.instance:
         settings["group.instance.id"] = options.instance
-    consumer = Consumer(settings)
+    return settings
+
+
+def run_confluent_kafka(options: Options, stop: Stop) -> None:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    consumer = Consumer(
+        {
+            **member_settings(options),
+            "reconnect.backoff.ms": RECONNECT_MS,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
+            "log_level": 0,
+        }
+    )
 
     def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
         say("assigned", *(one.partition for one in partitions))
@@ -265,28 +274,14 @@ def run_moldau(options: Options, stop: Stop) -> None:
         def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
             self.on_partitions_revoked(partitions)
 
-    settings: dict[str, Any] = {
-        "bootstrap.servers": options.bootstrap,
-        "client.id": options.name,
-        "group.id": options.group,
-        "group.protocol": options.protocol,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "max.poll.interval.ms": options.rebalance_ms,
-        "max.poll.records": RECORDS_A_TURN,
-        "reconnect.backoff.max.ms": RECONNECT_MOST_MS,
-        "retry.backoff.max.ms": RECONNECT_MOST_MS,
-        "fetch.max.wait.ms": FETCH_WAIT_MS,
-    }
-    if options.protocol == "classic":
-        settings |= {
-            "session.timeout.ms": options.session_ms,
-            "heartbeat.interval.ms": options.heartbeat_ms,
-            "partition.assignment.strategy": ",".join(options.assignors),
+    consumer = Consumer(
+        {
+            **member_settings(options),
+            "max.poll.records": RECORDS_A_TURN,
+            "retry.backoff.max.ms": RECONNECT_MOST_MS,
+            "fetch.max.wait.ms": FETCH_WAIT_MS,
         }
-    if options.instance:
-        settings["group.instance.id"] = options.instance
-    consumer = Consumer(settings)
+    )
     consumer.subscribe(options.topic, listener=Listener())
     say("ready")
     while not stop:

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from moldau.cli.electing import elected
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_text
-from moldau.client.admin import ElectionType, SomeFailed
-from moldau.client.errors import BrokerError, MoldauError
+from moldau.client.admin import ElectionType
+from moldau.client.errors import MoldauError
 from moldau.client.model import TopicPartition
 
 
@@ -36,16 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         if wanted is not None and not wanted:
             return EXIT_OK
         with client(options) as admin:
-            results: dict[TopicPartition, bool] = {}
-            errors: dict[TopicPartition, MoldauError] = {}
-            try:
-                results = admin.elect_leaders(kind, wanted)
-            except SomeFailed as some:
-                results, errors = dict(some.results), dict(some.errors)
-            except BrokerError as error:
-                if wanted is None or len(wanted) != 1:
-                    raise
-                errors = {wanted[0]: error}
+            results, errors = elected(admin, kind, wanted)
         tell(kind, results, errors)
     except (ToolError, MoldauError) as error:
         print(error, file=sys.stderr)

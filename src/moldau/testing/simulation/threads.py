@@ -33,14 +33,8 @@ class SimulatedThreads(Threads):
         """The job that runs now is held up by its disk."""
         self._extra_s += seconds
 
-    def _hand_over(self) -> None:
-        while self._running < self._limit:
-            job = self._next_job()
-            if job is None:
-                return
-            self._running += 1
-            self._running_in[job.lane] = self._running_in.get(job.lane, 0) + 1
-            self._later(self._random.random() * USUAL_S, job, self._do)
+    def _begin(self, job: _Job) -> None:
+        self._later(self._random.random() * USUAL_S, job, self._do)
 
     def _do(self, job: _Job) -> None:
         self._extra_s = 0.0
