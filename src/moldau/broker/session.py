@@ -318,6 +318,7 @@ class Session(FramedConnection):
             except asyncio.CancelledError:
                 raise
             except Exception:
+                # As in `frame_received`: a bug of ours, and one client's lost connection.
                 self.broker.metrics.handler_failures += 1
                 log.exception("request failed, connection closed", extra={"client": self.peer})
                 self.close()

@@ -226,6 +226,7 @@ class Membership:
             try:
                 listener(in_good_standing)
             except Exception:
+                # A bug of ours. The others must hear of it: one that does not goes on leading.
                 log.exception("a listener failed on the broker's standing")
         self._image_changed(self._view.image, self._view.image)  # it may have changed before this broker could care
 

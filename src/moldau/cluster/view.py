@@ -106,6 +106,7 @@ class View:
             try:
                 listener(old, image)
             except Exception:
+                # A bug of ours. The image is stored: the other listeners must hear of it, and whoever asked, too.
                 log.exception("a listener failed on a new cluster image")
 
     async def attach(self, tree: Tree) -> None:

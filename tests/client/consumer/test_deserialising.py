@@ -65,6 +65,22 @@ def test_or_given_to_a_function(consumer: Consumers, with_a_bad_one: TopicPartit
     assert [letter.offset for letter in letters] == [4]
 
 
+def test_an_interruption_is_raised_at_once_and_costs_no_record(consumer: Consumers, write: Write, topic: str) -> None:
+    write(topic, [b"%d" % i for i in range(6)])
+    interrupted: list[bytes] = []
+
+    def mark(data: bytes) -> bytes:
+        if data == b"3" and not interrupted:
+            interrupted.append(data)
+            raise KeyboardInterrupt
+        return data + b"!"
+
+    one = consumer(topic, value_deserializer=mark)
+    with pytest.raises(KeyboardInterrupt):
+        poll(one, 6)
+    assert values(poll(one, 6)) == [b"%d!" % i for i in range(6)]
+
+
 def test_what_goes_back_to_the_buffer_is_not_deserialised_twice(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [b"%d" % i for i in range(6)])
     one = consumer(topic, value_deserializer=lambda data: data + b"!")

@@ -24,6 +24,8 @@ from moldau.client.settings import ClientSettings
 logger = logging.getLogger(__name__)
 
 OnError = Callable[[DeserializationError], None]
+Content = tuple[Any, Any]
+"""Key and value."""
 
 
 class Preparer:
@@ -62,25 +64,36 @@ class Preparer:
 
     def one(self, record: Record) -> bool:
         """Prepare a record that is about to be yielded; False where it is left out."""
-        return self._deserialize(record) and bool(self._intercept([record]))
+        content = self._deserialized(record)
+        if content is None:
+            return False
+        record.replace_content(*content)
+        return bool(self._intercept([record]))
 
     def all(self, handout: Handout) -> list[Record]:
         """Prepare what a poll returns. Where one cannot be read, those before it; it is the first of the next poll."""
-        prepared: list[Record] = []
-        for index, record in enumerate(handout.records):
-            try:
-                if self._deserialize(record):
-                    prepared.append(record)
-            except BaseException:
-                handout.set_seen(index)
-                if not prepared:
-                    raise
-                break
+        contents: list[Content | None] = []
+        try:
+            for record in handout.records:
+                contents.append(self._deserialized(record))
+        except Exception:
+            handout.set_seen(len(contents))
+            if not any(contents):
+                raise
+        except BaseException:
+            handout.set_seen(0)  # interrupted: the application gets none of them now, and all of them later
+            raise
         else:
             handout.all_at_once()
+        prepared: list[Record] = []
+        for record, content in zip(handout.records, contents, strict=False):
+            if content is not None:
+                record.replace_content(*content)
+                prepared.append(record)
         return self._intercept(prepared)
 
-    def _deserialize(self, record: Record) -> bool:
+    def _deserialized(self, record: Record) -> Content | None:
+        """None where the record is left out."""
         part = "key"
         try:
             key = record.key
@@ -90,7 +103,7 @@ class Preparer:
             value = record.value
             if value is not None and self._value is not None:
                 value = self._value(record.topic, value)
-        except Exception as problem:
+        except Exception as problem:  # an application's code
             error = DeserializationError(
                 f"the {part} of the record at offset {record.offset} of partition {record.partition} of topic "
                 f"{record.topic!r} cannot be read: {problem!r}; to go past it, seek to offset {record.offset + 1}",
@@ -105,14 +118,13 @@ class Preparer:
                 self._on_error(error)
             else:
                 logger.warning("skipped: %s", error)
-            return False
-        record.replace_content(key, value)
-        return True
+            return None
+        return key, value
 
     def _intercept(self, records: list[Record]) -> list[Record]:
         for on_consume in self._interceptors:
             try:
                 records = on_consume(records)
-            except Exception:
+            except Exception:  # an application's code
                 logger.exception("on_consume of an interceptor failed; the records go on as they were")
         return records

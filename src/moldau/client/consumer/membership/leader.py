@@ -42,7 +42,7 @@ def assign_all(
     subscriptions = subscriptions_of(members)
     try:
         given = assignor.assign(partitions, subscriptions)
-    except Exception as error:
+    except Exception as error:  # an application's code
         raise IllegalStateError(
             f"assignor {assignor.name!r} failed with {error!r}; correct it, or take another in "
             "partition.assignment.strategy"
