@@ -75,7 +75,7 @@ class Preparer:
         contents: list[Content | None] = []
         try:
             for record in handout.records:
-                contents.append(self._deserialized(record))
+                contents.append(self._deserialized(record))  # noqa: PERF401 - where one fails, those before it count
         except Exception:
             handout.set_seen(len(contents))
             if not any(contents):
