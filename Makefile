@@ -8,6 +8,10 @@ STAMP  := $(VENV)/.setup-done
 # What decides whether an environment is current. setup.py and the Cython source decide what gets compiled.
 SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx src/moldau/client/*/*.pyx src/moldau/client/*/*.px[di])
 
+# Tests start hundreds of processes: without bytecode on disk each of them compiles all of Moldau anew, for half a second
+# of a core. It is git-ignored, and `make clean` removes it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak sim check format bench clean
 
