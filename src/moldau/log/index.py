@@ -66,6 +66,11 @@ class SegmentIndex:
             return None
         return self.offsets[slot], self.positions[slot]
 
+    def place_at_or_before(self, position: int) -> int | None:
+        """The latest position at or before this one that is known to begin a batch."""
+        slot = bisect_right(self.positions, position) - 1
+        return self.positions[slot] if slot >= 0 else None
+
     def offset_at_or_before(self, timestamp: int) -> int:
         """An offset before which every timestamp is smaller than the given one."""
         slot = bisect_right(self.timestamps, timestamp) - 1

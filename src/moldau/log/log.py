@@ -20,11 +20,12 @@ from moldau.log.aborted import AbortedTxn
 from moldau.log.checkpoints import LogState
 from moldau.log.config import LogConfig
 from moldau.log.epochs import LeaderEpochs
-from moldau.log.errors import OffsetOutOfRange, StorageError
+from moldau.log.errors import LogError, OffsetOutOfRange, StorageError
 from moldau.log.flush import index_files
 from moldau.log.home import Home
 from moldau.log.local_log import LocalLog, Segments
-from moldau.log.producer_state import ProducerStates, last_sequence_of
+from moldau.log.producer_state import ProducerBatch, ProducerStates, last_sequence_of
+from moldau.log.recall import find_earlier
 from moldau.log.segment import Segment
 from moldau.log.validate import check_single, check_size, check_timestamps, normalise, refuse, stamped_headers
 from moldau.records import BatchError, BatchHeader, BatchInfo, check_batch, parse_marker, stamp
@@ -223,7 +224,14 @@ class Log(LocalLog):
             if first_sequence < 0:
                 self.producers.admit_unsequenced(producer_id, first_sequence, coordinator)
             last_sequence = last_sequence_of(first_sequence, last_delta)
-            earlier = self.producers.admit(producer_id, producer_epoch, first_sequence, last_sequence, transactional)
+            try:
+                earlier = self.producers.admit(
+                    producer_id, producer_epoch, first_sequence, last_sequence, transactional
+                )
+            except LogError:
+                earlier = self._find_earlier(producer_id, producer_epoch, first_sequence, last_sequence)
+                if earlier is None:
+                    raise
             if earlier is not None:
                 stamped = earlier.timestamp if self._append_time else _NO_TIME
                 return AppendResult(earlier.first_offset, earlier.last_offset, stamped, True)
@@ -236,7 +244,7 @@ class Log(LocalLog):
             or latest > self._roll_after
             or last > self._roll_above
             or now_ms > self._roll_clock
-            or active.full
+            or active.room <= 0
         ) and position:
             active = self._roll(active, first, now_ms)
             position = 0
@@ -272,6 +280,9 @@ class Log(LocalLog):
             check_size(len(data), self._config, str(self.name))
         return data, latest
 
+    def _find_earlier(self, *sent: int) -> ProducerBatch | None:
+        return self._look_up(lambda: find_earlier(self.producers, self._segments.segments, *sent))
+
     def _apply_marker(self, data: memoryview, producer_id: int, producer_epoch: int) -> None:
         aborted = self.producers.applied_marker(producer_id, producer_epoch, parse_marker(data))
         if aborted is not None and self._active is not None:
@@ -294,7 +305,7 @@ class Log(LocalLog):
                     position + header.size > self._segment_bytes
                     or header.max_timestamp > self._roll_after
                     or now_ms > self._roll_clock
-                    or active.full
+                    or active.room <= 0
                 )
             ):
                 self._append_run(active, data[written:at], run)
@@ -303,10 +314,11 @@ class Log(LocalLog):
                 position = 0
             run.append(header)
             at += header.size
-            if position == 0:
+            if position == 0 or len(run) >= active.room:  # each of them may have an entry in the index
                 self._append_run(active, data[written:at], run)
                 written, run = at, []
-                self._arm_roll(active)  # by the age of its first batch
+                if position == 0:
+                    self._arm_roll(active)  # by the age of its first batch
             position += header.size
         self._append_run(active, data[written:at], run)
         return at

@@ -6,6 +6,7 @@ notes that it was. Replay (recovery, replication) only applies: what stands in t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
@@ -68,6 +69,15 @@ class Producer:
                 return batch
         return None
 
+    @property
+    def complete(self) -> bool:
+        """Nothing that stands before is to be remembered, too."""
+        return len(self.batches) == BATCHES_REMEMBERED
+
+    def remind(self, earlier: list[ProducerBatch]) -> None:
+        """Of batches that stand in the log before those that are remembered."""
+        self.batches = [*earlier, *self.batches][-BATCHES_REMEMBERED:]
+
 
 def last_sequence_of(first_sequence: int, last_offset_delta: int) -> int:
     """Sequences wrap around to 0 after 2^31 - 1."""
@@ -79,10 +89,15 @@ def last_sequence_of(first_sequence: int, last_offset_delta: int) -> int:
 class ProducerStates:
     """All producers of one log, up to the offset `end_offset`."""
 
-    __slots__ = ("_completed", "_open", "end_offset", "producers")
+    __slots__ = ("_completed", "_open", "began_with_snapshot", "begins_at", "end_offset", "looked_back", "producers")
 
     def __init__(self, end_offset: int = 0) -> None:
         self.end_offset = end_offset
+        self.begins_at = end_offset
+        """From here on all batches were seen. Before it, where there was a snapshot, of each producer the last."""
+        self.began_with_snapshot = False
+        self.looked_back = 0
+        """For those before the last; see `recall`."""
         self.producers: dict[int, Producer] = {}
         # First offset → producer id. Transactions begin at the end of the log, so the order of insertion is theirs.
         self._open: dict[int, int] = {}
@@ -214,6 +229,25 @@ class ProducerStates:
         self.end_offset = header.last_offset + 1
         return aborted
 
+    def remind(self, headers: Iterable[BatchHeader]) -> None:
+        """Batches that stand in the log before what is remembered, in their order: see `recall`."""
+        found: dict[int, list[ProducerBatch]] = {}
+        for header in headers:
+            producer = self.producers.get(header.producer_id)
+            if producer is None or producer.epoch != header.producer_epoch or producer.complete:
+                continue
+            if header.is_control or header.base_sequence == NO_SEQUENCE:
+                continue
+            if producer.batches and header.base_offset < producer.batches[0].first_offset:
+                last = last_sequence_of(header.base_sequence, header.last_offset_delta)
+                found.setdefault(header.producer_id, []).append(
+                    ProducerBatch(
+                        header.base_sequence, last, header.base_offset, header.last_offset, header.max_timestamp
+                    )
+                )
+        for producer_id, batches in found.items():
+            self.producers[producer_id].remind(batches)
+
     # -- transactions ----------------------------------------------------------------------------------------------
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -275,6 +309,7 @@ class ProducerStates:
         if len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
             raise BadSnapshotError(f"{len(data)} bytes do not hold {count} producers")
         states = cls(end_offset)
+        states.began_with_snapshot = True
         for fields in _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEAD.size :]):
             states._restore(*fields)
         states._open = dict(sorted(states._open.items()))

@@ -47,7 +47,6 @@ class Segment:
         "dropped",
         "file",
         "first_timestamp",
-        "full",
         "last_time_entry",
         "max_entries",
         "max_time_entries",
@@ -55,6 +54,7 @@ class Segment:
         "offset_of_max_timestamp",
         "on_disk_entries",
         "on_disk_times",
+        "room",
         "since_entry",
         "tail",
     )
@@ -71,8 +71,8 @@ class Segment:
         self.on_disk_times = 0
         self.since_entry = 0
         self.max_entries = self.max_time_entries = MAX_RELATIVE_OFFSET
-        self.full = False
-        """The indexes have no room for another entry."""
+        self.room = MAX_RELATIVE_OFFSET
+        """How many entries the indexes still have room for."""
         self.max_timestamp = UNKNOWN_TIMESTAMP
         self.offset_of_max_timestamp = -1
         self.last_time_entry = -1
@@ -158,7 +158,7 @@ class Segment:
                 tail.timestamps.append(self.max_timestamp)
                 tail.time_offsets.append(self.offset_of_max_timestamp - self.base_offset)
             self.since_entry = size
-            self.full = self._index_full()
+            self.room = self._index_room()
         else:
             self.since_entry += size
 
@@ -166,12 +166,12 @@ class Segment:
         """Sets how large the index files may become (`segment.index.bytes`); one time entry is kept in reserve."""
         self.max_entries = index_bytes // OFFSET_ENTRY
         self.max_time_entries = index_bytes // TIME_ENTRY - 1
-        self.full = self._index_full()
+        self.room = self._index_room()
 
-    def _index_full(self) -> bool:
-        return (
-            self.on_disk_entries + len(self.tail.offsets) >= self.max_entries
-            or self.on_disk_times + len(self.tail.timestamps) >= self.max_time_entries
+    def _index_room(self) -> int:
+        return min(
+            self.max_entries - self.on_disk_entries - len(self.tail.offsets),
+            self.max_time_entries - self.on_disk_times - len(self.tail.timestamps),
         )
 
     # -- the indexes -----------------------------------------------------------------------------------------------
@@ -192,6 +192,14 @@ class Segment:
         if found is None:
             return -1, 0
         return found[0] + self.base_offset, found[1]
+
+    def place_before(self, position: int) -> int:
+        """Where a batch begins, at or before this position: the latest one that the index has. May read the disk."""
+        found = self.tail.place_at_or_before(position)
+        if found is None and position > 0 and self.on_disk_entries:
+            index = self._load(cached_only=False)
+            found = None if index is None else index.place_at_or_before(position)
+        return 0 if found is None else found
 
     def place_after_read(self, offset: int) -> tuple[int, int] | None:
         """As `find`, for an offset where an earlier read has ended: most readers go on where they stopped, and need

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
+from moldau.log import recall
 from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
 from moldau.log.config import LogConfig
 from moldau.log.errors import LogError
@@ -18,7 +20,7 @@ from moldau.log.producer_state import (
 )
 from moldau.records import ControlType, crc32c, encode_marker
 from moldau.wire.errors import ErrorCode
-from tests.unit.log.support import NOW, batch, flush, new_log, reload
+from tests.unit.log.support import NOW, append_all, batch, flush, new_log, reload
 
 OK = None
 GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -159,6 +161,13 @@ def test_sequences_are_remembered_over_a_clean_stop_and_over_a_crash() -> None:
         assert refused.value.code == GAP
 
 
+def cut_after_a_roll(log: Log) -> Log:
+    log.roll(NOW)
+    log.append(batch(1, producer_id=5, sequence=0), 0, NOW)
+    log.truncate_to(log.end_offset - 1, NOW)
+    return log
+
+
 def partly_recovered(log: Log) -> Log:
     return reload(log, recovery_point=log.recovery_point)
 
@@ -167,6 +176,61 @@ def closed_and_loaded(log: Log) -> Log:
     found = reload(log)
     found.close(NOW)
     return reload(found, clean=True)
+
+
+def closed_and_opened(log: Log) -> Log:
+    found = reload(log)
+    state = found.close(NOW)
+    return Log.from_state(state, found.home, found.config)
+
+
+@pytest.mark.parametrize("segment_bytes", [300, 2**20])
+@pytest.mark.parametrize(
+    "come_back", [reload, partly_recovered, closed_and_loaded, closed_and_opened, cut_after_a_roll]
+)
+def test_each_of_the_last_five_batches_is_recognised_after_whatever_a_log_comes_back_from(
+    come_back: Callable[[Log], Log], segment_bytes: int
+) -> None:
+    log = new_log(config=LogConfig(segment_bytes=segment_bytes))
+    for number in range(10):
+        log.append(batch(1, value=b"x" * 20, producer_id=4, epoch=1, sequence=number), 0, NOW)
+        log.append(batch(1, value=b"x" * 20), 0, NOW)
+    flush(log)
+    found = come_back(log)
+    for number in (5, 9, 6, 8, 7):
+        again = found.append(batch(1, value=b"x" * 20, producer_id=4, epoch=1, sequence=number), 0, NOW)
+        assert (again.first_offset, again.duplicate) == (2 * number, True)
+    for number in (4, 11):
+        with pytest.raises(LogError) as refused:
+            found.append(batch(producer_id=4, epoch=1, sequence=number), 0, NOW)
+        assert refused.value.code == GAP
+    assert found.append(batch(producer_id=4, epoch=1, sequence=10), 0, NOW).first_offset == 20
+
+
+def test_batches_of_an_earlier_epoch_are_not_recalled() -> None:
+    log = new_log()
+    for number in range(3):
+        log.append(batch(producer_id=4, epoch=1, sequence=number), 0, NOW)
+    for number in range(2):
+        log.append(batch(producer_id=4, epoch=2, sequence=number), 0, NOW)
+    found = closed_and_loaded(log)
+    assert found.append(batch(producer_id=4, epoch=2, sequence=0), 0, NOW).first_offset == 3
+    with pytest.raises(LogError) as refused:
+        found.append(batch(producer_id=4, epoch=1, sequence=1), 0, NOW)
+    assert refused.value.code == OLD
+
+
+def test_how_far_a_log_looks_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "STEP_BYTES", 100)
+    monkeypatch.setattr(recall, "LOOK_BACK_BYTES", 5 * recall.BATCH_COST_BYTES)
+    log = new_log(config=LogConfig(index_interval_bytes=0))
+    for number in range(2):
+        log.append(batch(producer_id=4, sequence=number), 0, NOW)
+        append_all(log, 20)
+    found = closed_and_loaded(log)
+    with pytest.raises(LogError) as refused:
+        found.append(batch(producer_id=4, sequence=0), 0, NOW)
+    assert refused.value.code == GAP
 
 
 def test_last_sequence_of_a_batch() -> None:

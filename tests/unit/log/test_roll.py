@@ -102,6 +102,17 @@ def test_by_a_full_time_index() -> None:
     assert bases(log) == [0, 8]
 
 
+def test_by_a_full_index_also_in_the_middle_of_what_a_follower_writes_at_once() -> None:
+    leader = new_log()
+    append_all(leader, 30, timestamp=NOW)
+    data = leader.read(0, 100_000, 30)
+    assert data is not None
+    log = new_log(config=LogConfig(index_interval_bytes=0, segment_index_bytes=96))  # twelve offset entries
+    log.append_stamped(data, NOW)
+    assert bases(log) == [0, 13, 26]
+    assert offsets(log) == list(range(30))
+
+
 def test_a_smaller_segment_size_applies_at_once() -> None:
     log = new_log()
     append_all(log, 5)
