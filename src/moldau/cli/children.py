@@ -86,7 +86,9 @@ class ChildProcess:
         stderr: int | IO[bytes] = subprocess.DEVNULL,
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
+        keeps: Sequence[int] = (),
     ) -> None:
+        """`keeps` are open files that the child has, too: a lock on one is held for as long as it lives."""
         self.name = name
         launcher = [sys.executable, "-ISc", _LAUNCH, str(os.getpid())]
         self.process = subprocess.Popen(
@@ -97,6 +99,7 @@ class ChildProcess:
             env=None if environment is None else dict(environment),
             cwd=directory,
             start_new_session=True,
+            pass_fds=keeps,
         )
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moldau.cli.output import complain
+from moldau.cli.output import complain, usage_error
 
 if TYPE_CHECKING:
     from moldau.cluster.store import OpenStore
@@ -33,6 +33,9 @@ def import_broker(
     moldau-data --zookeeper localhost:2181/moldau
     """
     from moldau.cli.serve import EXIT_OK, describe, fail
+
+    if not zookeeper.strip():
+        usage_error("--zookeeper: names no server; write HOST:PORT,HOST:PORT/CHROOT")
     from moldau.cluster.store import StoreError
     from moldau.log.errors import LogError
     from moldau.settings import SettingError

@@ -7,6 +7,9 @@ reported, and the others go on; where ZooKeeper dies, all end.
 
 from __future__ import annotations
 
+import shlex
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +22,7 @@ from moldau.cli.banner import ANNOUNCEMENT
 from moldau.cli.children import ChildProcess, StopAsked, Stopping, first_to_end
 from moldau.cli.output import EXIT_ERROR, Cell, complain, print_table
 from moldau.cli.zookeeper.java import NotInstalled
-from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
+from moldau.cli.zookeeper.server import MAX_PORT, ZooKeeperEnsemble, ZooKeeperFailed
 
 EXIT_OK: Final = 0
 HOST: Final = "127.0.0.1"
@@ -68,8 +71,13 @@ def run(wanted: Wanted) -> int:
             code = cluster.watch()
         except StopAsked:
             code = EXIT_ERROR if cluster.lost else EXIT_OK
-        except (ClusterFailed, ZooKeeperFailed, NotInstalled, OSError) as error:
+        except (ClusterFailed, ZooKeeperFailed, NotInstalled) as error:
             complain(str(error))
+            code = EXIT_ERROR
+        except OSError as error:
+            from moldau.cli.serve import describe  # a broker's modules, which are not needed otherwise
+
+            complain(describe(error))
             code = EXIT_ERROR
         finally:
             stopping.begin(cluster.children)
@@ -106,9 +114,11 @@ class BrokerChild:
         self.heard.set()
 
     def stop(self) -> bool:
-        """Whether it went well."""
+        """Whether it went well. One that did not serve yet may end by the signal: it had nothing to hand over."""
         code = self.child.stop(STOP_TIMEOUT_S)
         self._reader.join(STOP_TIMEOUT_S)
+        if code == -signal.SIGTERM and not self.address:
+            return True
         if code:
             complain(f"{self.child.name} did not stop cleanly: {self.child.ending()}")
         return code == 0
@@ -137,6 +147,7 @@ class LocalCluster:
                 f"{data} has the data of one broker alone; name another directory, or make it the first of a cluster: "
                 f"move it to {broker_directory(data, 0)}, then see moldau cluster import --help"
             )
+        self._require_ports()
         connect = self._wanted.zookeeper
         if connect is None:
             ensemble = ZooKeeperEnsemble(data)
@@ -151,6 +162,21 @@ class LocalCluster:
             if not broker.address:
                 ended = f"ended ({broker.child.ending()})" if broker.heard.is_set() else "does not serve"
                 raise ClusterFailed(f"{broker.child.name} {ended}; what it said is above")
+
+    def _require_ports(self) -> None:
+        """Brokers would find out for themselves, seconds later and each in its own words."""
+        wanted = self._wanted
+        for option, first in (("--port", wanted.port), ("--metrics-port", wanted.metrics_port or 0)):
+            for port in range(first, first + wanted.brokers) if first else ():
+                if not 0 < port <= MAX_PORT:
+                    raise ClusterFailed(f"{option}: {port} is not a port from 1 to {MAX_PORT}")
+                try:
+                    socket.create_server((HOST, port)).close()
+                except OSError:
+                    raise ClusterFailed(
+                        f"a broker cannot listen on {HOST}:{port}: another program does already; "
+                        f"choose other ports with {option} (0: any free ones)"
+                    ) from None
 
     def _command(self, number: int, connect: str) -> list[str]:
         wanted = self._wanted
@@ -209,7 +235,7 @@ class LocalCluster:
             if not any(broker.child.alive for broker in self._brokers):
                 complain("no broker is left: stopping")
                 return EXIT_ERROR
-            command = " ".join(part for part in again[0].command[2:] if part != "--announce")
+            command = shlex.join(part for part in again[0].command[2:] if part != "--announce")
             complain(f"the others go on; start it again with: moldau {command}")
 
     def stop(self) -> bool:

@@ -89,6 +89,7 @@ def up(
     from moldau.cli import local_cluster
     from moldau.cli.banner import print_banner
 
+    connect = _connect_text(zookeeper)
     if brokers > 1:
         options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
         wanted = local_cluster.Wanted(
@@ -97,7 +98,7 @@ def up(
         raise typer.Exit(local_cluster.run(wanted))
     if local_cluster.is_cluster(data or DEFAULT_DATA):
         usage_error(f"--data: {data or DEFAULT_DATA} has the data of several brokers; say how many with --brokers")
-    texts = [f"listeners=PLAINTEXT://127.0.0.1:{port}", *_connect_text(zookeeper), *(set_ or [])]
+    texts = [f"listeners=PLAINTEXT://127.0.0.1:{port}", *connect, *(set_ or [])]
     _serve(data, None, texts, metrics_port, log_level, log_json, banner=print_banner)
 
 
@@ -144,7 +145,11 @@ def zookeeper(
 
 
 def _connect_text(zookeeper: str | None) -> list[str]:
-    return [] if zookeeper is None else [f"zookeeper.connect={zookeeper}"]
+    if zookeeper is None:
+        return []
+    if not zookeeper.strip():  # of a variable that is not set; the broker would start alone
+        usage_error("--zookeeper: names no server; write HOST:PORT,HOST:PORT/CHROOT")
+    return [f"zookeeper.connect={zookeeper}"]
 
 
 def _serve(

@@ -51,7 +51,7 @@ def describe(error: OSError) -> str:
         return f"no space left on the disk: {what or error}"
     if error.errno in (errno.EROFS, errno.EACCES):
         return f"cannot write to {what or 'the data directory'}: {error.strerror}"
-    return str(error)
+    return f"{what}: {error.strerror}" if what and error.strerror else str(error)
 
 
 def _new_loop_run(texts: Mapping[str, str], ready: Callable[[Broker], None] | None) -> int:

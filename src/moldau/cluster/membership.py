@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from moldau.cluster.drafts import Drafts
 from moldau.cluster.elections import reborn
 from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, TopicImage
-from moldau.cluster.nodes import ControllerNode, id_text
+from moldau.cluster.nodes import ClusterIdNode, ControllerNode, ImportNode, id_text
 from moldau.cluster.store import OpenStore, SessionEvent, Store, StoreError
 from moldau.cluster.tree import IdTaken, NotController, Tree
 from moldau.cluster.view import Verdict, View
@@ -102,14 +102,29 @@ class Membership:
         self._session_lost = False
         store.on_session(lambda event: self._session_changed(store, event))
         tree = Tree(store)
+        if store.shared and self._cluster_id is not None:
+            await self._require_a_cluster(store, self._cluster_id)
         stored = await tree.prepare(self._cluster_id or id_text(self._randomness.uuid()))
         if self._cluster_id is not None and self._cluster_id != stored:
             raise StoreError(
-                f"the metadata store belongs to cluster {stored}, but the log directories to cluster {self._cluster_id}"
+                f"the metadata store belongs to cluster {stored}, but the log directories to cluster "
+                f"{self._cluster_id}; check zookeeper.connect, also the chroot at its end, and log.dirs"
             )
         self._cluster_id = stored
         await self._view.attach(tree)
         await self._view.reload()
+
+    @staticmethod
+    async def _require_a_cluster(store: Store, cluster_id: str) -> None:
+        """Who was in a cluster does not found another one where there is none: it is the wrong place, and clients would
+        find every topic gone."""
+        if await store.get(ClusterIdNode.path) is None and await store.get(ImportNode.path) is None:
+            await store.sync()  # the server that was asked may be behind
+            if await store.get(ClusterIdNode.path) is None:
+                raise StoreError(
+                    f"there is no cluster in the metadata store, but the log directories belong to cluster "
+                    f"{cluster_id}; check zookeeper.connect, also the chroot at its end"
+                )
 
     async def register(self, broker: BrokerImage, lost: Partitions) -> None:
         """Begins a life of this broker. A session that is lost meanwhile is replaced by another one; whatever else goes

@@ -10,7 +10,7 @@ import pytest
 
 from moldau.cli.zookeeper.command import run_zookeeper
 from moldau.cli.zookeeper.java import NotInstalled, java_program, zookeeper_jars
-from moldau.cli.zookeeper.server import ZooKeeperEnsemble
+from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
 
 
 @pytest.fixture
@@ -62,3 +62,37 @@ def test_ports_follow_one_another_and_their_peers_are_apart(tmp_path: Path) -> N
     assert "server.1=127.0.0.1:2888:3888\nserver.2=127.0.0.1:2889:3889\n" in configuration
     assert "tickTime=250\n" in configuration
     assert "admin.enableServer=false\n" in configuration
+
+
+@pytest.mark.parametrize(("port", "servers"), [(70_000, 1), (-1, 1), (65_000, 3)])
+def test_a_number_that_is_no_port_is_refused(
+    port: int, servers: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_zookeeper(tmp_path, port, servers) == 1
+    assert f"--port: {port} is not a port from 1 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_a_program_for_java")
+def test_a_second_server_on_the_same_directory_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
+    first, second = (ZooKeeperEnsemble(tmp_path).servers[0] for _ in range(2))
+    first.launch()
+    with pytest.raises(ZooKeeperFailed, match=f"runs on {tmp_path}/zookeeper already"):
+        second.launch()
+    first.kill()
+    second.launch()
+    second.kill()
+
+
+@pytest.fixture
+def _a_program_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Does nothing, until it is killed."""
+    java = tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nexec sleep 600\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    jars = tmp_path / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "zookeeper-3.9.jar").touch()
+    found = ModuleSpec("pyspark", None, origin=str(tmp_path / "pyspark" / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: found)

@@ -169,14 +169,26 @@ def test_ten_thousand_partitions_are_loaded_as_they_were(topics: int, partitions
     run(scenario())
 
 
-def test_a_new_store_takes_the_cluster_id_that_the_logs_remember_and_another_clusters_store_is_refused() -> None:
+def test_a_store_of_ones_own_takes_the_cluster_id_that_the_logs_remember(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        engine = SqliteEngine(tmp_path)
+        store = await engine.open()
+        image = await new_metadata(store).open("remembered")
+        assert image.cluster_id == "remembered"
+        await store.close()
+        await engine.dispose()
+
+    run(scenario())
+
+
+def test_where_the_logs_belong_to_another_cluster_or_there_is_none_the_start_is_refused() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
-        one = tree.session()
-        image = await new_metadata(one).open("remembered")
-        assert image.cluster_id == "remembered"
-        await one.close()
-        with pytest.raises(StoreError, match="belongs to cluster remembered, but the log directories to cluster other"):
+        with pytest.raises(StoreError, match=r"no cluster in the metadata store, but .* belong to cluster remembered"):
+            await new_metadata(tree.session()).open("remembered")
+        assert await tree.session().get("/cluster/id") is None, "nothing was founded there"
+        image = await new_metadata(tree.session()).open(None)
+        with pytest.raises(StoreError, match=f"belongs to cluster {image.cluster_id}, but .* to cluster other"):
             await new_metadata(tree.session()).open("other")
 
     run(scenario())

@@ -28,8 +28,13 @@ def run_zookeeper(data: Path, port: int, servers: int) -> int:
             ensemble.start()
         except StopAsked:
             return EXIT_OK
-        except (ZooKeeperFailed, NotInstalled, OSError) as error:
+        except (ZooKeeperFailed, NotInstalled) as error:
             complain(str(error))
+            return EXIT_ERROR
+        except OSError as error:
+            from moldau.cli.serve import describe  # a broker's modules, which are not needed otherwise
+
+            complain(describe(error))
             return EXIT_ERROR
         code = EXIT_OK
         try:

@@ -7,6 +7,8 @@ is acknowledged, as in production; started again on the same directory, a server
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import socket
 import time
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import IO, Final, NamedTuple, Self
 
 from moldau.cli.children import ChildProcess
 from moldau.cli.zookeeper.java import java_program, zookeeper_jars
@@ -26,6 +28,7 @@ ASK_TIMEOUT_S: Final = 2.0
 BETWEEN_QUESTIONS_S: Final = 0.03
 LOG_TAIL_CHARACTERS: Final = 1_500
 MAX_SERVERS: Final = 7
+MAX_PORT: Final = 65_535
 
 TICK_MS: Final = 250
 # In ticks: ten seconds to join a leader, five to lag behind it, however small the tick.
@@ -42,6 +45,7 @@ ELECTION_PORT_OFFSET: Final = 1_707
 SERVER_PORTS: Final = range(20_000, 32_000)
 
 LOG_FILE: Final = "zookeeper.log"
+LOCK_FILE: Final = ".lock"
 
 _LOGGING: Final = """\
 status = error
@@ -106,6 +110,21 @@ class ZooKeeperServer:
                 _require_free(self.host, port)
         data = self.directory / "data"
         data.mkdir(parents=True, exist_ok=True)
+        with (self.directory / LOCK_FILE).open("ab") as lock:
+            self._require_alone(lock)
+            self._launch(data, java, jars, lock)
+
+    def _require_alone(self, lock: IO[bytes]) -> None:
+        """Two servers on one directory would write over each other, and ZooKeeper itself lets them. The server holds
+        the lock, not this process: it may live on for a moment when this one is killed."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ZooKeeperFailed(
+                f"a ZooKeeper server runs on {self.directory} already; stop it, or name another directory (--data)"
+            ) from None
+
+    def _launch(self, data: Path, java: str, jars: Path, lock: IO[bytes]) -> None:
         (data / "myid").write_text(f"{self.number}\n")
         configuration = self.directory / "zoo.cfg"
         configuration.write_text(self._configuration())
@@ -124,7 +143,9 @@ class ZooKeeperServer:
             str(configuration.absolute()),
         ]
         with (self.directory / LOG_FILE).open("ab") as log:
-            self._child = ChildProcess(f"zookeeper-{self.number}", command, stdout=log, stderr=log)
+            self._child = ChildProcess(
+                f"zookeeper-{self.number}", command, stdout=log, stderr=log, keeps=[lock.fileno()]
+            )
 
     def _configuration(self) -> str:
         lines = [
@@ -239,6 +260,10 @@ def ask(host: str, port: int, word: bytes) -> bytes:
 
 
 def _ports_from(port: int, servers: int) -> list[Ports]:
+    last = port + servers - 1 + (ELECTION_PORT_OFFSET if servers > 1 else 0)
+    if not 0 < port <= last <= MAX_PORT:
+        among = f"; the last one of the ensemble would be {last}" if servers > 1 else ""
+        raise ZooKeeperFailed(f"--port: {port} is not a port from 1 to {MAX_PORT}{among}")
     return [
         Ports(port + index, port + PEER_PORT_OFFSET + index, port + ELECTION_PORT_OFFSET + index)
         for index in range(servers)
@@ -268,6 +293,7 @@ def _require_free(host: str, port: int) -> None:
     try:
         socket.create_server((host, port)).close()
     except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
         raise ZooKeeperFailed(
-            f"ZooKeeper cannot listen on {host}:{port} ({error.strerror}); stop what does, or choose another --port"
+            f"ZooKeeper cannot listen on {host}:{port} ({why}); stop what does, or choose another --port"
         ) from None
