@@ -35,7 +35,7 @@ NO_NODE_ID = -1
 ONE_LOOP = "one event loop serves all connections"
 EVENTS_WAKE = "waiting requests are woken by events and leave nothing behind to purge"
 EMBEDDED_STORE = "metadata is in an embedded store, or in ZooKeeper"
-NO_INTERNAL_TOPIC = "this version creates no internal topics"
+NO_SHARE_GROUPS = "there are no share groups"
 
 _dynamic = partial(Setting, scope=Scope.BROKER_DYNAMIC)
 
@@ -396,7 +396,7 @@ _NO_EFFECT = (
         3,
         "Replicas of the topic of share groups.",
         low=1,
-        no_effect=NO_INTERNAL_TOPIC,
+        no_effect=NO_SHARE_GROUPS,
     ),
     Setting(
         "share.coordinator.state.topic.min.isr",
@@ -404,7 +404,7 @@ _NO_EFFECT = (
         2,
         "In-sync replicas that the topic of share groups needs.",
         low=1,
-        no_effect=NO_INTERNAL_TOPIC,
+        no_effect=NO_SHARE_GROUPS,
     ),
 )
 
