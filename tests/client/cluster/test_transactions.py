@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from moldau.wire.errors import ErrorCode as E
 from moldau.wire.messages.produce import ProduceResponse
 from tests.client.cluster.speaking import ADDS, VERIFIES, Speaker
 from tests.compat import wire
+from tests.support.raw import RawConnection
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -106,6 +108,35 @@ def test_a_batch_that_was_verified_for_a_transaction_that_ended_meanwhile_is_not
     assert E(one.error_code) == E.NOT_ENOUGH_REPLICAS  # and asked again, the answer is no
     assert speaker.write(me, TOPIC, b"x", partition=partition, version=VERIFIES) == E.TRANSACTION_ABORTABLE
     assert speaker.stored(TOPIC, partition) == ["marker"]
+
+
+def test_a_writer_whose_connection_is_lost_before_its_answer_holds_up_nobody_behind_it(speaker: Speaker) -> None:
+    """Its batch waits for replicas meanwhile. Whoever wrote behind it hears of its own batch all the same."""
+    me = speaker.init()
+    partition = leaders_elsewhere(speaker)[0]
+    leader = speaker.cluster.brokers[speaker.cluster.leader_of(TOPIC, partition)]
+
+    def write(connection: RawConnection, transactional_id: str | None, **options: Any) -> int:
+        request = wire.produce_request(TOPIC, [(partition, wire.batch_of(b"x", **options))])
+        request.transactional_id = transactional_id
+        before = end_offset()
+        sent = connection.send(ApiKey.PRODUCE, ADDS, request.encode(ADDS))
+        wire.eventually(lambda: end_offset() > before)
+        return sent
+
+    def end_offset() -> int:
+        return leader.look(lambda served: served.replicas.find(TOPIC, partition).log.end_offset)
+
+    with RawConnection(leader.bootstrap_servers, "cut") as cut, RawConnection(leader.bootstrap_servers) as stays:
+        with leader.faults.black_hole("Fetch", client_id="broker-*"):
+            first = write(stays, None)  # taken along by fetches that wait already; the two behind it are safe together
+            batch = {"producer_id": me.producer_id, "producer_epoch": me.epoch, "base_sequence": 0}
+            write(cut, speaker.name, transactional=True, **batch)
+            last = write(stays, None)
+            assert leader.faults.drop_connections("cut") == 1
+        for sent in (first, last):
+            answer = stays.receive(ApiKey.PRODUCE, ADDS, ProduceResponse, sent)
+            assert E(answer.responses[0].partition_responses[0].error_code) == E.NONE
 
 
 @pytest.mark.parametrize("version", [ADDS, VERIFIES])
