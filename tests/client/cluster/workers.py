@@ -216,6 +216,13 @@ def _rewind_own(consumer: Consumer) -> None:
             consumer.seek(place, committed)
 
 
+WOKEN = {"connections.max.idle.ms": 2000}
+"""Without it librdkafka (2.10 to 2.16 at least) may send the offsets of a transaction never, also when all brokers are
+back. It lets go of a broker that Metadata does not name any more, yet keeps it as the group's coordinator, waits for a
+connection to it that nobody makes, and forgets the call's own time-out meanwhile (its issues 5511 and 5456). It looks
+again when any of its connections comes or goes: one that is idle and closed is enough."""
+
+
 class ConfluentCopier(Worker):
     def __init__(self, bootstrap: str, source: str, target: str, name: str) -> None:
         super().__init__(f"confluent-kafka copier {name}")
@@ -223,7 +230,9 @@ class ConfluentCopier(Worker):
 
     def work(self) -> None:
         bootstrap, source, target, name = self._arguments
-        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": name, **QUIET})
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": name, **WOKEN, **QUIET}
+        )
         consumer = confluent_kafka.Consumer(
             {
                 **_member_settings(bootstrap, name),
