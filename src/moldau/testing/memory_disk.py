@@ -29,7 +29,7 @@ class Inode:
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self.synced = b""
+        self.synced = bytearray()
         self.touched = 0
         """The first byte that was changed since the last sync."""
         self.lost = False
@@ -38,13 +38,13 @@ class Inode:
 
     def sync(self) -> None:
         if not self.lost:
-            self.synced = bytes(self.data)
+            self.synced[self.touched :] = self.data[self.touched :]
             self.touched = len(self.data)
 
     def after_power_loss(self, random: Random) -> None:
         """Content becomes what might be found: all before `touched`, then anything between nothing and all."""
-        new, old = self.data, self.synced
-        if bytes(new) == old:
+        new, old = self.data, bytes(self.synced)
+        if new == old:
             self._settle(old)
             return
         keep = min(self.touched, len(new), len(old))
@@ -62,7 +62,7 @@ class Inode:
 
     def _settle(self, content: bytes) -> None:
         self.data = bytearray(content)
-        self.synced = content
+        self.synced = bytearray(content)
         self.touched = len(content)
         self.lost = False
         self.locked = None
@@ -79,6 +79,8 @@ class MemoryDisk:
         """Bytes that all files together may have; more is ENOSPC."""
         self.now = 1_000_000_000.0
         self._seen: dict[str, Entry] = {"/": None}
+        self._inside: dict[str, dict[str, None]] = {}
+        """The paths in each directory, of those that are seen."""
         self._safe: dict[str, Entry] = {"/": None}
         self._pending: list[tuple[str, dict[str, Entry | str]]] = []
         self._open: dict[int, Inode | str] = {}
@@ -91,8 +93,11 @@ class MemoryDisk:
         random = Random(seed)
         self._open.clear()
         self._apply_some_names(random)
-        self._seen = {path: entry for path, entry in self._safe.items() if self._reachable(path)}
-        self._safe = dict(self._seen)
+        found = {path: entry for path, entry in self._safe.items() if self._reachable(path)}
+        self._safe = found
+        self._seen, self._inside = {"/": None}, {}
+        for path, entry in found.items():
+            self._see(path, entry)
         done: set[int] = set()
         for path in sorted(self._seen):
             inode = self._seen[path]
@@ -111,6 +116,7 @@ class MemoryDisk:
         """Changes bytes on the platter and in the cache, under whoever has the file open: as a failing disk does."""
         inode = self._inode(path)
         inode.data[position : position + len(data)] = data
+        inode.touched = min(inode.touched, position)
         inode.sync()
 
     def _apply_some_names(self, random: Random) -> None:
@@ -145,11 +151,17 @@ class MemoryDisk:
     def _change(self, changes: dict[str, Entry | str]) -> None:
         """Names appear (an entry) or go (any text); seen at once, safe when their directory is synced."""
         for path, entry in changes.items():
-            if isinstance(entry, str):
-                self._seen.pop(path, None)
-            else:
-                self._seen[path] = entry
+            if not isinstance(entry, str):
+                self._see(path, entry)
+            elif path in self._seen:
+                del self._seen[path]
+                del self._inside[dirname(path)][path]
         self._pending.append((dirname(next(iter(changes))), changes))
+
+    def _see(self, path: str, entry: Entry) -> None:
+        self._seen[path] = entry
+        if path != "/":
+            self._inside.setdefault(dirname(path), {})[path] = None
 
     def _inode(self, path: str) -> Inode:
         entry = self._entry(path)
@@ -167,7 +179,7 @@ class MemoryDisk:
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
 
     def _children(self, path: str) -> list[str]:
-        return [other for other in self._seen if other != "/" and dirname(other) == path]
+        return list(self._inside.get(path, ()))
 
     def scan(self, path: str) -> list[tuple[str, bool]]:
         self._require_directory(path)

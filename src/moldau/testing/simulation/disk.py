@@ -35,17 +35,18 @@ class SimulatedCalls(FaultyCalls):
         self._random = Random(life.machine.random.getrandbits(64))
 
     def _strike(self, call: str, path: str, fd: int = -1) -> Fault | None:
-        if self._life.dead:
+        life = self._life
+        if life.dead:
             raise OSError(errno.EIO, "this process has ended", path)
-        if self._life.machine.broken and any(path.startswith(one) for one in self._life.machine.broken):
+        if life.machine.broken and any(path.startswith(one) for one in life.machine.broken):
             raise OSError(errno.EIO, "Input/output error", path)
         if self.slow_s and call in SLOW_CALLS:
             seconds = self.slow_s * self._random.random()
             if self._threads.in_job:
                 self._threads.job_takes(seconds)
             else:
-                self._life.stall(seconds)
-        return super()._strike(call, path, fd)
+                life.stall(seconds)
+        return super()._strike(call, path, fd) if self.faults or self.record is not None else None
 
     @staticmethod
     def _no_sleep(seconds: float) -> None:

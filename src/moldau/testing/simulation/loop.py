@@ -13,10 +13,10 @@ killed or stopped at any point without its co-operation, as the real ones can.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import socket
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 
@@ -56,6 +56,36 @@ class Stuck(RuntimeError):
     """Nothing is left that could happen, and what is waited for has not."""
 
 
+class _Handle(asyncio.Handle):
+    """As asyncio's, made without asking the loop whether it is being debugged: there are many."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: SimulatedLoop, context: Context | None) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    """The same for timers."""
+
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: SimulatedLoop, context: Context | None) -> None:
+        self._when = when
+        self._scheduled = False
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
 class SimulatedLoop(asyncio.BaseEventLoop):
     """See the module. The network is attached after the loop is made: each needs the other."""
 
@@ -76,8 +106,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, next(self._numbers), timer))
+        timer = _TimerHandle(when, callback, args, self, context)
+        heappush(self._timers, (when, next(self._numbers), timer))
         return timer
 
     def call_later(
@@ -85,31 +115,45 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         self._cancelled_timers += 1
         if self._cancelled_timers >= PURGE_FROM and self._cancelled_timers * 2 >= len(self._timers):
-            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
-            heapq.heapify(self._timers)
+            self._timers[:] = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapify(self._timers)
             self._cancelled_timers = 0
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """One turn: the clock moves, timers that are due join the queue, and what is in the queue now runs."""
+        """Turns until the loop is to stop: `run_forever` looks between two calls of this."""
+        while True:
+            self._turn()
+            if self._stopping:  # type: ignore[attr-defined]
+                return
+
+    def _turn(self) -> None:
+        """The clock moves, timers that are due join the queue, and what is in the queue now runs."""
         self.turns += 1
         ready: Any = self._ready  # type: ignore[attr-defined]
         timers = self._timers
         now = self._now + TURN_S
         if not ready and not self._stopping:  # type: ignore[attr-defined]
-            while timers and timers[0][2].cancelled():
-                heapq.heappop(timers)
+            while timers and timers[0][2]._cancelled:
+                heappop(timers)
             if not timers:
                 raise Stuck("nobody has anything left to do")
             now = max(now, timers[0][0])
         self._now = now
         while timers and timers[0][0] <= now:
-            timer = heapq.heappop(timers)[2]
-            if not timer.cancelled():
+            timer = heappop(timers)[2]
+            if not timer._cancelled:
                 ready.append(timer)
         popleft = ready.popleft
         for _ in range(len(ready)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,15 +30,12 @@ END = b""
 """In an inbox: the peer has closed. No piece of data is empty."""
 
 
-class _Piece:
-    """What one `write` was given: by reference, and as it was then if it can change."""
+class _Piece(NamedTuple):
+    """What one `write` was given: by reference, and as it was then."""
 
-    __slots__ = ("copy", "due", "view")
-
-    def __init__(self, data: Buffer, due: float) -> None:
-        self.due = due
-        self.view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
-        self.copy = None if self.view.readonly else bytes(self.view)
+    due: float
+    given: Buffer
+    content: bytes
 
 
 class Pipe:
@@ -59,7 +56,7 @@ class Pipe:
     def push(self, data: Buffer) -> None:
         due = max(self._network.loop.time() + self._link.delay_s(), self._last_due)
         self._last_due = due
-        self._pieces.append(_Piece(data, due))
+        self._pieces.append(_Piece(due, data, data if type(data) is bytes else bytes(data)))
         self.unread += len(data)
         if self._timer is None:
             self._wait_for_head()
@@ -85,19 +82,19 @@ class Pipe:
             return  # dropped meanwhile
         now = self._network.loop.time()
         while self._pieces and self._pieces[0].due <= now:
-            piece = self._pieces.popleft()
-            if piece.copy is not None and piece.view != piece.copy:
+            _, given, content = self._pieces.popleft()
+            if given is not content and given != content:
                 self._network.report(
-                    f"a buffer of {len(piece.copy)} bytes changed after {self._sender.life} had given it to write"
+                    f"a buffer of {len(content)} bytes changed after {self._sender.life} had given it to write"
                 )
-            data = bytes(piece.view)
+                content = bytes(given)
             if self._receiver.gone:
                 self._answer_with_reset()
                 return
-            self._split(data)
+            self._split(content)
         if self._pieces:
             self._wait_for_head()
-        self._receiver.wake()
+        self._receiver.arrived()
 
     def _split(self, data: bytes) -> None:
         random = self._network.random
@@ -230,6 +227,14 @@ class SimulatedTransport(asyncio.Transport):
 
     # -- the network's side ----------------------------------------------------------------------------------------
 
+    def arrived(self) -> None:
+        """Something is in the inbox: a process that runs and waits for it reads it now."""
+        life = self.life
+        if life.held or self._awake:
+            self.wake()
+        elif self._reading and self._protocol is not None and not self.gone:
+            life.context.run(self._read)
+
     def wake(self) -> None:
         """Have the process look into the inbox, when it runs."""
         if self.inbox and not self._awake and self._reading and self._protocol is not None and not self.gone:
@@ -239,9 +244,10 @@ class SimulatedTransport(asyncio.Transport):
     def _read(self) -> None:
         """Runs in the process that owns this end."""
         self._awake = False
-        while self.inbox and self._reading and not self.is_closing():
-            data = self.inbox.popleft()
-            if data == END:
+        inbox = self.inbox
+        while inbox and self._reading and not self._closing and not self.gone:
+            data = inbox.popleft()
+            if not data:
                 assert isinstance(self._protocol, asyncio.Protocol | asyncio.BufferedProtocol)
                 if not self._protocol.eof_received():
                     self.close()
@@ -256,7 +262,7 @@ class SimulatedTransport(asyncio.Transport):
         if not isinstance(protocol, asyncio.BufferedProtocol):
             protocol.data_received(data)
             return
-        while data and not self.is_closing():
+        while data and not self._closing and not self.gone:
             room: Any = protocol.get_buffer(-1)
             size = min(len(room), len(data))
             room[:size] = data[:size]
