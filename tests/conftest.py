@@ -21,6 +21,7 @@ import re
 import shutil
 import signal
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,6 +37,9 @@ MAX_NAME = 80
 
 # A mark of pyproject.toml, and the program that has to be on the PATH for tests that carry it.
 REQUIRED_PROGRAMS = {"needs_kcat": "kcat", "needs_java": "java"}
+
+# What a run leaves out because it was asked to: every other reason to skip a test is told loudly.
+PLANNED_SKIPS = ("with make soak", "Moldau differs here on purpose")
 
 # A shell that starts us in the background has us ignore Ctrl-C, and all that we start with us: tests send it to some.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -76,14 +80,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A skipped compatibility test is a promise not checked: say it in a line of its own, not only as an `s`."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    for program in REQUIRED_PROGRAMS.values():
-        count = sum(f"{program} is not installed" in str(report.longrepr) for report in skipped)
-        if count:
-            terminalreporter.write_line(
-                f"WARNING: {program} is not installed: {count} tests SKIPPED", red=True, bold=True
-            )
+    """A skipped test is a promise not checked: say it in a line of its own, not only as an `s`."""
+    reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in sorted(reasons.items()):
+        if not any(planned in reason for planned in PLANNED_SKIPS):
+            tests = "test" if count == 1 else "tests"
+            terminalreporter.write_line(f"WARNING: {reason}: {count} {tests} SKIPPED", red=True, bold=True)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Of tests, and of modules that say it where they begin."""
+    told = report.longrepr
+    return str(told[2] if isinstance(told, tuple) else told).removeprefix("Skipped: ")
 
 
 @pytest.fixture(scope="session")

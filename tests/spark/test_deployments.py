@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(900)]
 @pytest.fixture(autouse=True)
 def _full_counts_only(soak: bool) -> None:
     if not soak:
-        pytest.skip("starts JVMs of its own: with full counts only")
+        pytest.skip("with make soak: starts JVMs of its own")
 
 
 @pytest.fixture

@@ -26,10 +26,3 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield root
     finally:
         subprocess.run(["umount", "--lazy", str(root)], check=True)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A disk that was never filled is a promise not checked: say so in a line of its own."""
-    count = sum(NO_MOUNT in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
-    if count:
-        terminalreporter.write_line(f"WARNING: {NO_MOUNT}: {count} tests SKIPPED", red=True, bold=True)
