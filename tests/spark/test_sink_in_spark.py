@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from moldau import Admin, Consumer, Producer, TopicPartition
+from moldau.client.errors import MoldauError
 from moldau.testing import Broker
 
 if TYPE_CHECKING:
@@ -178,11 +179,10 @@ def test_a_batch_that_spark_runs_again_is_there_once_and_with_at_least_once_twic
         (["'v' AS value", "7 AS price"], "column 'price' cannot be written to a topic"),
     ],
 )
-def test_a_wrong_column_is_told_by_its_name_before_any_data_moves(
+def test_a_wrong_column_is_told_by_its_name(
     spark: SparkSession, broker: Broker, topic: str, columns: list[str], complaint: str
 ) -> None:
     refused(spark.range(3).selectExpr(*columns), broker, complaint, topic=topic)
-    assert records(broker, topic, "read_uncommitted") == []
 
 
 @pytest.mark.parametrize(
@@ -203,21 +203,38 @@ def test_a_wrong_column_is_told_by_its_name_before_any_data_moves(
         ),
     ],
 )
-def test_a_wrong_option_is_told_by_its_name_before_any_data_moves(
+def test_a_wrong_option_is_told_by_its_name(
     spark: SparkSession, broker: Broker, topic: str, options: dict[str, str], complaint: str
 ) -> None:
     given = {name: topic if value == "TOPIC" else value for name, value in options.items()}
     refused(numbers(spark, 3), broker, complaint, **given)
-    assert records(broker, topic, "read_uncommitted") == []
 
 
-def refused(frame: DataFrame, broker: Broker, complaint: str, **options: str) -> None:
-    """The write fails with these words, and not from inside of a task."""
+def refused(frame: DataFrame, broker: Broker, complaint: str, mode: str = "append", **options: str) -> None:
+    """Whoever asks for a writer hears these words instead. Spark asks in a process of its own each time."""
+    from pyspark.sql.datasource import CaseInsensitiveDict
+
+    from moldau.spark.source import MoldauSource
+
+    given = CaseInsensitiveDict({"kafka.bootstrap.servers": broker.bootstrap_servers, **options})
+    with pytest.raises(MoldauError, match=re.escape(complaint)):
+        MoldauSource(given).writer(frame.schema, overwrite=mode == "overwrite")
+
+
+def test_spark_asks_for_a_writer_before_any_data_moves_and_passes_on_what_it_hears(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException, match=re.escape(complaint)) as refusal:
-        write(frame, broker, **options)
-    assert "failed 3 times" not in str(refusal.value), "a task was run to find that out"
+    complaint = re.escape("column 'price' cannot be written to a topic")
+    with pytest.raises(PySparkException, match=complaint) as of_the_column:
+        write(spark.range(3).selectExpr("'v' AS value", "7 AS price"), broker, topic=topic)
+    complaint = re.escape("a topic cannot be overwritten, only added to: use mode('append')")
+    with pytest.raises(PySparkException, match=complaint) as of_the_option:
+        write(numbers(spark, 3), broker, mode="overwrite", topic=topic)
+    for refusal in (of_the_column, of_the_option):
+        assert "failed 3 times" not in str(refusal.value), "a task was run to find that out"
+    assert records(broker, topic, "read_uncommitted") == []
     nothing_stays_open(broker)
 
 
