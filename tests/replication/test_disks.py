@@ -1,0 +1,116 @@
+"""Disks of single brokers fill up or fail: the cluster goes on without their replicas, and takes them in again."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from moldau import Producer
+from moldau.broker.broker import Broker
+from moldau.cluster.image import ClusterImage
+from moldau.host.calls import Buffer
+from moldau.replication.partition import Partition
+from moldau.testing.cluster import Cluster, ClusterBroker
+from tests.replication.stage import values, wait_until
+
+TOPIC = "orders"
+
+
+@contextmanager
+def writes_fail(broker: ClusterBroker, number: int, below: str = "/") -> Iterator[None]:
+    """Whatever the broker writes to files in that directory is refused with this error number."""
+
+    def calls(served: Broker) -> Any:
+        return served.replicas.dirs.fs._calls
+
+    def refuse(served: Broker) -> None:
+        real = calls(served).pwritev
+
+        def pwritev(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+            if os.readlink(f"/proc/self/fd/{fd}").startswith(below):
+                raise OSError(number, os.strerror(number))
+            written: int = real(fd, buffers, position)
+            return written
+
+        calls(served).pwritev = pwritev
+
+    broker.look(refuse)
+    try:
+        yield
+    finally:
+        if broker.runs:
+            broker.look(lambda served: delattr(calls(served), "pwritev"))
+
+
+def producer_of(cluster: Cluster) -> Producer:
+    return Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all", linger_ms=0, retry_backoff_ms=10)
+
+
+def partition_of(served: Broker, index: int) -> Partition:
+    partition = served.replicas.find(TOPIC, index)
+    assert partition is not None
+    return partition
+
+
+def stored(broker: ClusterBroker, index: int = 0) -> list[str]:
+    return broker.look(lambda served: values(partition_of(served, index).log))
+
+
+def in_sync(image: ClusterImage, index: int = 0) -> tuple[int, ...]:
+    return image.topics[TOPIC].partitions[index].isr
+
+
+def test_a_follower_whose_disk_is_full_leaves_the_in_sync_set_and_comes_back_when_there_is_room() -> None:
+    with Cluster(3, {"replica.lag.time.max.ms": 400}) as cluster:
+        cluster.create_topic(TOPIC, 1, 3, {"min.insync.replicas": "2"})
+        leader = cluster.leader_of(TOPIC)
+        full = cluster.brokers[(leader + 1) % 3]
+        with producer_of(cluster) as producer:
+            producer.send(TOPIC, b"before", partition=0).result(30)
+            wait_until(lambda: stored(full) == ["before"], "the follower has it")
+            with writes_fail(full, errno.ENOSPC):
+                producer.send(TOPIC, b"while it is full", partition=0).result(30)  # when it has left
+                assert full.node_id not in in_sync(cluster.brokers[leader].look(lambda served: served.image))
+                assert stored(full) == ["before"]
+                producer.send(TOPIC, b"without it", partition=0).result(30)
+            cluster.wait_in_sync()
+            assert stored(full) == ["before", "while it is full", "without it"]
+            producer.send(TOPIC, b"with it", partition=0).result(30)
+        assert cluster.leader_of(TOPIC) == leader
+        assert stored(full)[-1] == "with it"
+
+
+def test_a_directory_that_fails_gives_its_leaders_to_others_and_keeps_those_of_the_other_directory(
+    tmp_path: Path,
+) -> None:
+    cluster = Cluster(3, data=tmp_path)
+    for one in cluster.brokers:
+        one._settings["log.dirs"] = ",".join(str(tmp_path / f"{one.node_id}-{place}") for place in "ab")
+    with cluster:
+        cluster.create_topic(TOPIC, 6, 3, {"min.insync.replicas": "2"})
+        broker = cluster.brokers[0]
+        failing = str(tmp_path / "0-a")
+        places = broker.look(lambda served: [partition_of(served, index).log.directory for index in range(6)])
+        hit = [index for index, place in enumerate(places) if place.startswith(failing)]
+        led = [index for index in range(6) if cluster.leader_of(TOPIC, index) == 0]
+        assert set(led) & set(hit), "there is something to move"
+        assert set(led) - set(hit), "and something to keep"
+        with producer_of(cluster) as producer:
+            with writes_fail(broker, errno.EIO, failing):
+                for index in range(6):
+                    producer.send(TOPIC, b"meanwhile", partition=index).result(30)
+                cluster.wait_until(
+                    lambda image: [index for index in range(6) if 0 not in in_sync(image, index)] == hit,
+                    "the replicas of the directory are out of sync",
+                )
+                for index in led:
+                    assert (cluster.leader_of(TOPIC, index) == 0) == (index not in hit)
+            broker.restart()
+            cluster.wait_in_sync()
+            for index in range(6):
+                producer.send(TOPIC, b"afterwards", partition=index).result(30)
+                assert stored(broker, index) == ["meanwhile", "afterwards"]
