@@ -94,7 +94,7 @@ class Copy:
     def take(self, answer: FetchResponsePartition, now_ms: int) -> Next:
         """Carry out an answer that is about what is asked now."""
         try:
-            return self._take(answer, now_ms)
+            outcome = self._take(answer, now_ms)
         except LogError as error:
             # A disk that is full may recover, bytes that were damaged on their way may come whole the next time. A
             # directory that failed takes its partitions offline, and us with them.
@@ -103,6 +103,9 @@ class Copy:
                 extra={"partition": repr(self.partition), "leader": self.partition.leader_id, "reason": error.message},
             )
             return Next.BACK_OFF
+        if outcome is not Next.BACK_OFF:
+            self.back_off_s = 0.0
+        return outcome
 
     def _take(self, answer: FetchResponsePartition, now_ms: int) -> Next:
         error = answer.error_code
@@ -111,7 +114,6 @@ class Copy:
         if error:
             log.debug("leader refuses", extra={"partition": repr(self.partition), "error": error})
             return Next.BACK_OFF
-        self.back_off_s = 0.0
         if answer.diverging_epoch is not None:
             self._cut(answer.diverging_epoch, now_ms)
             return Next.GO_ON

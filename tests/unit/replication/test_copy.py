@@ -318,6 +318,22 @@ def test_back_offs_grow_to_a_bound(b: Replica, a: Replica) -> None:
     assert pauses == sorted(pauses)
 
 
+def test_back_offs_of_a_full_disk_grow_although_the_leader_answers_well(a: Replica, b: Replica) -> None:
+    a.lead(1)
+    a.write(3)
+    copy = b.follow(a)
+    b.fs.fail("pwritev", errno.ENOSPC, times=None)
+    pauses = []
+    for _ in range(10):
+        assert copy.take(a.answer(copy), NOW) is Next.BACK_OFF
+        pauses.append(copy.next_back_off(1.0))
+    assert pauses[0] == 0.02
+    assert pauses[-1] == 1.0
+    b.fs.heal()
+    assert copy.take(a.answer(copy), NOW) is Next.GO_ON
+    assert copy.next_back_off(1.0) == 0.02
+
+
 def test_a_topic_that_flushes_each_record_is_not_fetched_further_before_its_flush(a: Replica) -> None:
     b = Replica(2, LogConfig(flush_messages=1))
     a.lead(1)
