@@ -12,6 +12,7 @@ from moldau.client.errors import NotEnoughReplicas
 from moldau.replication.partition import Partition
 from moldau.testing.cluster import Cluster
 from tests.replication.stage import content, values, wait_until
+from tests.unit.log.support import batch
 
 TOPIC = "orders"
 
@@ -98,6 +99,24 @@ def test_a_producer_repeats_what_its_leader_did_not_answer_without_writing_twice
     cluster.wait_in_sync()
     same_everywhere(cluster)
     assert stored(cluster, leader) == ["first", *map(str, range(10))]
+
+
+def test_what_may_come_again_is_recognised_after_every_broker_was_restarted(cluster: Cluster) -> None:
+    def append(sequence: int) -> int:
+        def at(served: Broker) -> int:
+            again = batch(producer_id=7, sequence=sequence, timestamp=served.now_ms())
+            result = partition_of(served).append(again, served.now_ms(), all_replicas=True)
+            served.replicas.appended(partition_of(served))
+            return result.first_offset
+
+        return cluster.brokers[cluster.leader_of(TOPIC)].look(at)
+
+    assert [append(sequence) for sequence in range(5)] == [0, 1, 2, 3, 4]
+    same_everywhere(cluster)
+    for broker in cluster.brokers:
+        broker.restart()
+        cluster.wait_in_sync()
+    assert [append(sequence) for sequence in range(6)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_broker_that_was_away_catches_up_before_it_is_in_sync(cluster: Cluster, producer: Producer) -> None:
