@@ -32,7 +32,7 @@ demo: setup  ## Start a broker, send a million records through a real client, re
 	$(VENV)/bin/moldau demo
 
 test: setup  ## Every kind of test in its short form
-	tools/run_tests.sh $(PY)
+	$(PY) tools/run_tests.py
 
 soak: setup  ## The same tests with full counts (hours)
 	MOLDAU_SOAK=1 $(PY) -m pytest tests
