@@ -139,11 +139,12 @@ class Copy:
 
     def _append(self, records: memoryview, leader_start: int, now_ms: int) -> None:
         log_ = self.partition.log
-        if len(records) >= HEADER_SIZE and log_.end_offset <= leader_start:
+        nothing_left = log_.end_offset <= leader_start or log_.start_offset == log_.end_offset
+        if len(records) >= HEADER_SIZE and nothing_left:
             first = peek_header(records).base_offset
             if first < log_.end_offset:
-                # The leader's log begins where ours ends, and that lies inside of a batch. Nothing of ours is left
-                # there: we begin with that whole batch, and hide of it what the leader hides.
+                # The leader's log begins where ours ends, or ours is empty, and that lies inside of a batch. Nothing of
+                # ours is left there: we begin with that whole batch, and hide of it what the leader hides.
                 log_.restart_at(first, now_ms)
         log_.append_stamped(records, now_ms)
 
@@ -192,7 +193,8 @@ class Copy:
 
     def _cut_to(self, offset: int, now_ms: int) -> None:
         log_ = self.partition.log
-        if offset < log_.start_offset:
+        if offset < log_.start_offset or log_.start_offset == log_.end_offset:
+            # One without records still knows the epoch of its last. It must forget it, or the logs part again for ever.
             log_.restart_at(offset, now_ms)
         else:
             log_.truncate_to(offset, now_ms)

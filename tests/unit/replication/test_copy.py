@@ -186,6 +186,32 @@ def test_a_cut_inside_of_a_batch_takes_the_whole_batch_and_brings_it_back(a: Rep
     assert batches(a) == batches(b)
 
 
+def test_an_empty_log_forgets_an_epoch_that_the_leader_does_not_know(a: Replica, b: Replica) -> None:
+    """An unclean election: of the follower's epoch nothing is left on either side but its number."""
+    a.lead(1)
+    a.write(1)
+    b.lead(2)
+    b.write(1)
+    b.log.delete_before(1)
+    a.lead(3)
+    b.copy_all(a)
+    assert (b.log.start_offset, b.log.end_offset) == (1, 1)
+    a.write(1)
+    b.copy_all(a)
+    assert batches(b) == batches(a)[1:]
+
+
+def test_an_empty_log_that_ends_inside_of_a_batch_begins_with_all_of_it(a: Replica, b: Replica) -> None:
+    a.lead(1)
+    a.write(1, records=3)
+    b.lead(2)
+    b.write(1)
+    b.log.delete_before(1)
+    a.lead(3)
+    b.copy_all(a)
+    assert batches(b) == batches(a)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_after_any_past_a_follower_becomes_what_its_leader_is(data: st.DataObject) -> None:
