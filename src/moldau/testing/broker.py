@@ -32,7 +32,7 @@ from moldau.cluster.topics import NewTopic
 from moldau.testing import quiet
 from moldau.testing.clock import MovableClock
 from moldau.testing.faults import Faults
-from moldau.testing.life import ANSWER_TIMEOUT_S, BrokerNotRunning, Life
+from moldau.testing.life import ANSWER_TIMEOUT_S, BrokerNotRunning, Hosted, Life
 from moldau.testing.scratch import ScratchFileSystem
 
 HOST = "127.0.0.1"
@@ -54,7 +54,7 @@ LOG_LEVEL = logging.ERROR
 Setting = str | int | float | bool
 
 
-class Broker:
+class Broker(Hosted):
     """A broker from `with` (or `start`) to its end. It may be stopped, crashed and started again in between."""
 
     def __init__(
@@ -85,8 +85,9 @@ class Broker:
 
     def start(self) -> Self:
         """Returns when the broker takes connections. Raises what a broker says to bad settings or a broken disk."""
+        begun = self._begin()
         try:
-            self._born(self._begin().result(ANSWER_TIMEOUT_S))
+            self._born(begun.result(ANSWER_TIMEOUT_S))
         except BaseException:
             self._not_born()
             raise
@@ -112,18 +113,6 @@ class Broker:
                 self.stop()
         finally:
             self._give_back()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self._give_back()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     async def __aenter__(self) -> Self:
         try:

@@ -27,7 +27,7 @@ from moldau.cluster.image import CONSUMER_OFFSETS, NO_LEADER, TRANSACTION_STATE,
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.store import OpenStore
 from moldau.testing.broker import LOG_LEVEL, Broker, Setting
-from moldau.testing.life import ANSWER_TIMEOUT_S, BrokerNotRunning
+from moldau.testing.life import ANSWER_TIMEOUT_S, BrokerNotRunning, Hosted
 
 T = TypeVar("T")
 Beginning = tuple["ClusterBroker", Future[Served]]
@@ -142,7 +142,7 @@ class ClusterBroker(Broker):
         return open_session
 
 
-class Cluster:
+class Cluster(Hosted):
     """Brokers from `with` (or `start`) to their end. Each may be stopped, crashed and started again in between."""
 
     def __init__(
@@ -225,18 +225,6 @@ class Cluster:
             for broker in self.brokers:
                 broker.forget_expiry()
                 broker.close()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     async def __aenter__(self) -> Self:
         begun = self._begin_start()

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
 
 from moldau.broker.broker import Broker
 from moldau.testing.clock import MovableClock, MovableLoop
@@ -23,6 +25,28 @@ T = TypeVar("T")
 
 class BrokerNotRunning(RuntimeError):
     """The broker was stopped or crashed, or was never started."""
+
+
+class Hosted(ABC):
+    """What a `with` block starts and closes, also where the start fails."""
+
+    @abstractmethod
+    def start(self) -> Self: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class Life:
