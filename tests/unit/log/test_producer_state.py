@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moldau.log import recall
 from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
@@ -205,6 +207,33 @@ def test_each_of_the_last_five_batches_is_recognised_after_whatever_a_log_comes_
             found.append(batch(producer_id=4, epoch=1, sequence=number), 0, NOW)
         assert refused.value.code == GAP
     assert found.append(batch(producer_id=4, epoch=1, sequence=10), 0, NOW).first_offset == 20
+
+
+@given(
+    sent=st.lists(st.tuples(st.integers(-1, 3), st.integers(1, 3)), max_size=60),
+    segment_bytes=st.sampled_from([300, 1000, 2**20]),
+    step_bytes=st.sampled_from([1, 200, 1000]),
+)
+def test_looking_back_finds_what_an_undisturbed_log_remembers(
+    sent: list[tuple[int, int]], segment_bytes: int, step_bytes: int
+) -> None:
+    log = new_log(config=LogConfig(segment_bytes=segment_bytes, index_interval_bytes=150))
+    sequences = dict.fromkeys(range(4), 0)
+    for producer_id, count in sent:
+        log.append(batch(count, producer_id=producer_id, sequence=sequences.get(producer_id, -1)), 0, NOW)
+        if producer_id >= 0:
+            sequences[producer_id] += count
+    expected = {producer_id: one.batches for producer_id, one in log.producers.producers.items()}
+    found = closed_and_loaded(log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recall, "STEP_BYTES", step_bytes)
+        for producer_id, batches in expected.items():
+            for one in batches:
+                count = one.last_sequence - one.first_sequence + 1
+                again = found.append(batch(count, producer_id=producer_id, sequence=one.first_sequence), 0, NOW)
+                assert again == AppendResult(one.first_offset, one.last_offset, -1, True)
+    assert {producer_id: one.batches for producer_id, one in found.producers.producers.items()} == expected
+    assert found.end_offset == log.end_offset
 
 
 def test_batches_of_an_earlier_epoch_are_not_recalled() -> None:
