@@ -40,6 +40,15 @@ def send(partition: Partition, sequence: int, epoch: int = 0, producer: int = PR
     return ErrorCode.NONE
 
 
+def refuse_the_second(partition: Partition) -> None:
+    """Sequence 0 is stored; 1 came while another led, or seemed to."""
+    lead(partition)
+    assert send(partition, 0) == ErrorCode.NONE
+    partition.follow(2, 1)
+    assert send(partition, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    lead(partition)
+
+
 def test_what_is_behind_a_batch_that_met_a_full_disk_comes_again_with_it(
     partition: Partition, fs: FaultyFileSystem
 ) -> None:
@@ -66,31 +75,19 @@ def test_what_is_behind_a_batch_that_came_before_its_leader_led_waits_for_it(par
 
 
 def test_a_gap_of_another_kind_is_told_as_such(partition: Partition) -> None:
-    lead(partition)
-    assert send(partition, 0) == ErrorCode.NONE
-    partition.follow(2, 1)
-    assert send(partition, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    lead(partition)
+    refuse_the_second(partition)
     assert send(partition, 1) == ErrorCode.NONE
     assert send(partition, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(partition, 5, producer=8) == ErrorCode.NONE, "nobody refused anything of this one"
 
 
 def test_a_batch_that_never_came_again_explains_nothing_for_long(partition: Partition) -> None:
-    lead(partition)
-    assert send(partition, 0) == ErrorCode.NONE
-    partition.follow(2, 1)
-    assert send(partition, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    lead(partition)
+    refuse_the_second(partition)
     assert send(partition, 2, after_ms=EXPLAINS_MS + 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_new_epoch_of_the_producer_begins_without_a_past(partition: Partition) -> None:
-    lead(partition)
-    assert send(partition, 0) == ErrorCode.NONE
-    partition.follow(2, 1)
-    assert send(partition, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    lead(partition)
+    refuse_the_second(partition)
     assert send(partition, 0, epoch=1) == ErrorCode.NONE
     assert send(partition, 2) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert send(partition, 1, epoch=1) == ErrorCode.NONE
