@@ -3,6 +3,10 @@
 Each simulation has some kinds of faults and not others, and its own pace: rare combinations come sooner that way than
 when everything always happens at once. Faults overlap. What they break is whole again at the end, by `heal`.
 
+Some things have to happen within milliseconds of one another, to brokers that stand in a certain relation, and chance
+alone brings them together once in thousands of simulations. Sequences do: they look into the store for who leads and
+who is in sync, and strike one after the other. Most simulations have one of them.
+
 Losses of power are bounded as the durability model needs it (`World.may_lose_power`); everything else may strike
 anybody at any time, all brokers at once included.
 """
@@ -15,12 +19,19 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
+from moldau.cluster.image import NO_LEADER, PartitionState
 from moldau.testing.memory_disk import DEFAULT_CAPACITY
 from moldau.testing.simulation.brokers import SimulatedBroker
 from moldau.testing.simulation.machine import Machine
 from moldau.testing.simulation.world import World
 
 RESTART_TIMEOUT_S = 30.0
+
+SEQUENCE_CHANCE = 0.4
+"""How many simulations have a certain sequence."""
+
+MOMENT_S = 0.005
+"""How soon a sequence sees what was stored."""
 
 
 class Nemesis:
@@ -50,8 +61,15 @@ class Nemesis:
             "session expiry": self.session_expiry,
             "slow store server": self.slow_store_server,
         }
+        sequences: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "comeback": self.comeback,
+            "succession": self.succession,
+        }
         count = self.random.choice((2, 3, 4, 6, 9))
-        self.enabled = sorted(self.random.sample(sorted(self.kinds), count))
+        enabled = self.random.sample(sorted(self.kinds), count)
+        enabled += [name for name in sorted(sequences) if self.random.random() < SEQUENCE_CHANCE]
+        self.enabled = sorted(enabled)
+        self.kinds |= sequences
         self.interval_s = self.random.choice((0.7, 1.5, 3.0, 6.0))
         self._tasks: list[asyncio.Task[None]] = []
         self._busy: dict[SimulatedBroker, None] = {}
@@ -226,6 +244,91 @@ class Nemesis:
             await self.world.until(lambda: broker.serving or broker.life is None, deadline - self.world.loop.time())
             await asyncio.sleep(self._seconds(0.05, 1))
         self._busy.pop(broker, None)
+
+    # -- one after the other ---------------------------------------------------------------------------------------
+
+    async def comeback(self) -> None:
+        """A follower goes down and comes back, and what it asks for comes late. As soon as the store has it in sync
+        again, the leader that took it in dies, perhaps with all others that are in sync: it may have to lead now.
+        """
+        chosen = self._in_sync(followers=1)
+        if chosen is None:
+            return
+        follower = self.random.choice(chosen[1:])
+        strike = follower.lose_power if self.world.may_lose_power(follower) else follower.kill
+        down_s = self.random.choice((self._seconds(0.05, 1), self._seconds(4, 8)))
+        slow_s = self.random.choice((0.02, 0.1, 0.5))
+        self.note(f"{follower} comes back in {down_s:.1f} s; answers to it take up to {slow_s} s more")
+        links = [self.world.network.link(one.machine, follower.machine) for one in self.world.brokers]
+        for link in links:
+            link.slow_s += slow_s
+        down = self.world.loop.create_task(self._strike_down(follower, strike, down_s))
+        taken_in = await self._taken_in(follower, down_s + self._seconds(2, 6))
+        if taken_in is not None:
+            await self._bereave(
+                follower, taken_in, self.random.choice((0.0, self._seconds(0, 0.1), self._seconds(0, 1)))
+            )
+        await down
+        for link in links:
+            link.slow_s -= slow_s
+
+    async def succession(self) -> None:
+        """One of the followers in sync is not given anything for a moment, too short to lag behind. Meanwhile the
+        leader dies, perhaps with all others that are in sync: what that one has must be enough.
+        """
+        chosen = self._in_sync(followers=2)
+        if chosen is not None:
+            await self._bereave(self.random.choice(chosen[1:]), chosen, self._seconds(0.1, 1.5))
+
+    def _in_sync(self, followers: int) -> list[SimulatedBroker] | None:
+        """The leader of some partition and its followers in sync, at least so many; all of them serve."""
+        found = [self._members(state) for state in self.world.partitions().values() if state.leader >= 0]
+        fit = [
+            members
+            for members in found
+            if len(members) > followers and all(one.serving and one not in self._busy for one in members)
+        ]
+        return self.random.choice(fit) if fit else None
+
+    def _members(self, state: PartitionState) -> list[SimulatedBroker]:
+        """Those in sync, the leader first."""
+        by_id = {broker.node_id: broker for broker in self.world.brokers}
+        return [by_id[state.leader], *(by_id[one] for one in state.isr if one != state.leader)]
+
+    async def _taken_in(self, broker: SimulatedBroker, timeout_s: float) -> list[SimulatedBroker] | None:
+        """Who is in sync in the first partition that takes the broker in again, at the moment when that is stored."""
+        world, deadline = self.world, self.world.loop.time() + timeout_s
+        known, states = -1, world.partitions()
+        while world.loop.time() < deadline:
+            if world.ensemble.index != known:
+                known, before, states = world.ensemble.index, states, world.partitions()
+                taking = [
+                    state
+                    for place, state in states.items()
+                    if place in before
+                    and broker.node_id not in before[place].isr
+                    and broker.node_id in state.isr
+                    and state.leader not in (NO_LEADER, broker.node_id)
+                ]
+                if taking:
+                    return self._members(self.random.choice(taking))
+            await asyncio.sleep(MOMENT_S)
+        return None
+
+    async def _bereave(self, heir: SimulatedBroker, members: Sequence[SimulatedBroker], in_s: float) -> None:
+        """The first of the members dies, or all but the heir do. From now on it mostly gets nothing more of them, not
+        even what they had sent when they died: that comes when they are back, and others lead."""
+        others = [one for one in members if one is not heir]
+        victims = others if self.random.random() < 0.6 else others[:1]
+        links = [(one.machine, heir.machine) for one in victims] if self.random.random() < 0.7 else []
+        self.note(f"{', '.join(map(str, victims))} die in {in_s:.3f} s{', cut from' if links else ', before'} {heir}")
+        for source, target in links:
+            self.world.network.cut(source, target)
+        await asyncio.sleep(in_s)
+        living = [one for one in victims if one.life is not None]
+        await asyncio.gather(*(self._strike_down(one, one.kill, self._seconds(0.1, 6)) for one in living))
+        for source, target in links:
+            self.world.network.mend(source, target)
 
     # -- disks and clocks ------------------------------------------------------------------------------------------
 
