@@ -11,9 +11,11 @@ import typer
 from moldau.cli import cluster_moves
 from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
 from moldau.cli.output import Output, print_json, print_table, show
+from moldau.cli.partition_filters import is_under_replicated
 
 if TYPE_CHECKING:
-    from moldau.client.admin import ClusterDescription, TopicDescription
+    from moldau.client.admin import ClusterDescription, OngoingReassignment, TopicDescription
+    from moldau.client.model import TopicPartition
 
 app = typer.Typer(help="Look at the cluster, and move what its brokers hold and lead.", no_args_is_help=True)
 app.command()(cluster_moves.drain)
@@ -41,7 +43,7 @@ def describe(
         topics = still_there(admin, [one.name for one in admin.list_topics(include_internal=True)])
         moving = admin.list_partition_reassignments()
     brokers = brokers_shown(cluster, topics.values())
-    health = health_shown(topics.values(), len(moving))
+    health = health_shown(topics.values(), moving)
     if output is Output.JSON:
         about = {"cluster_id": cluster.cluster_id, "controller": cluster.controller}
         print_json({**about, "brokers": brokers, **health})
@@ -80,14 +82,18 @@ def brokers_shown(cluster: ClusterDescription, topics: Iterable[TopicDescription
     ]
 
 
-def health_shown(topics: Iterable[TopicDescription], moving: int) -> dict[str, int]:
-    partitions = [one for topic in topics for one in topic.partitions]
+def health_shown(
+    topics: Iterable[TopicDescription], moving: Mapping[TopicPartition, OngoingReassignment]
+) -> dict[str, int]:
+    adding = {(name, index): one.adding for (name, index), one in moving.items()}
+    placed = [((topic.name, one.index), one) for topic in topics for one in topic.partitions]
+    partitions = [one for _, one in placed]
     return {
         "partitions": len(partitions),
-        "under_replicated": sum(len(one.isr) < len(one.replicas) for one in partitions),
+        "under_replicated": sum(is_under_replicated(one, adding.get(name, ())) for name, one in placed),
         "offline": sum(one.leader is None for one in partitions),
         "not_preferred": sum(one.leader is not None and one.leader != one.replicas[0] for one in partitions),
-        "moving": moving,
+        "moving": len(moving),
     }
 
 
@@ -99,7 +105,8 @@ def health_line(health: Mapping[str, int]) -> str:
         "moving": "moving",
     }
     wrong = [f"{health[name]} {text}" for name, text in names.items() if health[name]]
-    return f"{health['partitions']} partitions: {', '.join(wrong) or 'all well'}"
+    noun = "partition" if health["partitions"] == 1 else "partitions"
+    return f"{health['partitions']} {noun}: {', '.join(wrong) or 'all well'}"
 
 
 @app.command("log-dirs")

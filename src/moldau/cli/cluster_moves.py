@@ -69,7 +69,12 @@ def elect(
     with connected(bootstrap, command_config) as admin:
         wanted = None if all_ else _partitions(admin, topic or [], partition)
         shown, failed = _elected(admin, wanted, unclean)
-    show(shown, ("topic", "partition", "elected", "error"), output)
+    if shown or output is Output.JSON:
+        show(shown, ("topic", "partition", "elected", "error"), output)
+    already = sum(not one["elected"] and one["error"] is None for one in shown)
+    if output is Output.TEXT and (already or not shown):
+        led = "with a leader" if unclean else "led by their first replica"
+        print(f"no election is needed: {_count(already, 'partition') if shown else 'all partitions'} {led}")
     if failed:
         raise typer.Exit(EXIT_ERROR)
 
@@ -151,6 +156,10 @@ def reassign(
         usage_error("give a plan by --file, or have one made by --generate")
     if generate and not topic:
         usage_error("--generate wants a --topic")
+    if not generate and (topic or brokers is not None or replication_factor is not None):
+        usage_error("--topic, --brokers and --replication-factor go with --generate")
+    if not execute and (throttle is not None or save_current is not None):
+        usage_error("--throttle and --save-current go with --execute")
     with connected(bootstrap, command_config) as admin:
         try:
             if generate:
@@ -170,6 +179,8 @@ def reassign(
             code = _verify(admin, plan, output, finish=verify)
             if verify and code:
                 raise typer.Exit(code)
+            if not verify:
+                _require_brokers(admin, plan)
 
 
 def _generate(admin: Admin, topics: list[str], brokers: str | None, factor: int | None) -> None:
@@ -190,6 +201,7 @@ def _generate(admin: Admin, topics: list[str], brokers: str | None, factor: int 
 
 def _execute(admin: Admin, plan: Plan, throttle: int | None, save_current: Path | None) -> None:
     from moldau.cli.reassigning import current, plan_json, set_throttle
+    from moldau.client.errors import MoldauError
 
     topics = admin.describe_topics(sorted({one.topic for one in plan}))
     before = {one: replicas for one, replicas in current(topics.values()).items() if one in plan}
@@ -197,7 +209,12 @@ def _execute(admin: Admin, plan: Plan, throttle: int | None, save_current: Path 
         save_current.write_text(plan_json(before) + "\n")
     if throttle is not None:
         set_throttle(admin, throttle, [node.id for node in admin.describe_cluster().brokers], before, plan)
-    admin.alter_partition_reassignments(plan)
+    try:
+        admin.alter_partition_reassignments(plan)
+    except MoldauError:
+        if throttle is not None:
+            _end_throttle(admin, plan)
+        raise
     print(f"begun: {_count(len(plan), 'partition')}; `--verify` tells how far they are")
     if throttle is not None:
         print(f"at most {throttle} bytes a second, until `--verify` finds all of them done")
@@ -207,12 +224,32 @@ def _cancel(admin: Admin, plan: Plan) -> None:
     moving = admin.list_partition_reassignments(list(plan))
     if moving:
         admin.alter_partition_reassignments(dict.fromkeys(moving))
+    _end_throttle(admin, plan)
     print(f"taken back: {_count(len(moving), 'partition')}")
+
+
+def _end_throttle(admin: Admin, plan: Plan) -> None:
+    """Unless partitions of the plan move: for those it was set."""
+    from moldau.cli.reassigning import clear_throttle, still_there
+
+    if not admin.list_partition_reassignments(list(plan)):
+        topics = still_there(admin, sorted({one.topic for one in plan}))
+        clear_throttle(admin, [node.id for node in admin.describe_cluster().brokers], topics)
+
+
+def _require_brokers(admin: Admin, plan: Plan) -> None:
+    there = [node.id for node in admin.describe_cluster().brokers]
+    missing = {node for replicas in plan.values() for node in replicas} - {*there}
+    if missing:
+        fail(
+            f"the plan cannot be carried out: there is no broker {', '.join(map(str, sorted(missing)))} "
+            f"in the cluster, only {', '.join(map(str, there))}"
+        )
 
 
 def _verify(admin: Admin, plan: Plan, output: Output, *, finish: bool) -> int:
     """Show how far a plan is; the exit code that says so."""
-    from moldau.cli.reassigning import clear_throttle, commas, progress_of, still_there
+    from moldau.cli.reassigning import commas, progress_of, still_there
 
     topics = still_there(admin, sorted({one.topic for one in plan}))
     found = progress_of(plan, topics, admin.list_partition_reassignments(list(plan)))
@@ -229,8 +266,8 @@ def _verify(admin: Admin, plan: Plan, output: Output, *, finish: bool) -> int:
     ]  # fmt: skip
     show(shown, ("topic", "partition", "replicas", "wanted", "state"), output)
     states = {one["state"] for one in shown}
-    if finish and states == {"done"}:
-        clear_throttle(admin, [node.id for node in admin.describe_cluster().brokers], topics)
+    if finish:
+        _end_throttle(admin, plan)
     if states <= {"done"}:
         return 0
     return EXIT_UNDER_WAY if states <= {"done", "moving"} else EXIT_ERROR
@@ -254,7 +291,7 @@ def drain(
 
     The others share what comes, rack by rack. Ctrl-C leaves what is under way to itself; run it again to go on. New
     topics may still be placed on the broker: stop it, or drain it again. Ends with 0 when the broker holds nothing,
-    with 130 after Ctrl-C, with 1 otherwise.
+    with 130 after Ctrl-C, with 1 otherwise, also where there is no such broker.
 
     Example: moldau cluster drain 3 --throttle 50000000
     """
@@ -268,9 +305,12 @@ def drain(
         try:
             done = run.run()
         except NoRoomError as error:
-            fail(str(error))
+            fail(f"{error}; add a broker, or let the topic have fewer replicas (moldau cluster reassign --generate)")
         bars.stop()
         tally = run.tally
+        if not tally.partitions and broker not in run.registered:
+            there = ", ".join(map(str, run.registered))
+            fail(f"there is no broker {broker} in the cluster, only {there}, and no partition has a replica there")
         if output is Output.JSON:
             print_json(
                 {
@@ -284,6 +324,8 @@ def drain(
             )
         else:
             print(_summary(broker, done, tally, throttled=throttle is not None))
+            if done and broker in run.registered:
+                print("It takes part in new topics until it is stopped.")
         assert done or keyboard.pressed
         if not done:
             raise typer.Exit(EXIT_INTERRUPTED)

@@ -23,7 +23,7 @@ from moldau.cli.reassigning import (
     still_there,
 )
 from moldau.client.admin import ConfigResource, ConfigSource, OngoingReassignment, SomeFailed
-from moldau.client.errors import MoldauError, UnknownTopicOrPartition
+from moldau.client.errors import BrokerError, InvalidReplicaAssignment, MoldauError, UnknownTopicOrPartition
 from moldau.client.model import TopicPartition
 from moldau.cluster.relocation import emptied
 
@@ -36,6 +36,9 @@ LOOK_S: Final = 0.5
 
 STUCK_S: Final = 30.0
 """After so long without a byte or a partition moved, whoever waits is told."""
+
+
+_OUTDATED: Final = (InvalidReplicaAssignment, UnknownTopicOrPartition)
 
 
 class NotDrainedError(MoldauError):
@@ -55,6 +58,8 @@ class Tally:
     """What is under way now."""
     still_for_s: float = 0.0
     """For how long nothing has moved."""
+    away: frozenset[int] = frozenset()
+    """Brokers that partitions move to and that are not there: looked for where nothing moves."""
 
 
 class Drain:
@@ -79,10 +84,13 @@ class Drain:
         self._wait = wait
         self._tell = tell
         self.tally = Tally()
+        self.registered: list[int] = []
+        """The brokers of the cluster, as far as they live."""
         self._sizes: dict[TopicPartition, int] = {}
         """Bytes of each partition that is to be moved, as its leader has them."""
         self._done: dict[TopicPartition, None] = {}
         self._topics: dict[str, None] = {}
+        self._refused: Plan | None = None
         self._last_news = (-1, -1)
         self._news_at = time.monotonic()
 
@@ -104,6 +112,7 @@ class Drain:
         ongoing = self._admin.list_partition_reassignments()
         leaving = {partition: one for partition, one in ongoing.items() if self._broker in one.removing}
         brokers = as_brokers(self._admin.describe_cluster().brokers)
+        self.registered = [one.id for one in brokers]
         held = current(topics.values(), ongoing)
         plan = emptied(held, self._broker, brokers)
         self._topics |= dict.fromkeys(partition.topic for partition in (*plan, *leaving))
@@ -169,10 +178,10 @@ class Drain:
         while pending or moving:
             room = max(0, self._at_once - len(moving))
             batch = {partition: pending[partition] for partition in list(pending)[:room]}
-            if batch:
-                self._begin(batch)
-                for partition in batch:
-                    del pending[partition]
+            if batch and not self._begin(batch):
+                return not self._wait(LOOK_S)  # a broker died, or came: look around again
+            for partition in batch:
+                del pending[partition]
             ongoing = self._admin.list_partition_reassignments()
             begun = [*moving, *batch]
             moving = {partition: ongoing[partition] for partition in begun if partition in ongoing}
@@ -182,14 +191,20 @@ class Drain:
                 return False
         return True
 
-    def _begin(self, batch: Plan) -> None:
+    def _begin(self, batch: Plan) -> bool:
+        """False where the plan does not fit the cluster any more: a broker that something was to go to has died."""
         try:
             self._admin.alter_partition_reassignments(batch)
-        except UnknownTopicOrPartition:
-            return  # deleted meanwhile: it holds nothing up
-        except SomeFailed as some:
-            if not all(isinstance(error, UnknownTopicOrPartition) for error in some.errors.values()):
+        except (BrokerError, SomeFailed) as failure:
+            errors = list(failure.errors.values()) if isinstance(failure, SomeFailed) else [failure]
+            # One that was deleted meanwhile holds nothing up.
+            if all(isinstance(error, UnknownTopicOrPartition) for error in errors):
+                return True
+            if batch == self._refused or not all(isinstance(error, _OUTDATED) for error in errors):
                 raise
+            self._refused = batch
+            return False
+        return True
 
     def _note(self, moving: dict[TopicPartition, OngoingReassignment]) -> None:
         wanted: dict[int, list[TopicPartition]] = {}
@@ -207,8 +222,12 @@ class Drain:
         if news != self._last_news:
             self._last_news, self._news_at = news, now
         tally.still_for_s = now - self._news_at
+        given_up = self._timeout_s is not None and tally.still_for_s >= self._timeout_s
+        if given_up or tally.still_for_s >= STUCK_S:
+            self.registered = [one.id for one in self._admin.describe_cluster().brokers]
+            tally.away = frozenset(wanted.keys() - {*self.registered})
         self._tell(tally)
-        if self._timeout_s is not None and tally.still_for_s >= self._timeout_s:
+        if given_up:
             raise NotDrainedError(f"nothing has moved for {tally.still_for_s:.0f} s; waiting for {waiting_for(tally)}")
 
     def _finish(self) -> None:
@@ -231,4 +250,8 @@ class Drain:
 def waiting_for(tally: Tally) -> str:
     """Which partitions are not there yet, and on whom; some of them."""
     some = [f"{partition} on {', '.join(map(str, one.adding))}" for partition, one in list(tally.moving.items())[:3]]
-    return "; ".join(some) + ("; …" if len(tally.moving) > len(some) else "")
+    listed = "; ".join(some) + ("; …" if len(tally.moving) > len(some) else "")
+    if not tally.away:
+        return listed
+    gone = ", ".join(map(str, sorted(tally.away)))
+    return f"{listed}. Of these brokers {gone} is not there: start it again, or drain it, too"

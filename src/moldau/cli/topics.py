@@ -197,14 +197,21 @@ def describe(
 
 def _described(admin: Admin, names: list[str], filters: Filters) -> list[dict[str, Any]]:
     from moldau.client.admin import ConfigResource, ConfigSource
+    from moldau.client.model import TopicPartition
 
     topics = admin.describe_topics(names)
     configs = admin.describe_configs([ConfigResource.topic(name) for name in topics])
+    moving = admin.list_partition_reassignments() if filters.under_replicated else {}
+    adding = {partition: each.adding for partition, each in moving.items()}
     chosen: list[TopicDescription] = []
     for name, one in topics.items():
         least = configs[ConfigResource.topic(name)].get("min.insync.replicas")
         min_isr = int(least.value or 1) if least is not None else 1
-        partitions = tuple(each for each in one.partitions if filters.choose(each, min_isr))
+        partitions = tuple(
+            each
+            for each in one.partitions
+            if filters.choose(each, min_isr, adding.get(TopicPartition(name, each.index), ()))
+        )
         if partitions:
             chosen.append(replace(one, partitions=partitions))
     ends = _ends(admin, chosen)

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from moldau import Admin, NewTopic, Producer, TopicPartition
-from moldau.cli.draining import Drain, Tally
-from moldau.cli.reassigning import clear_throttle
-from moldau.client.admin import ElectionType
+from moldau.cli.draining import Drain, Tally, waiting_for
+from moldau.client.admin import ElectionType, OngoingReassignment
 from moldau.testing.cluster import Cluster
 from tests.client.operations.conftest import Command
 
@@ -24,6 +23,12 @@ def fill(cluster: Cluster, topic: str, records: int = 200) -> None:
 
 def replicas(admin: Admin, topic: str) -> list[tuple[int, ...]]:
     return [one.replicas for one in admin.describe_topics(topic)[topic].partitions]
+
+
+def throttles(moldau: Command, topic: str) -> list[str]:
+    """Where a throttle is set: at the topic, at brokers."""
+    asked = [("--topic", topic), *(("--broker", str(node)) for node in range(4))]
+    return [" ".join(one) for one in asked if "throttled" in moldau("configs", "describe", *one).stdout]
 
 
 def make(admin: Admin, name: str, *assignments: list[int]) -> str:
@@ -75,6 +80,10 @@ def test_leaders_go_back_to_where_they_belong(cluster: Cluster, admin: Admin, mo
     assert shown.exit_code == 0, shown.output
     assert [(one["partition"], one["elected"]) for one in json.loads(shown.stdout)] == [(0, True), (1, False)]
     cluster.wait_until(lambda image: image.topics[topic].partitions[0].leader == 2, "broker 2 leads again")
+    again = moldau("cluster", "elect", "--topic", topic)
+    assert "no election is needed: 2 partitions led by their first replica" in again.stdout
+    again = moldau("cluster", "elect", "--topic", topic, "--unclean")
+    assert "no election is needed: 2 partitions with a leader" in again.stdout
     assert moldau("cluster", "elect").exit_code == 2
     failed = moldau("cluster", "elect", "--topic", topic, "--partition", "7")
     assert failed.exit_code == 1
@@ -146,10 +155,15 @@ def test_what_is_under_way_can_be_taken_back(cluster: Cluster, admin: Admin, mol
     plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "replicas": [0, 3]}]}))
     slow = moldau("cluster", "reassign", "--file", str(plan), "--execute", "--throttle", "1")
     assert slow.exit_code == 0, slow.output
+    assert len(throttles(moldau, topic)) == 5, "at the topic, at four brokers"
+    assert moldau("topics", "describe", topic, "--under-replicated-partitions").stdout == "", (
+        "what is added is not missed"
+    )
+    assert json.loads(moldau("cluster", "describe", "-o", "json").stdout)["under_replicated"] == 0
     assert moldau("cluster", "reassign", "--file", str(plan), "--verify").exit_code in (0, 3)
     assert moldau("cluster", "reassign", "--file", str(plan), "--cancel").exit_code == 0
     cluster.wait_until(lambda image: not image.topics[topic].partitions[0].adding)
-    clear_throttle(admin, range(4), [topic])
+    assert not throttles(moldau, topic)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +188,29 @@ def test_a_file_that_is_no_plan_is_refused(moldau: Command, tmp_path: Path, text
     assert says in result.stderr
 
 
+def test_a_plan_for_a_broker_that_is_not_there_is_refused_and_leaves_no_throttle(
+    admin: Admin, moldau: Command, tmp_path: Path
+) -> None:
+    topic = make(admin, "nowhere", [0, 1])
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "replicas": [0, 77]}]}))
+    shown = moldau("cluster", "reassign", "--file", str(plan))
+    assert shown.exit_code == 1
+    assert "there is no broker 77 in the cluster, only 0, 1, 2, 3" in shown.stderr
+    refused = moldau("cluster", "reassign", "--file", str(plan), "--execute", "--throttle", "1000")
+    assert refused.exit_code == 1
+    assert "Broker 77 is not registered" in refused.stderr
+    assert not throttles(moldau, topic)
+
+
+@pytest.mark.parametrize(
+    "option", [("--throttle", "5"), ("--save-current", "back"), ("--topic", "t"), ("--brokers", "1"), ("--verify",)]
+)
+def test_an_option_that_would_have_no_effect_is_refused(moldau: Command, option: tuple[str, ...]) -> None:
+    other = ("--execute",) if option[0] not in ("--throttle", "--save-current") else ()
+    assert moldau("cluster", "reassign", "--file", "plan.json", *other, *option).exit_code == 2
+
+
 def test_a_broker_is_drained_and_what_it_had_is_elsewhere(cluster: Cluster, admin: Admin, moldau: Command) -> None:
     topic = make(admin, "drained", *([[3, 0], [0, 3], [3, 1], [1, 2]] * 2))
     fill(cluster, topic)
@@ -185,8 +222,9 @@ def test_a_broker_is_drained_and_what_it_had_is_elsewhere(cluster: Cluster, admi
     assert all(len({node % 2 for node in one}) == 2 for one in held if one != (1, 2)), "in both racks, as before"
     shown = json.loads(moldau("cluster", "describe", "-o", "json").stdout)
     assert shown["brokers"][3]["replicas"] == 0
+    assert result.stdout.endswith("It takes part in new topics until it is stopped.\n")
     again = moldau("cluster", "drain", "3")
-    assert (again.exit_code, again.stdout) == (0, "broker 3 holds nothing\n")
+    assert (again.exit_code, again.stdout.splitlines()[0]) == (0, "broker 3 holds nothing")
     assert "throttled" not in moldau("topics", "describe", topic).stdout
 
 
@@ -229,5 +267,39 @@ def test_a_drain_that_cannot_be_says_why(admin: Admin, moldau: Command) -> None:
         result = moldau("cluster", "drain", "2")
         assert result.exit_code == 1
         assert "everywhere-0 has 4 replicas, and without broker 2 there are 3 brokers" in result.stderr
+        assert "add a broker, or let the topic have fewer replicas" in result.stderr
     finally:
         admin.delete_topics("everywhere")
+    result = moldau("cluster", "drain", "77")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "there is no broker 77 in the cluster, only 0, 1, 2, 3" in result.stderr
+
+
+def test_a_drain_goes_on_with_those_who_live_when_a_broker_dies_that_something_was_to_go_to(
+    cluster: Cluster, admin: Admin
+) -> None:
+    topic = make(admin, "widowed", *([[3, 0]] * 6))
+    fill(cluster, topic)
+    crashed = cluster.brokers[1]
+
+    def wait(_seconds: float) -> bool:
+        if crashed.runs and not run.tally.moving:
+            crashed.crash()
+            cluster.wait_until(lambda image: 1 not in image.brokers, "broker 1 is gone")
+        time.sleep(0.01)
+        return False
+
+    run = Drain(admin, 3, at_once=1, throttle=None, timeout_s=30, wait=wait, tell=lambda _: None)
+    try:
+        assert run.run()
+    finally:
+        crashed.start()
+        cluster.wait_in_sync()
+    assert all(3 not in one for one in replicas(admin, topic))
+
+
+def test_a_drain_that_waits_for_a_broker_that_is_gone_says_so() -> None:
+    moving = {TopicPartition("orders", 0): OngoingReassignment((3, 0, 2), adding=(2,), removing=(3,))}
+    assert waiting_for(Tally(moving=moving)) == "orders-0 on 2"
+    told = waiting_for(Tally(moving=moving, away=frozenset([2])))
+    assert told == "orders-0 on 2. Of these brokers 2 is not there: start it again, or drain it, too"

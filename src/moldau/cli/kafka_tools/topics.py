@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_message, topic_filter
@@ -166,15 +166,21 @@ def describe(admin: Admin, options: argparse.Namespace) -> None:
         names = existing(admin, options)
     topics = admin.describe_topics(names)
     configs = admin.describe_configs([ConfigResource.topic(name) for name in topics])
+    moving = admin.list_partition_reassignments() if options.under_replicated_partitions else {}
+    adding = {(name, index): one.adding for (name, index), one in moving.items()}
     for name, topic in topics.items():
         entries = configs[ConfigResource.topic(name)]
         own = {entry.name: entry.value for entry in entries.values() if not entry.is_default}
         minimum = entries["min.insync.replicas"].value if "min.insync.replicas" in entries else None
-        print_topic(topic, own, int(minimum or 1), options)
+        print_topic(topic, own, int(minimum or 1), adding, options)
 
 
 def print_topic(
-    topic: TopicDescription, configs: dict[str, str | None], min_isr: int, options: argparse.Namespace
+    topic: TopicDescription,
+    configs: dict[str, str | None],
+    min_isr: int,
+    adding: Mapping[tuple[str, int], tuple[int, ...]],
+    options: argparse.Namespace,
 ) -> None:
     filters = Filters(
         options.under_replicated_partitions,
@@ -191,7 +197,7 @@ def print_topic(
     if options.topics_with_overrides:
         return
     for one in topic.partitions:
-        if filters.choose(one, min_isr):
+        if filters.choose(one, min_isr, adding.get((topic.name, one.index), ())):
             print(partition_line(topic.name, one))
 
 
