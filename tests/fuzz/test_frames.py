@@ -117,7 +117,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 def test_no_frame_crashes_the_broker_bloats_it_or_disturbs_another_client(
     target: Target, seed: int, count: Callable[[int, int], int]
 ) -> None:
-    wanted = count(100_000, 2_000_000)
+    wanted = count(50_000, 2_000_000)
     frames = Frames(seed, target.tidy_topics(), node_id=1)
     attack = Attack(target.process.bootstrap, frames, seed)
     memory_bytes = 0
