@@ -6,8 +6,9 @@ They say how good the simulation is: a bug that is planted and not found would n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from moldau.broker import markers
@@ -34,10 +35,25 @@ def bug(plant: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
     return plant
 
 
+def places() -> dict[tuple[Any, str], Any]:
+    """All that bugs replace in the code, and what stands there."""
+    patches = [patch for plant in BUGS.values() for patch in plant()]
+    return {(owner, attribute): owner.__dict__[attribute] for owner, attribute, _ in patches}
+
+
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """Inside of the block the code has that bug."""
     patches = BUGS[name]()
+    for owner, attribute, value in patches:
+        _must_fit(owner.__dict__[attribute], value)
+    with replaced(patches):
+        yield
+
+
+@contextmanager
+def replaced(patches: Sequence[Patch]) -> Iterator[None]:
+    """Inside of the block these attributes are others."""
     before = [owner.__dict__[attribute] for owner, attribute, _ in patches]
     for owner, attribute, value in patches:
         setattr(owner, attribute, value)
@@ -46,6 +62,15 @@ def planted(name: str) -> Iterator[None]:
     finally:
         for (owner, attribute, _), value in zip(patches, before, strict=True):
             setattr(owner, attribute, value)
+
+
+def _must_fit(original: Callable[..., Any], planted: Callable[..., Any]) -> None:
+    """TypeError where the code has changed and would call what is planted with arguments that it does not take: it
+    would fail for that, and not for what is wrong with it."""
+    given = signature(original).parameters.values()
+    positional = [one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    keywords = {one.name: one for one in given if one.kind is one.KEYWORD_ONLY}
+    signature(planted).bind(*positional, **keywords)
 
 
 # -- replication -------------------------------------------------------------------------------------------------------

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import partial, wraps
+from typing import Any
 
 import pytest
 
+from moldau.replication.partition import Partition
 from moldau.testing.simulation.scenario import simulate
-from tests.sim.planted import BUGS, planted
+from tests.sim.planted import BUGS, Patch, places, planted, replaced
 
-FOUND_SOON = ("high watermark from the leaders end", "sequence check off", "marker lost")
-"""Those that a run of a minute can afford to look for."""
-
-HARD_TO_HIT = ("in sync set not fenced by broker epoch",)
-"""Those that may not show in the seeds of a soak: too much has to come together within milliseconds."""
+FOUND_SOON = (
+    "acknowledged before the high watermark",
+    "consumers read above the high watermark",
+    "marker lost",
+    "old leader serves on after its session is lost",
+    "sequence check off",
+)
+"""Those that nearly every seed finds: a run of a minute can afford to look for them."""
 
 SOON_SEEDS = 5
-MOST_SEEDS = 1_000
+MOST_SEEDS = 200
+"""Many times what the slowest took when they were last counted (docs/simulation.md): beyond that it is not met."""
 
 
 def seeds_until_found(most: int, name: str) -> tuple[int, str] | None:
@@ -39,4 +45,39 @@ def test_planted_bugs_are_found(soak: bool, capsys: pytest.CaptureFixture[str]) 
     with capsys.disabled():
         for name, result in found.items():
             print(f"\nplanted: {name}: {'not found' if result is None else f'{result[1]}, seed {result[0]}'}", end="")
-    assert [name for name, result in found.items() if result is None and name not in HARD_TO_HIT] == []
+    assert [name for name, result in found.items() if result is None] == []
+
+
+def test_the_code_passes_wherever_bugs_are_planted() -> None:
+    """Where it does not any more, a bug says nothing about the simulation, found or not."""
+    unseen = dict.fromkeys((owner.__name__, attribute) for owner, attribute in places())
+    for seed in range(1, SOON_SEEDS + 1):
+        with replaced([_seeing(owner, attribute, unseen) for owner, attribute in places()]):
+            simulate(seed)
+        if not unseen:
+            break
+    assert list(unseen) == []
+
+
+def _seeing(owner: Any, attribute: str, unseen: dict[tuple[str, str], None]) -> Patch:
+    """What stands there, and notes that it was called."""
+    original = owner.__dict__[attribute]
+
+    @wraps(original)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        unseen.pop((owner.__name__, attribute), None)
+        return original(*args, **kwargs)
+
+    return owner, attribute, called
+
+
+def test_a_bug_that_does_not_fit_the_code_any_more_cannot_be_planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def another(self: Partition, next_offset: int, epoch: int) -> bool:
+        return True
+
+    monkeypatch.setattr(Partition, "is_safe", another)
+    with pytest.raises(TypeError), planted("acknowledged before the high watermark"):
+        pass
+    monkeypatch.delattr(Partition, "is_safe")
+    with pytest.raises(KeyError), planted("acknowledged before the high watermark"):
+        pass
