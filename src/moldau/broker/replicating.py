@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.cluster.image import PartitionState
 from moldau.cluster.isr import IsrProposal
 from moldau.cluster.refusal import Refusal
-from moldau.net.exchange import ANSWERS_MEMORY_BYTES, Exchange, ExchangeLost, open_exchange
+from moldau.net.exchange import ANSWERS_MEMORY_BYTES, FIRST_READ_BYTES, Exchange, ExchangeLost, open_exchange
 from moldau.net.framing import FrameMemory
 from moldau.replication.fetcher import FetchLimits
 from moldau.replication.manager import ClusterAccess, ReplicationLimits
@@ -25,7 +25,7 @@ CONNECT_TIMEOUT_S = 5.0
 def cluster_access(broker: Broker) -> ClusterAccess:
     limits = Limits(broker)
     listener = broker.settings.listener_plan().inter_broker
-    memory = FrameMemory(ANSWERS_MEMORY_BYTES)
+    memory = FrameMemory(ANSWERS_MEMORY_BYTES, FIRST_READ_BYTES)
 
     async def connect(leader: int) -> Exchange:
         known = broker.image.brokers.get(leader)

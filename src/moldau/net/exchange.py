@@ -27,6 +27,10 @@ AT_ONCE_BYTES = 16 << 20
 """Memory for an answer of up to this size is made in one piece when its length is known, without growing: a follower
 asks for 10 MB (replica.fetch.response.max.bytes). What claims to be larger must send that much first."""
 
+FIRST_READ_BYTES = 64 * 1024
+"""What followers read before they know how large an answer is: only this much of a large one is copied from the buffer
+that all connections share. With less, answers of some small batches would take a second read."""
+
 ANSWERS_MEMORY_BYTES = 1 << 32
 """What all incomplete answers of a broker's peers may take together; what they can be follows from what it asks."""
 

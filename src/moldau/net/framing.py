@@ -50,11 +50,11 @@ class FrameMemory:
 
     __slots__ = ("in_use", "limit", "refused", "scratch", "spare", "waiting")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, scratch_bytes: int = SCRATCH_BYTES) -> None:
         self.limit = limit
         self.in_use = 0
         self.refused = 0
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = memoryview(bytearray(scratch_bytes))
         self.spare: list[bytearray] = []
         self.waiting: deque[FramedConnection] = deque()
 
@@ -266,7 +266,11 @@ class FramedConnection(asyncio.BufferedProtocol):
             self._keep(data[pos:])
 
     def _keep(self, rest: memoryview) -> None:
-        self._partial = self._memory.buffer(max(len(rest), LENGTH_BYTES))
+        room = max(len(rest), LENGTH_BYTES)
+        if len(rest) >= LENGTH_BYTES:
+            # As much as it would grow to at once: it need not be copied a second time.
+            room = max(room, min(LENGTH_BYTES + self._size_at(rest, 0), self.growth_bytes))
+        self._partial = self._memory.buffer(room)
         self._partial[: len(rest)] = rest
         self._filled = len(rest)
         if self._filled >= LENGTH_BYTES:
