@@ -90,10 +90,8 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     listener = LogListener(world.trace)
     loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))
     # Cycles are collected at the end: the collector's moments depend on the process, and it costs a quarter.
-    # What was there before is not looked at then.
     collecting = gc.isenabled()
     gc.disable()
-    gc.freeze()
     try:
         with listening(listener), simulated_system(loop, random.getrandbits(64)):
             if prepare is not None:
@@ -107,10 +105,9 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
                 world.bury()
     finally:
         loop.close()
-        gc.collect()
-        gc.unfreeze()
         if collecting:
             gc.enable()
+        gc.collect()
     for at_s, who, error in listener.failures:
         if not isinstance(error, EXPECTED_FAILURES):
             world.anomalies.append(
