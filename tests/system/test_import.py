@@ -158,6 +158,15 @@ def test_what_is_in_the_way_of_an_import_is_told(zookeeper: ZooKeeperEnsemble, t
     refused = import_(other, taken)
     assert refused.exit_code == 1
     assert f"nothing was imported into {taken}: there is a cluster already (first, this broker is of" in refused.stderr
+    refused = import_(one, f"{zookeeper.connect}/elsewhere")
+    assert refused.exit_code == 1
+    assert "imported before, into another place" in refused.stderr
+    never_alone = tmp_path / "never-alone"
+    never_alone.mkdir()
+    (never_alone / "meta.properties").write_text("version=1\n")
+    refused = import_(never_alone, taken)
+    assert refused.exit_code == 1
+    assert "of a broker that was never alone" in refused.stderr
     refused = import_(nothing, taken)
     assert refused.exit_code == 1
     assert "has no metadata of a broker" in refused.stderr

@@ -8,17 +8,19 @@ The broker must not be running.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from moldau.cli.output import complain, usage_error
 
 if TYPE_CHECKING:
-    from moldau.cluster.store import OpenStore
-    from moldau.cluster.transfer import Transferred
+    from moldau.cluster.store import OpenStore, Store
     from moldau.host.threads import Threads
+
+T = TypeVar("T")
 
 
 def import_broker(
@@ -55,28 +57,36 @@ class _Refused(Exception):
 
 async def _import(data: Path, zookeeper: str) -> None:
     from moldau.broker.assembly import IMPORTED_FILE, METADATA_FILE, open_zookeeper
+    from moldau.cluster.transfer import require_done, transfer
     from moldau.host.clock import SystemClock, SystemRandomness
     from moldau.host.fs import LocalFileSystem
     from moldau.host.threads import Threads
+    from moldau.log.checkpoints import META_PROPERTIES
     from moldau.log.dirs import LogDirs
     from moldau.settings import BrokerSettings
 
     metadata, imported = data / METADATA_FILE, data / IMPORTED_FILE
     settings = BrokerSettings({"log.dirs": str(data), "zookeeper.connect": zookeeper})
     open_store = open_zookeeper(settings)
-    if not metadata.exists():
-        if imported.exists():
-            print(f"{data} was imported before; nothing is left to do")
-            return
+    if not metadata.exists() and not imported.exists():
+        if (data / META_PROPERTIES).exists():
+            raise _Refused(f"{data} is of a broker that was never alone: start it in the cluster that it belongs to")
         raise _Refused(
             f"{data} has no metadata of a broker ({METADATA_FILE}); --data is the directory it is started with"
         )
     threads = Threads()
+    if not metadata.exists():
+        try:
+            await _between(imported, zookeeper, open_store, threads, require_done)
+        finally:
+            await threads.close()
+        print(f"{data} was imported before; nothing is left to do")
+        return
     dirs = LogDirs([str(data)], LocalFileSystem(), SystemClock(), SystemRandomness())
     try:
         node_id = dirs.open()  # and keeps a broker from starting meanwhile; one that runs is told
         try:
-            done = await _copy(metadata, zookeeper, open_store, threads)
+            done = await _between(metadata, zookeeper, open_store, threads, transfer)
             metadata.rename(imported)
             LocalFileSystem().sync_dir(str(data))
         finally:
@@ -89,15 +99,22 @@ async def _import(data: Path, zookeeper: str) -> None:
         complain("the metadata was in ZooKeeper already: an earlier import had come to its end there")
 
 
-async def _copy(metadata: Path, zookeeper: str, open_store: OpenStore, threads: Threads) -> Transferred:
+async def _between(
+    metadata: Path,
+    zookeeper: str,
+    open_store: OpenStore,
+    threads: Threads,
+    work: Callable[[Store, Store], Coroutine[Any, Any, T]],
+) -> T:
+    """Does something with the broker's own store and the cluster's."""
     from moldau.cluster.sqlite_store import SqliteStore
-    from moldau.cluster.transfer import TransferRefused, transfer
+    from moldau.cluster.transfer import TransferRefused
 
     source = await SqliteStore.open(str(metadata), threads)
     try:
         target = await open_store()
         try:
-            return await transfer(source, target)
+            return await work(source, target)
         except TransferRefused as refused:
             raise _Refused(f"nothing was imported into {zookeeper}: {refused}") from None
         finally:

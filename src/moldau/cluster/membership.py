@@ -162,6 +162,7 @@ class Membership:
         """
         store, loop = tree.store, asyncio.get_running_loop()
         until = loop.time() + (SESSIONS_END_WITHIN * store.session_timeout_s if store.shared else 0.0)
+        waiting = False
         while True:
             try:
                 return await self._view.exclusively(
@@ -170,7 +171,9 @@ class Membership:
             except IdTaken as taken:
                 if loop.time() >= until:
                     raise
-                log.warning("%s; waiting for the end of its session", taken, extra={"node": self.node_id})
+                if not waiting:
+                    log.warning("waiting for the end of its session: %s", taken, extra={"node": self.node_id})
+                waiting = True
             await asyncio.sleep(store.session_timeout_s / LOOKS_A_SESSION)
 
     def _reborn(self, image: ClusterImage, lost: Partitions) -> Verdict[None]:

@@ -54,6 +54,14 @@ async def transfer(source: Store, target: Store) -> Transferred:
     return Transferred(cluster_id, topics, already)
 
 
+async def require_done(source: Store, target: Store) -> None:
+    """`TransferRefused` where the source was not taken into this target, but elsewhere."""
+    await target.sync()
+    ours, there = await source.get(ClusterIdNode.path), await target.get(ClusterIdNode.path)
+    if ours is None or there is None or ours.value != there.value:
+        raise TransferRefused("the broker was imported before, into another place; start it with that one")
+
+
 async def _is_done(target: Store, cluster_id: str) -> bool:
     node = await target.get(ClusterIdNode.path)
     if node is None:

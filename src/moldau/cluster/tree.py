@@ -170,7 +170,7 @@ class Tree:
     def _check_the_same(self, broker: BrokerImage, node: Node) -> None:
         there = BrokerNode.decode(str(broker.id), node.value)
         if there.epoch != self._registered and not broker.shares_directory(there):
-            raise _taken(broker)
+            raise _taken(broker, there)
 
     async def become_controller(self, broker_id: int) -> None:
         """Makes the broker the controller. `NotController` where another one is.
@@ -393,8 +393,12 @@ def _configs(
     return configs
 
 
-def _taken(broker: BrokerImage) -> IdTaken:
-    return IdTaken(f"broker {broker.id} cannot be registered: another broker has this id")
+def _taken(broker: BrokerImage, there: BrokerImage | None = None) -> IdTaken:
+    where = "" if there is None else "".join(f", at {one.host}:{one.port}" for one in there.endpoints[:1])
+    return IdTaken(
+        f"broker {broker.id} cannot be registered: another broker has this id{where}; "
+        "choose another node.id, and an empty data directory"
+    )
 
 
 def _fitting(value: bytes) -> bytes:

@@ -207,12 +207,13 @@ def test_the_first_broker_is_the_controller_and_the_next_one_takes_over_when_it_
     run(scenario())
 
 
-def test_a_broker_id_that_another_session_has_is_refused() -> None:
+def test_a_broker_id_that_another_session_has_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         tree = MemoryTree(session_timeout_s=0.02)
         await started(tree.session(), 1)
-        with pytest.raises(StoreError, match="another broker has this id"):
+        with pytest.raises(StoreError, match=r"another broker has this id, at \S+:\d+; choose another node.id"):
             await started(tree.session(), 1)
+        assert sum("waiting for the end of its session" in line for line in caplog.messages) == 1
 
     run(scenario())
 

@@ -9,7 +9,7 @@ import pytest
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.nodes import FOLDERS, ClusterIdNode, ImportNode
 from moldau.cluster.store import Create, Delete, Node, Operation, Set, Store, StoreError
-from moldau.cluster.transfer import Transferred, TransferRefused, transfer
+from moldau.cluster.transfer import Transferred, TransferRefused, require_done, transfer
 from moldau.cluster.tree import Tree
 from tests.unit.cluster.support import run
 
@@ -60,6 +60,18 @@ def test_everything_but_what_belongs_to_sessions_arrives() -> None:
         del expected["/brokers/ids/1"]
         assert await values(target) == expected
         assert await Tree(target).prepare("another") == "alone"
+
+    run(scenario())
+
+
+def test_whether_it_was_done_is_known_of_the_place_where_it_was() -> None:
+    async def scenario() -> None:
+        source, target = await a_broker_alone(), MemoryTree().session()
+        for elsewhere in (target, await a_broker_alone("other")):
+            with pytest.raises(TransferRefused, match="imported before, into another place"):
+                await require_done(source, elsewhere)
+        await transfer(source, target)
+        await require_done(source, target)
 
     run(scenario())
 
