@@ -27,9 +27,11 @@ class Copier:
                 "transactional.id": group,
                 "linger.ms": 0,
                 "retry.backoff.ms": 20,
-                # When its only broker is away, librdkafka would start from the bootstrap list, forget that broker, and
-                # wait for ever to send offsets to what it remembers of it (2.16.1).
+                # librdkafka may wait for ever to send offsets to what it remembers of a broker that it has let go
+                # (docs/compatibility.md). One that is its only broker it shall not let go when that is away; in a
+                # cluster, where it does so when Metadata does not name it any more, a connection that ends wakes it.
                 "metadata.recovery.strategy": "none",
+                "connections.max.idle.ms": 2_000,
             }
         )
         settings = {

@@ -170,8 +170,6 @@ class ConfluentWriter(Writer):
                 "retry.backoff.max.ms": 200,
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 200,
-                # Brokers that are away are not to be forgotten, see tests/compat/transactions/copier.py.
-                "metadata.recovery.strategy": "none",
                 "log_level": 0,
             }
         )
