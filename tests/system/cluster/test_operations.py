@@ -216,12 +216,20 @@ def newcomer(cluster: ProcessCluster, number: int) -> Iterator[Path]:
     broker = cluster.add(number, cluster.directory / f"newcomer-{number}")
     broker.start()
     try:
+        eventually(partial(known_everywhere, cluster, number), PATIENCE_S)
         yield broker.data
         assert broker.stop() == 0, broker.log
     finally:
         broker.end()
         del cluster.brokers[number]
         shutil.rmtree(broker.data)
+
+
+def known_everywhere(cluster: ProcessCluster, number: int) -> None:
+    """A broker serves as soon as it is registered; the controller hears of it a moment later, and the others."""
+    for broker in cluster.living:
+        if number not in {one.node_id for one in broker.ask_metadata("").brokers}:
+            raise NotYet(f"{broker.name} does not know broker {number}")
 
 
 def reassign(cluster: ProcessCluster, topic: str | None, target: Callable[[PartitionSeen], tuple[int, ...]]) -> None:
