@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
 
@@ -100,24 +100,31 @@ class Fetcher:
             return
         now = self._loop.time()
         metadata = self._network.metadata
-        _forget_past(self._resting, now)
-        self._end_waits(metadata, now)
+        if self._resting:
+            _forget_past(self._resting, now)
+        if self._waiting:
+            self._end_waits(metadata, now)
         planned = plan(
             metadata,
             self._subscription.assigned,
             self._buffer,
             self._limits,
-            busy=self._in_flight.keys() | self._connecting.keys() | self._resting.keys(),
-            waiting=self._waiting.keys(),
+            busy=self._busy(),
+            waiting=self._waiting,
             replicas={partition: node for partition, (node, until) in self._replicas.items() if until > now},
         )
         if planned.leaderless:
             self._network.refresh_soon()
         for node, wanted in planned.requests.items():
             self._ask(node, wanted, now)
-        until = [*self._resting.values(), *self._waiting.values()]
-        if until:
-            self._pump_at(min(until))
+        if self._resting or self._waiting:
+            self._pump_at(min([*self._resting.values(), *self._waiting.values()]))
+
+    def _busy(self) -> Collection[int]:
+        """Brokers that are not to be asked now: nearly always those that have not answered yet."""
+        if not self._connecting and not self._resting:
+            return self._in_flight
+        return self._in_flight.keys() | self._connecting.keys() | self._resting.keys()
 
     def _end_waits(self, metadata: ClusterMetadata, now: float) -> None:
         """A partition that has another leader need not wait for what was wrong with the one before."""

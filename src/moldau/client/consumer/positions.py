@@ -76,6 +76,8 @@ class Positions:
         """Begin to ask whatever has to be asked."""
         if self._error is not None and self._still_matters():
             return
+        if all(state.phase is Phase.READY for state in self._subscription.assigned.values()):
+            return
         for phase in (Phase.INITIAL, Phase.RESET, Phase.VALIDATE):
             if phase not in self._tasks and self._in(phase):
                 task = asyncio.get_running_loop().create_task(self._settle(phase), name=f"positions: {phase.name}")
