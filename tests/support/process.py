@@ -9,12 +9,38 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
+
+
+# What Linux was asked to do at the end of the parent (SIGKILL: a broker may be paused) survives the exec.
+_LAUNCH = """\
+import os, signal, sys
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+except (ImportError, OSError, AttributeError):
+    pass
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+# The parent is the thread that starts a process, not the whole of us: this one lives as long as we do.
+_STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="starter")
+
+
+def start_mortal(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A process that ends with this one, also where this one is killed. Its standard error is a pipe."""
+    whole = [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), *command]
+    started = _STARTER.submit(
+        subprocess.Popen, whole, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment
+    )
+    return started.result()
 
 
 class BrokerProcess:
@@ -79,9 +105,7 @@ class BrokerProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
         if "MOLDAU_PURE" in os.environ:
             environment["MOLDAU_PURE"] = os.environ["MOLDAU_PURE"]
-        self.process = subprocess.Popen(
-            self.command(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment | self.environment
-        )
+        self.process = start_mortal(self.command(), environment | self.environment)
         self._ready = threading.Event()
         self._said_ready = False
         self._reader = threading.Thread(target=self._read_log, args=(self.process, self._ready), daemon=True)

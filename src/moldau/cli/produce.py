@@ -33,6 +33,9 @@ MAX_UNCHECKED = 16
 CLOSE_AFTER_INTERRUPT_S = 5.0
 """Whoever pressed Ctrl-C has sent what was read before, if the broker takes it in this time."""
 
+SILENCE_S = 10.0
+"""For so long a command waits without a word."""
+
 
 class Common(NamedTuple):
     """What all records of a run have, unless their line says otherwise."""
@@ -72,6 +75,7 @@ class Pump:
         self._sync = sync
         self._unchecked: deque[list[RecordFuture]] = deque()
         self.counts = Counts()
+        self._told_to_wait = False
 
     def send(self, lines: Iterable[bytes]) -> None:
         """Sends a chunk. Raises what makes it senseless to go on; a record that is too large is only counted."""
@@ -137,12 +141,27 @@ class Pump:
         fatal: MoldauError | None = None
         while len(self._unchecked) > keep:
             for future in self._unchecked.popleft():
-                error = future.exception()
+                error = self._fate(future)
                 if error is not None:
                     self.counts.fail(str(error))
                     if not isinstance(error, RecordTooLarge):
                         fatal = error
         return fatal
+
+    def _fate(self, future: RecordFuture) -> MoldauError | None:
+        """Waits for it; whoever waits as well is told after a while, once."""
+        from moldau.client.errors import TimedOut
+
+        if not self._told_to_wait:
+            try:
+                return future.exception(SILENCE_S)
+            except TimedOut:
+                self._told_to_wait = True
+                complain(
+                    f"no acknowledgement from {self.topic} for {SILENCE_S:g} s, trying on until delivery.timeout.ms; "
+                    f"moldau topics describe {self.topic} tells who leads and who is in sync"
+                )
+        return future.exception()
 
 
 TopicArgument = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The topic to write to.")]

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from moldau import Consumer, Producer
+from moldau.cli import produce
 from moldau.cli.consume import Ending, Reading, Start, What, _begin, start_of
 from moldau.cli.lines_in import Format, LineError, line_form
 from moldau.cli.lines_out import text_form, text_renderer
@@ -172,6 +173,21 @@ def test_a_record_that_is_too_large_is_counted_and_the_others_are_written(
     assert (pump.counts.lines, pump.counts.failed) == (3, 1)
     assert pump.counts.first_failure.startswith("line 2: ")
     assert read(consumer, What(topic), FROM_BEGINNING, UNTIL_END) == b"1\n2\n"
+
+
+def test_whoever_waits_for_an_acknowledgement_is_told_once(
+    bootstrap: str, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(produce, "SILENCE_S", 0.1)
+    topic = new_topic(configs={"min.insync.replicas": "2"})  # and there is one broker
+    with Producer(bootstrap_servers=bootstrap, delivery_timeout_ms=1_000, request_timeout_ms=500) as producer:
+        pump = Pump(producer, Common(topic), PLAIN)
+        pump.send([b"1", b"2"])
+        pump.look()
+    assert pump.counts.failed == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"moldau: no acknowledgement from {topic} for 0.1 s, trying on")
+    assert len(told.splitlines()) == 1
 
 
 def test_a_failure_that_all_would_share_is_raised(bootstrap: str, topic: str) -> None:
