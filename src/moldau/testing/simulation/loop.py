@@ -149,7 +149,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 heappop(timers)
             if not timers:
                 raise Stuck("nobody has anything left to do")
-            now = max(now, timers[0][0])
+            if timers[0][0] > now:
+                now = timers[0][0]
         self._now = now
         while timers and timers[0][0] <= now:
             timer = heappop(timers)[2]
@@ -160,11 +161,18 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             handle = popleft()
             if handle._cancelled:
                 continue
-            life = handle._context.get(LIFE)
+            context = handle._context
+            life = context.get(LIFE)
             if life is not None and life.held:
                 life.park(handle)
-            else:
-                handle._run()
+                continue
+            try:
+                context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as asyncio's handles do: others go on
+                name = getattr(handle._callback, "__qualname__", "a callback")
+                self.call_exception_handler({"message": f"{name} failed", "exception": error, "handle": handle})
 
     def again(self, handle: asyncio.Handle) -> None:
         """A callback that was parked may run after all."""

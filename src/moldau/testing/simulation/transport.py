@@ -54,7 +54,9 @@ class Pipe:
         """Bytes that were written and that the receiver has not taken."""
 
     def push(self, data: Buffer) -> None:
-        due = max(self._network.loop.time() + self._link.delay_s(), self._last_due)
+        due = self._network.loop.time() + self._link.delay_s()
+        if due < self._last_due:
+            due = self._last_due
         self._last_due = due
         self._pieces.append(_Piece(due, data, data if type(data) is bytes else bytes(data)))
         self.unread += len(data)
