@@ -43,6 +43,7 @@ app.command()(consume.consume)
 DEFAULT_DATA = Path("moldau-data")
 DEFAULT_ZOOKEEPER = Path("moldau-zookeeper")
 MAX_BROKERS = 20
+MAX_PORT = 65_535
 
 DataOption = Annotated[
     Path | None,
@@ -65,14 +66,19 @@ ZookeeperOption = Annotated[
 LevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 JsonOption = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON objects.")]
 MetricsOption = Annotated[
-    int | None, typer.Option("--metrics-port", help="Serve Prometheus metrics on this port (0: any free one).")
+    int | None,
+    typer.Option(
+        "--metrics-port", min=0, max=MAX_PORT, help="Serve Prometheus metrics on this port (0: any free one)."
+    ),
 ]
 
 
 @app.command()
 def up(
     data: DataOption = None,
-    port: Annotated[int, typer.Option(help="The port that clients connect to (0: any free one).")] = 9092,
+    port: Annotated[
+        int, typer.Option(min=0, max=MAX_PORT, help="The port that clients connect to (0: any free one).")
+    ] = 9092,
     brokers: Annotated[
         int, typer.Option(min=1, max=MAX_BROKERS, help="How many brokers; each has the next port, and a directory.")
     ] = 1,
@@ -132,7 +138,9 @@ def broker(
 @app.command()
 def zookeeper(
     data: Annotated[Path, typer.Option(help="Where the servers keep their data; made if missing.")] = DEFAULT_ZOOKEEPER,
-    port: Annotated[int, typer.Option(help="The port of the first server; the others have those after it.")] = 2181,
+    port: Annotated[
+        int, typer.Option(min=0, max=MAX_PORT, help="The port of the first server; the others have those after it.")
+    ] = 2181,
     servers: Annotated[int, typer.Option(help="How many servers: one alone, or three or five that agree.")] = 1,
 ) -> None:
     """Run ZooKeeper on 127.0.0.1, for development: the server that is inside of PySpark's package. Needs Java.

@@ -61,3 +61,11 @@ def test_an_address_of_zookeeper_that_is_empty_does_not_start_a_broker_alone(
     assert result.exit_code == 2
     assert "--zookeeper: names no server" in result.output
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("command", [["up"], ["up", "--brokers", "3"], ["zookeeper"]], ids=" ".join)
+@pytest.mark.parametrize("port", ["70000", "-1"])
+def test_a_number_that_is_no_port_makes_no_sense(command: list[str], port: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, [*command, "--port", port, "--data", str(tmp_path / "data")])
+    assert result.exit_code == 2
+    assert not (tmp_path / "data").exists()
