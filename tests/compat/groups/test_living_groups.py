@@ -249,7 +249,13 @@ def test_a_static_member_that_restarts_within_its_session_moves_nothing(readers:
     first = readers.start("confluent-kafka", "group.instance.id=one", "session.timeout.ms=10000")
     second = readers.start("confluent-kafka", "group.instance.id=two", "session.timeout.ms=10000")
     readers.all_read_on()
-    shares = [{partition for partition, _ in worker.processed[-200:]} for worker in (first, second)]
+    shares: list[set[int]] = []
+
+    def divided() -> bool:
+        shares[:] = [{partition for partition, _ in worker.processed[-200:]} for worker in (first, second)]
+        return not shares[0] & shares[1] and shares[0] | shares[1] == set(range(PARTITIONS))
+
+    until(divided, "each partition is read by one of them")
     readers.end(second, signal.SIGKILL)
     again = readers.start("confluent-kafka", "group.instance.id=two", "session.timeout.ms=10000")
     readers.all_read_on()

@@ -260,7 +260,6 @@ def test_a_server_that_takes_a_connection_and_never_answers_does_not_cost_the_se
 ) -> None:
     """As one does that is just starting. The second attempt meets it awake."""
     monkeypatch.setattr(kazoo_session, "HANDSHAKE_SHARE", 0.01)
-    monkeypatch.setattr(kazoo_session, "MIN_HANDSHAKE_S", 0.3)
     connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
