@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -15,14 +16,14 @@ _UNCUT = pytest.StashKey[list[str]]()
 @pytest.fixture
 def network(request: pytest.FixtureRequest) -> Iterator[Bridge | Loopback]:
     """Links that can be cut, or else loopback: processes can be troubled there just the same."""
-    try:
-        bridge = Bridge().__enter__()
-    except NoNamespaces as error:
-        request.config.stash.setdefault(_UNCUT, []).append(f"{request.node.name}: {error}")
-        yield Loopback()
-        return
-    with bridge:
-        yield bridge
+    with ExitStack() as stack:
+        found: Bridge | Loopback
+        try:
+            found = stack.enter_context(Bridge())
+        except NoNamespaces as error:
+            request.config.stash.setdefault(_UNCUT, []).append(f"{request.node.name}: {error}")
+            found = Loopback()
+        yield found
 
 
 @pytest.fixture
