@@ -20,6 +20,7 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_STATE = "moldau-clean-state"
 BOOT_ID = "moldau-boot-id"
+DISK_FAILED = "moldau-disk-failed"
 LOCK = ".lock"
 
 _VERSION = "0"

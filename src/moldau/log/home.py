@@ -46,6 +46,8 @@ class Home:
         self.residents: dict[PartitionName, Resident] = {}
         self.failure: str | None = None
         """Why the directory is offline."""
+        self.disk_failed_before = False
+        """An earlier process met a failing disk here, and nobody has looked after what it left: see `recover`."""
         self._on_failure = on_failure
 
     def failed(self, error: OSError, doing: str, *, fatal: bool | None = None) -> StorageError:

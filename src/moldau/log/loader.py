@@ -23,7 +23,7 @@ from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import DamagedLog
 from moldau.log.home import Home
 from moldau.log.producer_state import BadSnapshotError, ProducerStates
-from moldau.log.recover import recover_segment, set_segment_aside
+from moldau.log.recover import recover_segment, set_segment_aside, write_anew
 from moldau.log.scan import headers
 from moldau.log.segment import Segment
 from moldau.records import parse_marker
@@ -83,6 +83,8 @@ def load(
         begin = _first_to_recover(fs, segments, recovery_point)
         epochs.truncate_end(segments[begin].base_offset)
         producers = rebuild_producers(fs, directory, segments, start_offset, segments[begin].base_offset, {})
+        if home.disk_failed_before:
+            write_anew(fs, directory, segments[begin:])
         end_offset = _recover(segments, begin, config, recovery_point, epochs, producers, fs)
     if segments and end_offset < start_offset:
         logger.error(

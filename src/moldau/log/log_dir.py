@@ -96,6 +96,15 @@ class LogDir(Home):
         except FileNotFoundError:
             pass
 
+    def go_offline(self, why: str) -> None:
+        """As any home, and leaves a mark for the next start: not synced, for a machine that stops forgets what the
+        mark warns of. On a disk that takes not even that, the next start fails, too."""
+        super().go_offline(why)
+        try:
+            self.fs.write_atomically(self._file(checkpoints.DISK_FAILED), f"{why}\n".encode(), sync=False)
+        except OSError as error:
+            logger.warning("%s could not be marked as failed: %s", self.path, error)
+
     def release(self) -> None:
         if self._lock is not None:
             self._lock.release()
@@ -127,6 +136,7 @@ class LogDir(Home):
         self.high_watermarks = self._read(checkpoints.HIGH_WATERMARKS, checkpoints.decode_offsets, {})
         self.stopped_cleanly = survey.clean
         self.boot_id = self._read(checkpoints.BOOT_ID, _text, None)
+        self.disk_failed_before = self.fs.exists(self._file(checkpoints.DISK_FAILED))
         self.remembered = dict.fromkeys(survey.recovery_points)
         here: dict[PartitionName, None] = {}
         for file in self.fs.listdir(self.path):
@@ -194,6 +204,10 @@ class LogDir(Home):
             self.fs.remove(self._file(checkpoints.CLEAN_SHUTDOWN))
             self.fs.sync_dir(self.path)
         self.fs.remove(self._file(checkpoints.CLEAN_STATE), missing_ok=True)
+        if self.disk_failed_before and self.online:
+            # All logs are loaded: what the failure left in doubt was written anew.
+            self.fs.remove(self._file(checkpoints.DISK_FAILED))
+            self.disk_failed_before = False
 
     def remember_boot(self, boot_id: str) -> None:
         """What is in these files is known in this run of the machine: a killed process loses nothing of it."""

@@ -165,6 +165,12 @@ def _cut(segment: Segment, damage: DamagedLog, expected: int, recovery_point: in
 def _copy_aside(file: File, position: int, fs: FileSystem) -> str:
     path = f"{file.path}.{position}{names.ASIDE}"
     fs.remove(path, missing_ok=True)
+    _copy(file, position, path, fs)
+    return path
+
+
+def _copy(file: File, position: int, path: str, fs: FileSystem) -> None:
+    """All from `position` on, in another file, on disk."""
     copy = fs.create(path)
     while position < file.size:
         chunk = file.read(position, CHUNK)
@@ -172,7 +178,21 @@ def _copy_aside(file: File, position: int, fs: FileSystem) -> str:
         position += len(chunk)
     copy.sync()
     copy.close()
-    return path
+
+
+def write_anew(fs: FileSystem, directory: str, segments: list[Segment]) -> None:
+    """Brings segments to disk whose fsync may have failed.
+
+    After a failed fsync the kernel takes the bytes for written: they can be read as long as the machine runs, no later
+    fsync says that they are missing, and a power loss takes them. In a new file they are new to it.
+    """
+    for segment in segments:
+        file = segment.file
+        path = file.path + names.TEMPORARY
+        _copy(file, 0, path, fs)
+        file.close()
+        fs.rename(path, file.path)
+    fs.sync_dir(directory)
 
 
 def set_segment_aside(fs: FileSystem, segment: Segment) -> None:

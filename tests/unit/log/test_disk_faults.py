@@ -8,7 +8,7 @@ import pytest
 
 from moldau.host.fs import TornFile
 from moldau.log.config import LogConfig
-from moldau.log.dirs import LogDirs
+from moldau.log.dirs import LogDirs, LogDirsError
 from moldau.log.errors import DirectoryOffline, StorageError
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir
@@ -146,6 +146,46 @@ def test_a_failed_fsync_is_never_followed_by_an_acknowledgement() -> None:
     assert job.error is not None
     after = reload(log, fs=fs.after_power_loss(1))
     assert offsets(after)[:1] == [0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_failed_fsync_left_in_memory_is_written_anew_by_the_next_process(seed: int) -> None:
+    fs = FaultyFileSystem()
+    log = open_dirs(fs).create("t", TOPIC_ID, 0, SMALL_SEGMENTS)
+    append_all(log, 2, count=1, value=b"x" * 20)
+    flush(log)
+    append_all(log, 4, count=1, value=b"x" * 20)
+    fs.fail("fdatasync", errno.EIO, path="*.log")
+    with pytest.raises(DirectoryOffline):
+        flush(log)
+
+    again = open_dirs(fs.after_kill(), SMALL_SEGMENTS)
+    log = again.logs[PartitionName("t", 0)]
+    assert offsets(log) == list(range(6))
+    append(log)
+    flush(log)
+    with_threads(again.write_checkpoints)
+    assert log.recovery_point == 7
+
+    assert isinstance(again.fs, FaultyFileSystem)
+    last = open_dirs(again.fs.after_power_loss(seed), SMALL_SEGMENTS)
+    assert offsets(last.logs[PartitionName("t", 0)]) == list(range(7))
+
+
+def test_a_disk_is_held_to_have_failed_until_a_start_has_written_everything_anew() -> None:
+    fs = FaultyFileSystem()
+    append(log := open_dirs(fs).create("t", TOPIC_ID, 0, LogConfig()))
+    fs.fail("fdatasync", errno.EIO, path="*.log")
+    with pytest.raises(DirectoryOffline):
+        flush(log)
+    fs = fs.after_kill()
+    fs.fail("fdatasync", errno.EIO, path="*.log.tmp")
+    with pytest.raises(LogDirsError, match="no data directory can be used"):
+        open_dirs(fs)
+    assert fs.exists(f"{ROOT}/moldau-disk-failed")
+    again = open_dirs(fs.after_kill())
+    assert offsets(again.logs[PartitionName("t", 0)]) == [0]
+    assert not again.fs.exists(f"{ROOT}/moldau-disk-failed")
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
