@@ -65,6 +65,7 @@ class Parts:
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             if self.no_more:
                 return Report(name, 1, 0, "")
+            print(f"    {name} begins", flush=True)
             self._at_work[name] = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
             code = self._at_work[name].wait()
             del self._at_work[name]
