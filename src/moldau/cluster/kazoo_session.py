@@ -38,6 +38,8 @@ from kazoo.protocol.serialization import (
 from kazoo.protocol.states import Callback, ZnodeStat
 from kazoo.retry import KazooRetry
 
+from moldau.host.clock import SystemClock
+
 FIRST_RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
 """Between two attempts to connect: the session's time runs meanwhile."""
@@ -198,7 +200,21 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, which also tells what was negotiated, and hands every watch event on."""
+    """kazoo's connection, which also tells what was negotiated and which ping was answered, and hands every watch event
+    on."""
+
+    _pinged_at = 0.0
+
+    def _send_ping(self, timeout: float) -> None:
+        self._pinged_at = self.client.now()
+        super()._send_ping(timeout)
+
+    def _read_socket(self, timeout: float) -> Any:
+        waits = self.ping_outstanding.is_set()
+        result = super()._read_socket(timeout)
+        if waits and not self.ping_outstanding.is_set():
+            self.client.ping_answered = self._pinged_at
+        return result
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if isinstance(request, Connect):
@@ -240,6 +256,9 @@ class KazooSession(KazooClient):  # type: ignore[misc]
             logger=_log,
         )
         self.heard = heard
+        self.now: Callable[[], float] = SystemClock().monotonic
+        self.ping_answered = 0.0
+        """When the latest ping was sent that was answered. Set in the thread: true also while the loop stands still."""
         self.negotiated_timeout_s = timeout_s
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log)
         self._tell_state = state_changed

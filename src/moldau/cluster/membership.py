@@ -1,8 +1,9 @@
 """A broker's membership: its session with the store, its registration, its claim to be the controller.
 
-A broker is in good standing from its registration until its session is lost: expired, or out of touch for longer than
-the time-out after which the others take it for dead. Then it must stop leading at once; whoever listens is told. It
-opens another session, begins a new life (a new epoch, no leadership of the old one) and is in good standing again.
+A broker is in good standing from its registration until its session is lost: expired, or out of touch for as long as
+it takes until the others take it for dead. That is counted from its last request that was answered, and not from when
+it noticed: so it stops leading before others begin. Whoever listens is told at once. It opens another session, begins a
+new life (a new epoch, no leadership of the old one) and is in good standing again.
 
 A new life begins in three steps, and the order is what makes it safe:
 
@@ -82,7 +83,7 @@ class Membership:
         self._listeners: list[StandingListener] = []
         self._session_lost = False
         self._behind = False
-        self._out_of_touch: asyncio.TimerHandle | None = None
+        self._lease: asyncio.TimerHandle | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # what is being repaired, once each
         self._closed = False
 
@@ -101,6 +102,8 @@ class Membership:
         self.store = store = await self._open_store()
         self._session_lost = False
         store.on_session(lambda event: self._session_changed(store, event))
+        if store.shared:
+            self._watch_lease(store)
         tree = Tree(store)
         if store.shared and self._cluster_id is not None:
             await self._require_a_cluster(store, self._cluster_id)
@@ -211,24 +214,32 @@ class Membership:
         if event is SessionEvent.EXPIRED:
             self._lose_session("it expired")
         elif event is SessionEvent.RESUMED:
-            self._in_touch_again()
             log.info("in touch with the metadata store again", extra={"node": self.node_id})
             self._behind = True
             self._start("catch up", self._catch_up)
-        elif self._out_of_touch is None:
+        else:
             log.warning("out of touch with the metadata store", extra={"node": self.node_id})
-            self._out_of_touch = asyncio.get_running_loop().call_later(
-                store.session_timeout_s, self._lose_session, "out of touch for longer than its time-out"
-            )
 
-    def _in_touch_again(self) -> None:
-        if self._out_of_touch is not None:
-            self._out_of_touch.cancel()
-            self._out_of_touch = None
+    def _watch_lease(self, store: Store) -> None:
+        """By the clock: also a process that was stopped for long, and knows of nothing, sees first of all that its time
+        is over."""
+        if store is not self.store:
+            return
+        loop = asyncio.get_running_loop()
+        left_s = store.last_contact + store.session_timeout_s - loop.time()
+        if left_s <= 0:
+            self._lose_session("out of touch for longer than its time-out")
+        else:
+            self._lease = loop.call_later(left_s, self._watch_lease, store)
+
+    def _end_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.cancel()
+            self._lease = None
 
     def _lose_session(self, why: str) -> None:
         """Stop leading now; the others may have elected somebody else by now."""
-        self._in_touch_again()
+        self._end_lease()
         self._session_lost = True
         if self._closed:
             return
@@ -342,7 +353,7 @@ class Membership:
         """Ends the session, and with it this broker's registration."""
         self._closed = True
         self.in_good_standing = False
-        self._in_touch_again()
+        self._end_lease()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

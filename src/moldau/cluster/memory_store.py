@@ -73,7 +73,7 @@ class MemoryTree:
     def suspend(self, session: MemoryStore) -> None:
         """The session is out of touch: its calls fail, and what happens in the tree is not told to it."""
         with self._lock:
-            session.suspended = True
+            session.suspend()
         session.tell(SessionEvent.SUSPENDED)
 
     def resume(self, session: MemoryStore) -> None:
@@ -194,6 +194,17 @@ class MemoryStore(Store):
         self._listeners_added = 0
         self._untold: deque[Callable[[], None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None  # of whoever listens
+        self._suspended_at = 0.0
+
+    @property
+    def last_contact(self) -> float:  # type: ignore[override]
+        """Whoever is in touch is so all the time."""
+        return self._suspended_at if self.suspended else asyncio.get_running_loop().time()
+
+    def suspend(self) -> None:
+        if not self.suspended and self._loop is not None:
+            self._suspended_at = self._loop.time()
+        self.suspended = True
 
     async def get(self, path: str) -> Node | None:
         await self._answer()

@@ -130,6 +130,10 @@ class Store(ABC):
     session_timeout_s: float
     """How long a session survives without touch."""
 
+    last_contact: float
+    """When, by the loop's clock, the latest request was sent that the store has answered: until `session_timeout_s`
+    from then the session is not given up, and nobody else takes its owner for dead."""
+
     @abstractmethod
     async def get(self, path: str) -> Node | None:
         """The node, or None where there is none."""

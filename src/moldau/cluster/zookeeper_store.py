@@ -93,6 +93,7 @@ class ZookeeperStore(Store):
         self._next_listener = 0
         self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._in_flight: dict[asyncio.Future[Any], None] = {}
+        self._answered = 0.0
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._preparing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -120,6 +121,11 @@ class ZookeeperStore(Store):
     def session_timeout_s(self) -> float:  # type: ignore[override]
         """As the server granted it, which has bounds of its own."""
         return float(self._session.negotiated_timeout_s)
+
+    @property
+    def last_contact(self) -> float:  # type: ignore[override]
+        """Of our own requests, and of the pings that kazoo sends where there are none. A loop has the same clock."""
+        return max(self._answered, self._session.ping_answered)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -342,13 +348,16 @@ class ZookeeperStore(Store):
     async def _answer(self, result: Any) -> Any:
         """What kazoo's async result comes to. Never waits longer than the connection lasts, which kazoo watches over:
         a server that says nothing for two thirds of the session's time is given up."""
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        sent_at, future = loop.time(), loop.create_future()
         self._in_flight[future] = None
         result.rawlink(partial(_settle, future))
         try:
-            return await future
+            answer = await future
         finally:
             self._in_flight.pop(future, None)
+        self._answered = max(self._answered, sent_at)
+        return answer
 
     def _fail_all(self, error: Exception) -> None:
         for future in list(self._in_flight):

@@ -114,6 +114,16 @@ def test_out_of_touch_for_longer_than_its_time_out_it_stops_leading_though_nobod
     run(scenario())
 
 
+def test_the_time_out_counts_from_the_last_answer_and_not_from_when_silence_was_noticed() -> None:
+    async def scenario() -> None:
+        one = Member(MemoryTree(session_timeout_s=0.01), 1)
+        await one.join()
+        one.sessions[-1].suspend()  # and nobody has told it
+        await until(lambda: one.told == [True, False])
+
+    run(scenario())
+
+
 def test_a_new_session_that_is_lost_before_the_new_life_has_begun_is_followed_by_another() -> None:
     async def scenario() -> None:
         tree = MemoryTree()

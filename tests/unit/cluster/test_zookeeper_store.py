@@ -32,7 +32,7 @@ from moldau.cluster.store import (
 )
 from moldau.cluster.zookeeper_store import ZookeeperStore
 from moldau.settings import BrokerSettings, SettingError
-from tests.unit.cluster.support import ZookeeperEngine, run
+from tests.unit.cluster.support import ZookeeperEngine, run, until
 
 pytestmark = pytest.mark.needs_java
 
@@ -239,6 +239,20 @@ def test_the_session_time_out_is_the_one_that_the_server_granted(zookeeper: ZooK
             granted.append(store.session_timeout_s)
             await store.close()
         assert granted == [0.5, 3.0]
+
+    run(scenario())
+
+
+def test_a_session_that_asks_for_nothing_knows_when_it_was_last_in_touch(zookeeper: ZooKeeperEnsemble) -> None:
+    async def scenario() -> None:
+        began = asyncio.get_running_loop().time()
+        store = await ZookeeperEngine(zookeeper.connect).open(1.0)
+        opened = store.last_contact
+        assert began <= opened <= asyncio.get_running_loop().time()
+        await until(lambda: store.last_contact > opened)  # pings are answered
+        await store.sync()
+        assert store.last_contact <= asyncio.get_running_loop().time()
+        await store.close()
 
     run(scenario())
 

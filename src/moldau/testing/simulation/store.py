@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from moldau.cluster.memory_store import MemoryStore
@@ -60,7 +61,7 @@ class SimulatedStore(Store):
         """This end knows that it is over."""
         self._connection = 0
         self._pending: dict[asyncio.Future[Any], None] = {}
-        self._answered_at = 0.0
+        self._answered_at = self.last_contact = 0.0
         self._listeners: dict[object, SessionListener] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -68,6 +69,7 @@ class SimulatedStore(Store):
 
     async def connect(self) -> None:
         loop = asyncio.get_running_loop()
+        began_at = loop.time()
         made: asyncio.Future[None] = loop.create_future()
 
         def welcome() -> None:
@@ -87,7 +89,7 @@ class SimulatedStore(Store):
             self._dead = True
             raise StoreError("the simulated store: no server answers") from None
         self._connected = True
-        self._answered_at = loop.time()
+        self._pong(began_at)
         self._tick()
 
     def _tick(self) -> None:
@@ -97,15 +99,12 @@ class SimulatedStore(Store):
             return
         if self._connected and loop.time() - self._answered_at > self.session_timeout_s * SILENCE:
             self.break_connection()
-        if self._connected:
-            self._there.send(self._pinged)
-        else:
-            self._there.send(self._asked_to_resume)
+        self._there.send(partial(self._pinged if self._connected else self._asked_to_resume, loop.time()))
         self._timer = loop.call_later(self.session_timeout_s / PINGS, self._tick)
 
-    def _pinged(self) -> None:
+    def _pinged(self, sent_at: float) -> None:
         if self._still_there():
-            self.answer(self._pong)
+            self.answer(partial(self._pong, sent_at))
 
     def _still_there(self) -> bool:
         """At the server, whenever it hears of the session."""
@@ -115,19 +114,20 @@ class SimulatedStore(Store):
         self.heard_at = asyncio.get_running_loop().time()
         return True
 
-    def _pong(self) -> None:
+    def _pong(self, sent_at: float) -> None:
         self._answered_at = asyncio.get_running_loop().time()
+        self.last_contact = max(self.last_contact, sent_at)
 
-    def _asked_to_resume(self) -> None:
+    def _asked_to_resume(self, sent_at: float) -> None:
         if self._still_there():
             self._ensemble.attach(self)
-            self.answer(self._resumed, on_any_connection=True)
+            self.answer(partial(self._resumed, sent_at), on_any_connection=True)
 
-    def _resumed(self) -> None:
+    def _resumed(self, sent_at: float) -> None:
         if self._connected or self._dead:
             return
         self._connected = True
-        self._pong()
+        self._pong(sent_at)
         self._tell(SessionEvent.RESUMED)
 
     def break_connection(self) -> None:
