@@ -4,28 +4,40 @@ The brokers stand in a ring in which racks, and the hosts of a rack, are spread 
 places in turn as preferred leaders, so no two brokers lead more than one partition apart. The other replicas are found
 by walking on from the leader: the first in a rack that holds fewest replicas of the partition, and there on a host that
 holds fewest. Each time round the ring the walk starts one step further, so the followers of a broker's partitions are
-spread over all others, and so is its load when it fails. Where racks are of one size, whole turns are even; after one
-that is left halfway, followers of the last partitions are exchanged until no broker has much more than another.
+spread over all others, and so is its load when it fails. Afterwards followers are exchanged until no broker holds two
+replicas more than another, as far as racks and hosts allow it.
+
+They do where racks are of one size, and hosts are. Whole turns are even as they are: a turn looks the same from every
+place of the ring. The turns that are cut, at the first and at the last partition, can be evened out:
+
+- With F replicas of a partition and N brokers, F/N of a replica on each of them would be even. That is a flow from
+  partitions by way of their racks and hosts to brokers, and a flow can be made whole so that each of its sums becomes
+  one of the two whole numbers next to it: a partition's replicas in a rack and on a host, and all replicas of a rack, a
+  host and a broker.
+- In the same way 1/F of each of these replicas becomes one leader of each partition, even over racks, hosts and
+  brokers. So are the leaders that the ring gives, and only names tell the ones from the others: an even placement has
+  them, too.
+- Unless a flow is as even as can be, a chain of exchanges makes it more even, and all chains are tried.
 
 Racks come before hosts, and both before balance: a rack of one broker next to a rack of three holds half of all
-replicas of a factor of two. It does not look at sizes, traffic or existing partitions; a cursor that moves on with each
-placement keeps many small topics as even as one big one.
+replicas of a factor of two. Where racks differ in size, large topics are less even than they could be, since only
+some of their followers are exchanged. Placement does not look at sizes, traffic or existing partitions; a cursor that
+moves on with each of them spreads many small topics as well, if not as evenly as one big one.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, TypeVar
 
 from moldau.cluster.image import BrokerImage
 
 T = TypeVar("T")
 
-EVENED_TURNS: Final = 2
-"""In how many of the last turns round the ring followers may be exchanged: the one left halfway, and the one before."""
-EXTREMES: Final = 8
-"""How many of the brokers with most and with fewest replicas are looked at for an exchange."""
+EVENED_PARTITIONS: Final = 256
+"""Of how many of the last partitions followers may be exchanged, or of a whole turn's if that is more."""
 
 
 def host(broker: BrokerImage) -> str:
@@ -73,11 +85,20 @@ def place(
         if replicas is None:
             replicas = known[start] = walks.replicas(*start)
         placed.append(replicas)
-    walks.even_out(placed)
+    # Who comes first among equals moves on with the cursor, and once more with each turn, so that in the long run many
+    # small topics favour nobody, not even if they repeat in step with the ring.
+    walks.even_out(placed, _evened(count, partitions, cursor), (cursor + cursor // count) % count)
     ids = [broker.id for broker in brokers]
     # Equal replicas are one object, here as in partition states.
     by_id = {replicas: tuple([ids[at] for at in replicas]) for replicas in dict.fromkeys(placed)}
     return [by_id[replicas] for replicas in placed]
+
+
+def _evened(count: int, partitions: int, cursor: int) -> list[int]:
+    """The partitions whose followers may be exchanged: those of the turns that are cut at either end, and some more."""
+    head = min(-cursor % count, partitions)
+    tail = max(head, partitions - max(EVENED_PARTITIONS, count))
+    return [*range(head), *range(tail, partitions)]
 
 
 class _Walks:
@@ -114,38 +135,59 @@ class _Walks:
             waiting.remove(best)
         return tuple(chosen)
 
-    def even_out(self, placed: list[tuple[int, ...]]) -> None:
-        """Exchanges followers of the last partitions where one broker has two replicas more than another."""
-        held = [0] * self._count
-        for replicas in placed:
-            for at in replicas:
-                held[at] += 1
-        first = max(0, len(placed) - EVENED_TURNS * self._count)
-        for _ in range(self._count):
-            if not self._exchange_one(placed, first, held):
-                return
+    def even_out(self, placed: list[tuple[int, ...]], evened: Sequence[int], first: int) -> None:
+        """Exchanges followers of these partitions until no chain of exchanges makes replicas more even. Of brokers that
+        hold the same, the one at `first` comes first, and then those after it.
 
-    def _exchange_one(self, placed: list[tuple[int, ...]], first: int, held: list[int]) -> bool:
-        by_load = sorted(range(self._count), key=held.__getitem__)
-        for much in by_load[: -EXTREMES - 1 : -1]:
-            for little in by_load[:EXTREMES]:
-                if held[much] - held[little] < 2:
+        Each chain takes a replica from one broker and gives one to another that holds at least two fewer, and
+        leaves all between them as they were: the sum of squares falls, so there is an end.
+        """
+        held = Counter(chain.from_iterable(placed))
+        free = [(first + step) % self._count for step in range(self._count)]
+        while True:
+            free.sort(key=held.__getitem__)
+            much = free[-1]
+            if held[much] - held[free[0]] < 2:
+                return
+            stuck = [much]
+            for little, changed in self._chains(placed, evened, much, free[:-1]):
+                if held[much] - held[little] > 1:
+                    for index, replicas in changed.items():
+                        placed[index] = replicas
+                    held[much] -= 1
+                    held[little] += 1
                     break
-                for index in range(len(placed) - 1, first - 1, -1):
-                    replicas = placed[index]
-                    if much in replicas[1:] and little not in replicas and self._may_replace(replicas, much, little):
-                        placed[index] = tuple([little if at == much else at for at in replicas])
-                        held[much] -= 1
-                        held[little] += 1
-                        return True
-        return False
+                stuck.append(little)
+            else:
+                # Nor can it give one later: chains among the rest open no way out from where it leads to now.
+                free = [at for at in free if at not in stuck]
+
+    def _chains(
+        self, placed: Sequence[tuple[int, ...]], evened: Sequence[int], much: int, others: list[int]
+    ) -> Iterator[tuple[int, dict[int, tuple[int, ...]]]]:
+        """Each of the others that a replica of the first can get to, and the partitions as they are then: those that
+        take its place themselves, then those that take the place of one of these, and so on. Empties `others`."""
+        ends: deque[tuple[int, dict[int, tuple[int, ...]]]] = deque([(much, {})])
+        while ends:
+            end, changed = ends.popleft()
+            for index in evened:
+                replicas = changed.get(index, placed[index])
+                if end not in replicas[1:]:
+                    continue
+                for other in others[:]:
+                    if other not in replicas and self._may_replace(replicas, end, other):
+                        longer = changed | {index: tuple([other if at == end else at for at in replicas])}
+                        yield other, longer
+                        others.remove(other)
+                        ends.append((other, longer))
 
     def _may_replace(self, replicas: Sequence[int], one: int, other: int) -> bool:
         """Whether racks and hosts are as well spread with the other one."""
-        rest = [at for at in replicas if at != one]
-        for place in (self._racks, self._hosts):
-            if sum(place[at] == place[other] for at in rest) > sum(place[at] == place[one] for at in rest):
-                return False
+        for names in (self._racks, self._hosts):
+            if names[one] != names[other]:
+                held = [names[at] for at in replicas]
+                if held.count(names[other]) >= held.count(names[one]):
+                    return False
         return True
 
 

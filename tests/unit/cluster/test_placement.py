@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from moldau.cluster.controller import ControllerRules, Rebalance, decided
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint, PartitionState, PartitionStates, TopicImage
@@ -17,10 +18,18 @@ from tests.unit.cluster.support import broker
 
 RACKS = st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=12)
 CURSORS = st.integers(0, 1_000_000)
+# How many racks, hosts in each and brokers on each of them; and a factor.
+REGULAR_CLUSTERS = st.tuples(st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 1, 2, 3])).flatmap(
+    lambda sizes: st.tuples(st.just(sizes), st.integers(1, math.prod(sizes)))
+)
 
 
 def brokers_in(racks: Sequence[str | None]) -> list[BrokerImage]:
     return [broker(10 + index, rack) for index, rack in enumerate(racks)]
+
+
+def on(host: str, broker_id: int, rack: str | None = None) -> BrokerImage:
+    return BrokerImage(broker_id, (Endpoint("PLAINTEXT", host, 9092 + broker_id, "PLAINTEXT"),), rack)
 
 
 def spread(counts: Counter[int], brokers: Sequence[BrokerImage]) -> int:
@@ -57,26 +66,63 @@ def test_no_rack_holds_two_replicas_more_than_another_that_has_room(
             assert held[rack] == size or held[rack] >= max(held.values()) - 1
 
 
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 100), CURSORS, st.data())
-def test_replicas_are_even_where_racks_are_of_one_size(
-    rack_count: int, rack_size: int, partitions: int, cursor: int, data: st.DataObject
+@given(REGULAR_CLUSTERS, st.integers(0, 100), CURSORS)
+@example(((4, 4, 1), 8), 69, 178)  # more exchanges than there are brokers
+@example(((5, 2, 1), 4), 35, 49)  # one exchange at a time gets no further
+@example(((5, 3, 1), 6), 6, 14)  # a chain of three exchanges
+@example(((4, 1, 2), 5), 3, 56)  # hosts of two brokers
+def test_replicas_are_one_apart_at_most_where_racks_and_hosts_are_of_one_size(
+    cluster: tuple[tuple[int, int, int], int], partitions: int, cursor: int
 ) -> None:
-    brokers = ring(brokers_in([f"rack-{index}" for index in range(rack_count)] * rack_size))
-    factor = data.draw(st.integers(1, len(brokers)))
+    (rack_count, hosts, on_host), factor = cluster
+    in_rack = hosts * on_host
+    brokers = ring(
+        on(f"host-{number // on_host}", number, f"rack-{number // in_rack}") for number in range(rack_count * in_rack)
+    )
 
     def replicas_of(partitions: int, cursor: int) -> Counter[int]:
         return Counter(replica for replicas in place(brokers, partitions, factor, cursor) for replica in replicas)
 
-    # One exchange of followers at a time evens out nearly all.
-    assert spread(replicas_of(partitions, cursor), brokers) <= 2
+    assert spread(replicas_of(partitions, cursor), brokers) <= 1
     count = len(brokers)
     assert spread(replicas_of(partitions * count, cursor * count), brokers) == 0, "whole turns are not even"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "factor"), [((3, 3, 2), 2), ((1, 1, 2), 2), ((4, 4, 4, 3), 3), ((2, 3, 4, 5), 2), ((1, 2, 3), 1)]
+)
+def test_replicas_are_one_apart_at_most_where_no_rack_is_too_large_for_its_share(
+    sizes: tuple[int, ...], factor: int
+) -> None:
+    brokers = ring(brokers_in([f"rack-{rack}" for rack, size in enumerate(sizes) for _ in range(size)]))
+    for partitions in (1, 2, 5, 10, 24, 100, 200):
+        for cursor in range(2 * len(brokers)):
+            placed = place(brokers, partitions, factor, cursor)
+            assert spread(Counter(replica for replicas in placed for replica in replicas), brokers) <= 1
+
+
+def test_of_two_racks_that_are_too_large_or_too_small_for_their_share_each_is_even_in_itself() -> None:
+    brokers = ring(brokers_in(["large"] * 5 + ["small"] * 2))
+    for cursor in range(2 * len(brokers)):
+        counts = Counter(replica for replicas in place(brokers, 34, 2, cursor) for replica in replicas)
+        for rack in ("large", "small"):
+            assert spread(counts, [each for each in brokers if each.rack == rack]) <= 1
 
 
 def test_many_small_topics_are_as_even_as_one_large_one() -> None:
     brokers = ring(brokers_in([None] * 6))
     one_by_one = [replicas for cursor in range(60) for replicas in place(brokers, 1, 2, cursor)]
     assert one_by_one == place(brokers, 60, 2, 0)
+
+
+def test_many_topics_of_cut_turns_favour_nobody() -> None:
+    brokers = ring(brokers_in([f"rack-{index}" for index in range(4)] * 4))
+    counts: Counter[int] = Counter()
+    cursor = 0
+    for partitions in [3, 5, 12, 5, 3, 3, 12, 5] * 50:
+        counts.update(replica for replicas in place(brokers, partitions, 3, cursor) for replica in replicas)
+        cursor += partitions
+    assert max(counts.values()) <= 1.2 * min(counts.values())
 
 
 def test_the_followers_of_a_broker_are_spread_over_all_others() -> None:
@@ -118,10 +164,6 @@ def test_a_topic_whose_last_leader_is_gone_goes_on_at_the_cursor() -> None:
     brokers = ring(brokers_in([None] * 3))
     assert continued(brokers, 99, 41) == 41
     assert continued(brokers, 12, 41) % 3 == 0
-
-
-def on(host: str, broker_id: int, rack: str | None = None) -> BrokerImage:
-    return BrokerImage(broker_id, (Endpoint("PLAINTEXT", host, 9092 + broker_id, "PLAINTEXT"),), rack)
 
 
 @pytest.mark.parametrize(
