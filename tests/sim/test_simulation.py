@@ -14,7 +14,7 @@ from moldau.testing.simulation.scenario import Options, simulate
 from moldau.testing.simulation.world import World
 
 SOAK_SEEDS = 5_000
-SHORT_S = 12.0
+SHORT_S = 30.0
 """As many seeds as can be begun in so many seconds."""
 
 DIGEST = """

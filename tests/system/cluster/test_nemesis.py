@@ -32,7 +32,7 @@ GROUP = "crowd"
 MEMBERS = 2
 CATCH_UP_S = 60.0
 
-SHORT_S = 25
+SHORT_S = 60
 SOAK_S = 1_800
 OVERLAP = 0.25
 """How often a second trouble strikes before the first is over; with `make soak` only."""
