@@ -378,7 +378,9 @@ class Coordination(Generic[S]):
 
     def shard_at(self, index: int) -> RunningShard[S] | ErrorCode:
         """The shard of a partition; one that is led here and not running is started, and the client told to come
-        back."""
+        back. Where another broker may coordinate by now, it may have told more than this one knows."""
+        if not self.broker.metadata.in_touch:
+            return ErrorCode.NOT_COORDINATOR
         running = self._shards.get(index)
         if running is None:
             if index < 0:

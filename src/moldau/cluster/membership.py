@@ -220,17 +220,20 @@ class Membership:
         else:
             log.warning("out of touch with the metadata store", extra={"node": self.node_id})
 
+    @property
+    def in_touch(self) -> bool:
+        """Whether nobody can have taken this broker for dead. One that was stopped for long finds requests before it
+        gets to its timers: whose answer must not be outdated asks here."""
+        return self.store is not None and (not self.store.shared or _lease_left_s(self.store) > 0)
+
     def _watch_lease(self, store: Store) -> None:
-        """By the clock: also a process that was stopped for long, and knows of nothing, sees first of all that its time
-        is over."""
         if store is not self.store:
             return
-        loop = asyncio.get_running_loop()
-        left_s = store.last_contact + store.session_timeout_s - loop.time()
+        left_s = _lease_left_s(store)
         if left_s <= 0:
             self._lose_session("out of touch for longer than its time-out")
         else:
-            self._lease = loop.call_later(left_s, self._watch_lease, store)
+            self._lease = asyncio.get_running_loop().call_later(left_s, self._watch_lease, store)
 
     def _end_lease(self) -> None:
         if self._lease is not None:
@@ -368,3 +371,7 @@ class Membership:
                     await self.store.close()
             except (StoreError, TimeoutError) as error:
                 log.warning("the session with the metadata store could not be ended: %r", error)
+
+
+def _lease_left_s(store: Store) -> float:
+    return store.last_contact + store.session_timeout_s - asyncio.get_running_loop().time()

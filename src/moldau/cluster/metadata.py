@@ -94,6 +94,11 @@ class Metadata:
         return self._membership.in_good_standing
 
     @property
+    def in_touch(self) -> bool:
+        """Whether nobody can have taken this broker for dead, as far as its last answer from the store says."""
+        return self._membership.in_touch
+
+    @property
     def leads_cluster(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
         return self._membership.in_good_standing and self._view.tree.claim is not None

@@ -13,6 +13,8 @@ import pytest
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker
 from moldau.broker.coordination import Coordination, InternalTopic, RunningShard, Ticket, coordinator_error, key_hash
+from moldau.cluster.memory_store import MemoryStore, MemoryTree
+from moldau.cluster.store import OpenStore
 from moldau.cluster.topics import TopicRef
 from moldau.groups.outcome import Outcome, Producer, TimerFired
 from moldau.log.errors import LogError
@@ -72,8 +74,8 @@ class Ledger:
 
 
 @asynccontextmanager
-async def running_broker(directory: Path) -> AsyncIterator[Broker]:
-    broker = await assemble({"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0"})
+async def running_broker(directory: Path, open_store: OpenStore | None = None) -> AsyncIterator[Broker]:
+    broker = await assemble({"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0"}, open_store=open_store)
     await broker.start()
     try:
         yield broker
@@ -119,6 +121,24 @@ def test_the_topic_is_made_once_however_many_ask_for_it(tmp_path: Path) -> None:
             image = broker.image.topics[TOPIC]
             assert (len(image.partitions), image.replication_factor) == (3, 1)
             assert image.configs["cleanup.policy"] == "compact"
+
+    asyncio.run(run())
+
+
+def test_a_broker_whose_session_may_be_over_coordinates_nothing_also_before_it_has_noticed(tmp_path: Path) -> None:
+    async def run() -> None:
+        tree = MemoryTree(session_timeout_s=60)
+        async with running_broker(tmp_path, tree.open) as broker:
+            coordination = ledger_of(broker)
+            await coordination.ensure_topic()
+            assert await ask(coordination, "k", lambda ticket: Put(ticket, b"k", b"v")) == ("put", b"k")
+            session = broker.metadata.store
+            assert isinstance(session, MemoryStore)
+            session.suspend()
+            assert await ask(coordination, "k", lambda ticket: Put(ticket, b"k", b"w")) == ("put", b"k")
+            session.session_timeout_s = 0.0  # as if it had been stopped for so long, and its timers had not run yet
+            assert await ask(coordination, "k", lambda ticket: Put(ticket, b"k", b"x")) == E.NOT_COORDINATOR
+            assert broker.metadata.in_good_standing
 
     asyncio.run(run())
 

@@ -138,8 +138,6 @@ class Life:
             return
         self.held = False
         parked, self._parked = self._parked, []
-        # A loop that wakes up looks at its timers before its sockets.
-        parked.sort(key=lambda handle: not isinstance(handle, asyncio.TimerHandle))
         for handle in parked:
             self.loop.again(handle)
 
