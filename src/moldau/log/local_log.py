@@ -18,7 +18,7 @@ from moldau.host.fs import FileChanged
 from moldau.log import names
 from moldau.log.config import MAX_LONG, LogConfig
 from moldau.log.epochs import LeaderEpochs
-from moldau.log.errors import DamagedLog, OffsetOutOfRange
+from moldau.log.errors import DamagedLog, OffsetOutOfRange, StorageError
 from moldau.log.flush import FlushJob
 from moldau.log.home import Home
 from moldau.log.producer_state import Producer, ProducerStates
@@ -269,8 +269,29 @@ class LocalLog:
                 return data
 
     def _steady_since(self, truncations: int) -> bool:
-        """Whether no cut has been under way since the count was this."""
-        return truncations == self.truncations and not truncations % 2
+        """Whether no cut has been under way since the count was this. DirectoryOffline where one was never done."""
+        if truncations == self.truncations and not truncations % 2:
+            return True
+        self.home.check()
+        return False
+
+    def _forget_after(self, end: int) -> None:
+        """What stands from `end` on is about to change: readers look again, and so does recovery after a crash.
+
+        The latter durably before the change: else a power loss could leave torn bytes below a recovery point that was
+        true for other bytes.
+        """
+        self.truncations += 1
+        if end < self.flushed_offset or end < self.start_offset:
+            before = self.flushed_offset, self.start_offset
+            self.flushed_offset = min(self.flushed_offset, end)
+            self.start_offset = min(self.start_offset, end)
+            try:
+                self.home.save_checkpoints()
+            except StorageError:
+                self.flushed_offset, self.start_offset = before
+                self.truncations += 1  # nothing was cut, and nobody has to wait for the end of it
+                raise
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool, cached_only: bool) -> memoryview:
         for segment in self._segments.from_offset(offset):

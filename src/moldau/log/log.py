@@ -413,6 +413,9 @@ class Log(LocalLog):
             self.size_bytes -= active.file.size - position
             active.truncate(position, offset)
             active.file.sync()
+            self.producers = loader.rebuild_producers(
+                self.home.fs, self.directory, self._segments.segments, self.start_offset, end, self._snapshots
+            )
         except OSError as error:
             raise self.home.failed(error, f"could not cut {self.name} at offset {offset}", fatal=True) from error
         self._active = active
@@ -420,23 +423,8 @@ class Log(LocalLog):
         self._ended_at(end)
         self.epochs.truncate_end(end)
         self.latest_epoch = self.epochs.latest
-        self.producers = loader.rebuild_producers(
-            self.home.fs, self.directory, self._segments.segments, self.start_offset, end, self._snapshots
-        )
         self._arm_roll(active)
         self.truncations += 1  # done
-
-    def _forget_after(self, end: int) -> None:
-        """What stands from `end` on is about to change: readers look again, and so does recovery after a crash.
-
-        The latter durably before the change: else a power loss could leave torn bytes below a recovery point that was
-        true for other bytes.
-        """
-        self.truncations += 1
-        if end < self.flushed_offset or end < self.start_offset:
-            self.flushed_offset = min(self.flushed_offset, end)
-            self.start_offset = min(self.start_offset, end)
-            self.home.save_checkpoints()
 
     def _ended_at(self, end: int) -> None:
         self.end_offset = end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
@@ -227,6 +228,37 @@ def test_no_room_for_an_index_holds_the_flush_back_until_there_is_some() -> None
     flush(log)
     assert log.recovery_point == 4
     assert not log.needs_flush(NOW)
+
+
+@pytest.mark.parametrize("cut", [lambda log: log.truncate_to(2, NOW), lambda log: log.restart_at(2, NOW)])
+def test_a_cut_for_which_there_is_no_room_has_not_happened_and_can_be_tried_again(cut: Callable[[Log], None]) -> None:
+    fs = FaultyFileSystem()
+    log = open_dirs(fs).create("t", TOPIC_ID, 0, LogConfig())
+    append_all(log, 5, count=1)
+    flush(log)
+    fs.fail("pwritev", errno.ENOSPC, path="*checkpoint*")
+    with pytest.raises(StorageError) as refused:
+        cut(log)
+    assert not refused.value.fatal
+    assert offsets(log) == [0, 1, 2, 3, 4]  # and no reader waits for the end of a cut
+    assert log.offset_for_timestamp(NOW) is not None
+    assert log.flushed_offset == 5
+    cut(log)
+    assert log.end_offset == 2
+
+
+@pytest.mark.parametrize(("call", "path"), [("rename", "*.log"), ("ftruncate", "*"), ("preadv", "*.snapshot")])
+def test_a_cut_that_fails_halfway_leaves_no_reader_waiting_for_its_end(call: str, path: str) -> None:
+    fs = FaultyFileSystem()
+    log = open_dirs(fs).create("t", TOPIC_ID, 0, SMALL_SEGMENTS)
+    for sequence in range(7):
+        log.append(batch(1, value=b"x" * 20, producer_id=1, sequence=sequence), 0, NOW)
+    flush(log)
+    fs.fail(call, errno.EIO, path=path)
+    with pytest.raises(DirectoryOffline):
+        log.truncate_to(5, NOW)
+    with pytest.raises(DirectoryOffline):
+        log.read(1, 1000, 2)
 
 
 # -- several directories ---------------------------------------------------------------------------------------------
