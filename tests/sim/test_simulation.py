@@ -10,7 +10,7 @@ import pytest
 
 from moldau.testing.simulation import __main__ as command
 from moldau.testing.simulation.__main__ import report, run_all
-from moldau.testing.simulation.scenario import Options, simulate
+from moldau.testing.simulation.scenario import Options, Result, simulate
 from moldau.testing.simulation.world import World
 
 SOAK_SEEDS = 5_000
@@ -68,6 +68,28 @@ def test_a_failed_seed_says_what_is_wrong_what_happened_and_how_to_see_it_again(
     assert "made up: for this test (at 3.000 s)" in told
     assert "ANOMALY" in told
     assert "replay: make sim SEED=5" in told
+
+
+def test_a_seed_that_does_not_end_is_told_with_where_it_is_and_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def spin_when_nobody_can_stop_it(world: World) -> None:
+        def spin() -> None:
+            while True:
+                pass
+
+        world.loop.call_later(1.0, spin)
+
+    def spinning(seed: int) -> Result:
+        return simulate(seed, Options(faults_s=2.0), spin_when_nobody_can_stop_it if seed == 1 else None)
+
+    monkeypatch.setattr(command, "simulate", spinning)
+    monkeypatch.setattr(command, "MOST_CPU_S", 2.0)
+    still, other = command.run_seed(1), command.run_seed(2)
+    assert "in spin" in still.report
+    assert "still at it after 2 s" in still.report
+    assert [anomaly.kind for anomaly in still.anomalies] == ["the simulation failed"]
+    assert other.anomalies == []
 
 
 def test_the_command_replays_a_seed_with_its_trace(

@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
@@ -25,6 +27,12 @@ from moldau.testing.simulation.checkers import Anomaly
 from moldau.testing.simulation.scenario import Options, Result, simulate
 
 SHOWN_ANOMALIES = 5
+MOST_CPU_S = 240.0
+"""A simulation takes a few seconds. One that takes so many has met a loop that never ends, and holds up the rest."""
+
+
+class StoodStill(SystemExit):
+    """A simulation that does not end: of a kind that callbacks and tasks let through."""
 
 
 class Outcome(NamedTuple):
@@ -64,11 +72,28 @@ def report(result: Result) -> str:
     return "\n".join(lines)
 
 
+@contextmanager
+def bounded(cpu_s: float) -> Iterator[None]:
+    """Breaks off what takes longer, wherever it is."""
+
+    def break_off(*_: object) -> None:
+        raise StoodStill(f"still at it after {cpu_s:g} s of the processor")
+
+    former = signal.signal(signal.SIGVTALRM, break_off)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
+
+
 def run_seed(seed: int) -> Outcome:
     """In a worker."""
     try:
-        result = simulate(seed)
-    except Exception:  # noqa: BLE001 - a fault of the simulation itself: the other seeds shall run all the same
+        with bounded(MOST_CPU_S):
+            result = simulate(seed)
+    except (Exception, StoodStill):  # noqa: BLE001 - whatever it is, the other seeds shall run all the same
         told = f"seed {seed}: the simulation failed\n{traceback.format_exc()}"
         return Outcome(seed, [Anomaly("the simulation failed", traceback.format_exc(-1), 0.0)], told, 0.0, 0)
     told = report(result) if result.anomalies else ""
