@@ -130,12 +130,14 @@ def fetch_request(
     max_wait_ms: int = 0,
     min_bytes: int = 1,
     max_bytes: int = FETCH_BYTES,
+    isolation_level: int = 0,
 ) -> FetchRequest:
     target = FetchRequestPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=FETCH_BYTES,
+        isolation_level=isolation_level,
         session_epoch=-1,
         topics=[FetchRequestTopic(topic=topic, partitions=[target])],
     )

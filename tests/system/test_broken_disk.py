@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from moldau.log.log import Log
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.fetch import FetchResponse
@@ -96,6 +97,25 @@ def test_a_read_that_fails_takes_the_directory_offline(setup: Setup) -> None:
             assert calls.fetch(connection, TOPIC, partition, 0).error_code == STORAGE_ERROR
         assert calls.log_dirs(connection)[str(setup.bad)].error_code == STORAGE_ERROR
         setup.check(connection, good)
+        assert broker.handler_failures == 0
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_read_of_aborted_transactions_that_fails_is_answered_as_any_other(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    def failing(log: Log, first_offset: int, end_offset: int) -> NoReturn:
+        raise log.home.failed(OSError(errno.EIO, "Input/output error"), f"{first_offset} to {end_offset}")
+
+    with setup.broker() as broker, RawConnection(broker.bootstrap) as connection:
+        setup.create_topic(connection)
+        bad = setup.partitions_in(connection, setup.bad)
+        setup.write(connection, bad)
+        if not cached:
+            setup.machine.fs.slow(f"{setup.bad}/*", 0)
+        monkeypatch.setattr(Log, "aborted_transactions", failing)
+        assert calls.fetch(connection, TOPIC, bad[0], 0, isolation_level=1).error_code == STORAGE_ERROR
+        assert calls.log_dirs(connection)[str(setup.bad)].error_code == STORAGE_ERROR
         assert broker.handler_failures == 0
 
 

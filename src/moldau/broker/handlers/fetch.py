@@ -206,7 +206,7 @@ class Reading(Later):
             return self._out_of_range(partition, target)
         if parting is not None:
             self.urgent = True
-            return self._answer(partition, EMPTY)._replace(tags=diverging_epoch_tag(*parting))
+            return self._answer(partition, EMPTY, self._no_aborts())._replace(tags=diverging_epoch_tag(*parting))
         if self.from_replica:
             if self.reply is None:  # not when it is looked at again: it has said so once
                 self.broker.replicas.fetched(
@@ -218,8 +218,9 @@ class Reading(Later):
             )
         elif self.call.rack_id and (elsewhere := self._nearer(partition, offset)) is not None:
             self.urgent = True
-            return self._answer(partition, EMPTY)._replace(preferred_read_replica=elsewhere)
+            return self._answer(partition, EMPTY, self._no_aborts())._replace(preferred_read_replica=elsewhere)
         records: bytes | bytearray | memoryview = EMPTY
+        aborted = self._no_aborts()
         end = self._end(partition)
         if offset < end and (self.budget > 0 or not self.taken) and self._may_send(partition):
             try:
@@ -228,26 +229,21 @@ class Reading(Later):
                     found = self.broker.replicas.shared_reads.read(log_, offset, limit, min_one=not self.taken)
                 else:
                     found = log_.read(offset, limit, end, min_one=not self.taken, cached_only=True)
+                if found is not None and len(found) and aborted is not None:
+                    aborted = _aborted(log_, offset, end)
             except LogError as error:
-                log.error(
-                    "read failed",
-                    extra={
-                        "topic": partition.topic,
-                        "partition": partition.index,
-                        "offset": offset,
-                        "reason": error.message,
-                    },
-                )
-                return self._failed(target.partition, error.code)
+                return self._unreadable(partition, offset, error)
             if found is None:
                 self.cold.append(place)
             else:
                 records = found
         self._took(len(records))
-        answer = self._answer(partition, records)
-        if answer.aborted is not None and len(records):
-            return answer._replace(aborted=_aborted(log_, offset, end))
-        return answer
+        return self._answer(partition, records, aborted)
+
+    def _unreadable(self, partition: Partition, offset: int, error: LogError) -> FetchAnswer:
+        where = {"topic": partition.topic, "partition": partition.index, "offset": offset}
+        log.error("read failed", extra={**where, "reason": error.message})
+        return self._failed(partition.index, error.code)
 
     def _may_send(self, partition: Partition) -> bool:
         return not self.from_replica or self.broker.replicas.throttles.may_send(partition, self.call.replica_id)
@@ -260,11 +256,13 @@ class Reading(Later):
             return partition.log.stable_offset(partition.high_watermark)
         return partition.high_watermark
 
-    def _answer(self, partition: Partition, records: bytes | bytearray | memoryview) -> FetchAnswer:
+    def _answer(
+        self, partition: Partition, records: bytes | bytearray | memoryview, aborted: list[tuple[int, int]] | None
+    ) -> FetchAnswer:
         high_watermark = partition.high_watermark
         log_ = partition.log
         stable = log_.stable_offset(high_watermark)
-        return FetchAnswer(partition.index, 0, high_watermark, stable, log_.start_offset, self._no_aborts(), records)
+        return FetchAnswer(partition.index, 0, high_watermark, stable, log_.start_offset, aborted, records)
 
     def _out_of_range(self, partition: Partition, target: FetchTarget) -> FetchAnswer:
         if self.from_replica:
@@ -376,9 +374,9 @@ class Reading(Later):
                 f"read:{partition.topic}",
                 lambda: log_.read(target.fetch_offset, limit, end, min_one=True, cached_only=False),
             )
+            aborted = _aborted(log_, target.fetch_offset, end) if committed_only else None
         except LogError as error:
-            return self._failed(target.partition, error.code)
-        aborted = _aborted(log_, target.fetch_offset, end) if committed_only else None
+            return self._unreadable(partition, target.fetch_offset, error)
         return answer._replace(records=records or EMPTY, aborted=aborted)
 
     def finish(self) -> None:
