@@ -20,6 +20,7 @@ from moldau.broker.enlisting import by_topic
 from moldau.broker.markers import Marker, Writing
 from moldau.broker.peers import Lane, PeerUnavailable, Together
 from moldau.cluster.image import NO_LEADER, PartitionStates
+from moldau.cluster.names import topic_name_error
 from moldau.cluster.nodes import TopicNode
 from moldau.cluster.store import StoreError
 from moldau.transactions.events import MarkersWritten, WriteMarkers
@@ -195,13 +196,15 @@ class Ending:
         found = []
         for topic, index in partitions:
             try:
-                if index < await self._partitions_of(topic):
+                if 0 <= index < await self._partitions_of(topic):
                     found.append((topic, index))
             except StoreError:
                 found.append((topic, index))
         self._answered(attempt, found)
 
     async def _partitions_of(self, topic: str) -> int:
+        if topic_name_error(topic):
+            return 0  # brokers are believed what they enlist, and anybody may say that it is one
         store = self._broker.metadata.store
         await store.sync()
         node = await store.get(TopicNode.path(topic))

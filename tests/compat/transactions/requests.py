@@ -99,14 +99,21 @@ def add(connection: RawConnection, name: str, identity: Identity, topic: str, *,
 
 
 def verify(
-    connection: RawConnection, name: str, identity: Identity, topic: str, partition: int, *, version: int = 5
+    connection: RawConnection,
+    name: str,
+    identity: Identity,
+    topic: str,
+    partition: int,
+    *,
+    version: int = 5,
+    verify_only: bool = True,
 ) -> ErrorCode:
-    """As a broker asks."""
+    """As a broker asks, or adds."""
     one = AddPartitionsToTxnRequestTransaction(
         transactional_id=name,
         producer_id=identity.producer_id,
         producer_epoch=identity.epoch,
-        verify_only=True,
+        verify_only=verify_only,
         topics=[AddPartitionsToTxnRequestTopic(name=topic, partitions=[partition])],
     )
     response = wire.ask(connection, AddPartitionsToTxnRequest(transactions=[one]), version)

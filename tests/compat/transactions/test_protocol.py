@@ -174,6 +174,17 @@ def test_brokers_verify_partitions(raw: RawConnection, topic: str, name: str, ve
     assert requests.verify(raw, name, me, topic, 0, version=version) == E.NONE
 
 
+@pytest.mark.parametrize("what", [("", 0), ("..", 0), ("no/topic", 0), ("x" * 300, 0), (None, -1)])
+def test_a_transaction_ends_also_where_a_broker_has_added_what_cannot_be(
+    raw: RawConnection, topic: str, name: str, what: tuple[str | None, int], moldau_only: None
+) -> None:
+    me = producer(raw, name)
+    added = requests.verify(raw, name, me, topic if what[0] is None else what[0], what[1], verify_only=False)
+    assert added == E.NONE
+    assert requests.end(raw, name, me, False, version=KEEPS_EPOCH).error == E.NONE
+    wire.eventually(lambda: requests.add(raw, name, me, topic) == E.NONE)  # the former one is over
+
+
 # -- ending ------------------------------------------------------------------------------------------------------------
 
 
