@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.output import Output, one_line_errors
+from moldau.cli.output import Output, complain, one_line_errors
 
 if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
@@ -18,6 +19,9 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 TIMEOUT_MS = {"default.api.timeout.ms": 15_000, "request.timeout.ms": 15_000}
 """How long a command tries, unless --command-config says otherwise: whoever typed it is waiting."""
+
+SILENCE_S = 10.0
+"""For so long a command waits without a word."""
 
 BootstrapOption = Annotated[
     str,
@@ -67,3 +71,19 @@ def connected(bootstrap: str, command_config: Path | None = None) -> Iterator[Ad
 
         with Admin(client_settings(bootstrap, command_config)) as admin:
             yield admin
+
+
+@contextlib.contextmanager
+def told_to_wait() -> Iterator[None]:
+    """For the first question to a cluster: whoever waits for the answer as well is told why, once, after a while."""
+    word = threading.Timer(
+        SILENCE_S,
+        complain,
+        [f"no answer for {SILENCE_S:g} s, trying on; is a broker running at what --bootstrap-server names?"],
+    )
+    word.daemon = True
+    word.start()
+    try:
+        yield
+    finally:
+        word.cancel()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, OutputOption, client_settings
+from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, OutputOption, client_settings, told_to_wait
 from moldau.cli.interrupt import CtrlC
 from moldau.cli.lines_in import Format
 from moldau.cli.lines_out import Render, json_renderer, text_form, text_renderer
@@ -273,12 +273,15 @@ def _begin(consumer: Consumer, what: What, start: Start, ending: Ending, in_grou
     from moldau.client.model import TopicPartition
 
     if what.topic is None:
+        with told_to_wait():
+            consumer.list_topics()
         consumer.subscribe(pattern=what.pattern)
         return {}
+    with told_to_wait():
+        known = [one.index for one in consumer.partitions_for(what.topic)]
     if in_group:
-        consumer.subscribe(what.topic)
+        consumer.subscribe(what.topic)  # also one that is not there yet, as Kafka's tool does
         return {}
-    known = [one.index for one in consumer.partitions_for(what.topic)]
     wanted = known if what.partition is None else [what.partition]
     if not known or not set(wanted) <= set(known):
         missing = what.topic if not known else f"{what.topic} partition {what.partition}"

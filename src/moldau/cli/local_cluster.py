@@ -22,7 +22,8 @@ from moldau.cli.banner import ANNOUNCEMENT
 from moldau.cli.children import ChildProcess, StopAsked, Stopping, first_to_end
 from moldau.cli.output import EXIT_ERROR, Cell, complain, print_table
 from moldau.cli.zookeeper.java import NotInstalled
-from moldau.cli.zookeeper.server import MAX_PORT, ZooKeeperEnsemble, ZooKeeperFailed
+from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
+from moldau.settings.listeners import MAX_PORT
 
 EXIT_OK: Final = 0
 HOST: Final = "127.0.0.1"

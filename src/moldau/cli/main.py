@@ -21,6 +21,7 @@ from moldau.cli import (
     transactions,
 )
 from moldau.cli.output import usage_error
+from moldau.settings.listeners import MAX_PORT
 
 app = typer.Typer(
     name="moldau",
@@ -43,7 +44,6 @@ app.command()(consume.consume)
 DEFAULT_DATA = Path("moldau-data")
 DEFAULT_ZOOKEEPER = Path("moldau-zookeeper")
 MAX_BROKERS = 20
-MAX_PORT = 65_535
 
 DataOption = Annotated[
     Path | None,

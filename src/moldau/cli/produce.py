@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, client_settings
+from moldau.cli import connect
+from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, client_settings, told_to_wait
 from moldau.cli.interrupt import CtrlC
 from moldau.cli.lines_in import Format, Header, LineError, LineForm, NewRecord, chunks, line_form, parser
 from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, complain, one_line_errors, usage_error
@@ -32,9 +33,6 @@ MAX_UNCHECKED = 16
 
 CLOSE_AFTER_INTERRUPT_S = 5.0
 """Whoever pressed Ctrl-C has sent what was read before, if the broker takes it in this time."""
-
-SILENCE_S = 10.0
-"""For so long a command waits without a word."""
 
 
 class Common(NamedTuple):
@@ -76,11 +74,13 @@ class Pump:
         self._unchecked: deque[list[RecordFuture]] = deque()
         self.counts = Counts()
         self._told_to_wait = False
+        self._has_met_the_cluster = False
 
     def send(self, lines: Iterable[bytes]) -> None:
         """Sends a chunk. Raises what makes it senseless to go on; a record that is too large is only counted."""
         from moldau.client.errors import RecordTooLarge
 
+        self._meet_the_cluster()
         sent: list[RecordFuture] = []
         self._unchecked.append(sent)
         rest = iter(lines)
@@ -92,6 +92,14 @@ class Pump:
                 self.counts.fail(f"line {self.counts.lines}: {error}")
         if self._sync or len(self._unchecked) > MAX_UNCHECKED:
             self.check(keep=0 if self._sync else MAX_UNCHECKED)
+
+    def _meet_the_cluster(self) -> None:
+        """Before the first record: `send` would wait as long, for max.block.ms, and without a word."""
+        if self._has_met_the_cluster:
+            return
+        self._has_met_the_cluster = True
+        with told_to_wait():
+            self._producer.partitions_for(self.topic)
 
     def _send_plain(self, lines: Iterator[bytes], sent: list[RecordFuture]) -> None:
         """A line is a value: nothing between reading and sending, millions of times a second."""
@@ -154,12 +162,12 @@ class Pump:
 
         if not self._told_to_wait:
             try:
-                return future.exception(SILENCE_S)
+                return future.exception(connect.SILENCE_S)
             except TimedOut:
                 self._told_to_wait = True
                 complain(
-                    f"no acknowledgement from {self.topic} for {SILENCE_S:g} s, trying on until delivery.timeout.ms; "
-                    f"moldau topics describe {self.topic} tells who leads and who is in sync"
+                    f"no acknowledgement from {self.topic} for {connect.SILENCE_S:g} s, trying on until "
+                    f"delivery.timeout.ms; moldau topics describe {self.topic} tells who leads and who is in sync"
                 )
         return future.exception()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 from collections.abc import Callable, Iterator
 
 import pytest
 from typer.testing import CliRunner
 
 from moldau import Consumer, Producer
-from moldau.cli import produce
+from moldau.cli import connect
 from moldau.cli.consume import Ending, Reading, Start, What, _begin, start_of
 from moldau.cli.lines_in import Format, LineError, line_form
 from moldau.cli.lines_out import text_form, text_renderer
@@ -178,7 +179,7 @@ def test_a_record_that_is_too_large_is_counted_and_the_others_are_written(
 def test_whoever_waits_for_an_acknowledgement_is_told_once(
     bootstrap: str, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(produce, "SILENCE_S", 0.1)
+    monkeypatch.setattr(connect, "SILENCE_S", 0.1)
     topic = new_topic(configs={"min.insync.replicas": "2"})  # and there is one broker
     with Producer(bootstrap_servers=bootstrap, delivery_timeout_ms=1_000, request_timeout_ms=500) as producer:
         pump = Pump(producer, Common(topic), PLAIN)
@@ -188,6 +189,38 @@ def test_whoever_waits_for_an_acknowledgement_is_told_once(
     told = capsys.readouterr().err
     assert told.startswith(f"moldau: no acknowledgement from {topic} for 0.1 s, trying on")
     assert len(told.splitlines()) == 1
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address that refuses connections."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_whoever_writes_to_a_broker_that_is_not_there_is_told_before_the_error(
+    nobody: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connect, "SILENCE_S", 0.1)
+    with (
+        Producer(bootstrap_servers=nobody, max_block_ms=1_000) as producer,
+        pytest.raises(MoldauError, match="refused the connection"),
+    ):
+        Pump(producer, Common("t"), PLAIN).send([b"1"])
+    assert capsys.readouterr().err.startswith("moldau: no answer for 0.1 s, trying on")
+
+
+@pytest.mark.parametrize("what", [("t",), ("t", "--group", "g"), ("--include", "t.*")])
+def test_whoever_reads_from_a_broker_that_is_not_there_is_told_before_the_error(
+    nobody: str, what: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "SILENCE_S", 0.1)
+    ended = CliRunner().invoke(app, ["consume", *what, "-b", nobody, "-X", "default.api.timeout.ms=1000"])
+    told, trouble = ended.stderr.splitlines()
+    assert told.startswith("moldau: no answer for 0.1 s, trying on")
+    assert "refused the connection" in trouble
+    assert ended.exit_code == 1
 
 
 def test_a_failure_that_all_would_share_is_raised(bootstrap: str, topic: str) -> None:

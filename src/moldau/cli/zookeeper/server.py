@@ -20,6 +20,7 @@ from typing import IO, Final, NamedTuple, Self
 
 from moldau.cli.children import ChildProcess
 from moldau.cli.zookeeper.java import java_program, zookeeper_jars
+from moldau.settings.listeners import MAX_PORT
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 60.0
@@ -28,7 +29,6 @@ ASK_TIMEOUT_S: Final = 2.0
 BETWEEN_QUESTIONS_S: Final = 0.03
 LOG_TAIL_CHARACTERS: Final = 1_500
 MAX_SERVERS: Final = 7
-MAX_PORT: Final = 65_535
 
 TICK_MS: Final = 250
 # In ticks: ten seconds to join a leader, five to lag behind it, however small the tick.
