@@ -121,13 +121,19 @@ class Membership:
     async def _require_a_cluster(store: Store, cluster_id: str) -> None:
         """Who was in a cluster does not found another one where there is none: it is the wrong place, and clients would
         find every topic gone."""
-        if await store.get(ClusterIdNode.path) is None and await store.get(ImportNode.path) is None:
-            await store.sync()  # the server that was asked may be behind
-            if await store.get(ClusterIdNode.path) is None:
-                raise StoreError(
-                    f"there is no cluster in the metadata store, but the log directories belong to cluster "
-                    f"{cluster_id}; check zookeeper.connect, also the chroot at its end"
-                )
+
+        async def founded() -> bool:
+            """Or about to be, by a broker that is being imported."""
+            return await store.get(ClusterIdNode.path) is not None or await store.get(ImportNode.path) is not None
+
+        if await founded():
+            return
+        await store.sync()  # the server that was asked may be behind
+        if not await founded():
+            raise StoreError(
+                f"there is no cluster in the metadata store, but the log directories belong to cluster "
+                f"{cluster_id}; check zookeeper.connect, also the chroot at its end"
+            )
 
     async def register(self, broker: BrokerImage, lost: Partitions) -> None:
         """Begins a life of this broker. A session that is lost meanwhile is replaced by another one; whatever else goes
