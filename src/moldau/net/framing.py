@@ -244,7 +244,8 @@ class FramedConnection(asyncio.BufferedProtocol):
             self.close()
         finally:
             self._reading = False
-            self._flush()
+            if self._out:  # not after most reads: a large frame takes ten of them
+                self._flush()
 
     # -- cutting ---------------------------------------------------------------------------------------------------
 
@@ -282,10 +283,11 @@ class FramedConnection(asyncio.BufferedProtocol):
             if self._filled < LENGTH_BYTES:
                 return
             self._size_known()
-        if self._filled < self._wanted:
-            self._make_room()
-            return
         assert self._partial is not None
+        if self._filled < self._wanted:
+            if self._filled == len(self._partial):
+                self._make_room()
+            return
         frame, wanted = self._partial, self._wanted
         self._partial, self._filled, self._wanted = None, 0, 0
         self._memory.give(wanted)
