@@ -8,6 +8,7 @@ with many thousand partitions opens none of them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -240,12 +241,18 @@ class LogDirs:
         if other is None:
             self.logs[log.name] = log
             return
-        if moved_here(log) == moved_here(other):
+        if moved_here(log) != moved_here(other):
+            later, former = (log, other) if moved_here(log) else (other, log)
+            logger.warning("%s has moved here: %s is removed", later.directory, former.directory)
+            self.retire(former, later)
+            self.fs.remove(join(later.directory, MOVED))
+        elif log.end_offset == 0 or other.end_offset == 0:
+            # A disk that failed while a partition was made there may have kept us from removing what there was of it.
+            kept, empty = (other, log) if log.end_offset == 0 else (log, other)
+            logger.warning("%s holds no records and is removed: there is %s", empty.directory, kept.directory)
+            self.retire(empty, kept)
+        else:
             raise LogDirsError(f"{log.name} is in two data directories: {other.directory} and {log.directory}")
-        later, former = (log, other) if moved_here(log) else (other, log)
-        logger.warning("%s has moved here: %s is removed", later.directory, former.directory)
-        self.retire(former, later)
-        self.fs.remove(join(later.directory, MOVED))
 
     # -- finding, creating, deleting -------------------------------------------------------------------------------
 
@@ -312,7 +319,17 @@ class LogDirs:
         candidates = [one for one in online if counts[one.path] == fewest]
         if len(candidates) > 1:
             candidates.sort(key=LogDir.usable_bytes, reverse=True)
-        log = Log.create(name, topic_id, candidates[0], config, self.clock.now_ms())
+        home = candidates[0]
+        directory = join(home.path, str(name))
+        is_new = not self.fs.is_directory(directory)
+        try:
+            log = Log.create(name, topic_id, home, config, self.clock.now_ms())
+        except StorageError:
+            if is_new:
+                # The next attempt may be made in another directory.
+                with contextlib.suppress(OSError):
+                    self.fs.remove_tree(directory)
+            raise
         self.logs[name] = log
         return log
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import tracemalloc
@@ -135,14 +136,57 @@ def test_a_partition_exists_once() -> None:
     assert refused.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_a_partition_in_two_directories_is_refused_at_the_start() -> None:
+def in_two_directories(records: dict[str, int]) -> FaultyFileSystem:
+    """A partition that is in both, with so many records in each."""
     fs = FaultyFileSystem()
-    for path in ("/one", "/two"):
+    for path, count in records.items():
         dirs = open_dirs(fs, paths=(path,))
-        create(dirs)
+        append_all(create(dirs), count)
         dirs.release()
+    return fs
+
+
+def test_a_partition_in_two_directories_is_refused_at_the_start() -> None:
+    fs = in_two_directories({"/one": 1, "/two": 2})
     with pytest.raises(LogDirsError, match="two data directories: /one/topic-0 and /two/topic-0"):
         open_dirs(fs, paths=("/one", "/two"))
+
+
+@pytest.mark.parametrize("records", [{"/one": 0, "/two": 2}, {"/one": 2, "/two": 0}, {"/one": 0, "/two": 0}])
+def test_of_a_partition_in_two_directories_one_without_records_is_removed(records: dict[str, int]) -> None:
+    fs = in_two_directories(records)
+    dirs = open_dirs(fs, paths=("/one", "/two"))
+    assert offsets(dirs.logs[NAME]) == list(range(max(records.values())))
+    assert [one.path for one in dirs.all if NAME in one.residents] == [dirs.logs[NAME].home.path]
+    close_dirs(dirs)
+    assert offsets(open_dirs(fs, paths=("/one", "/two")).logs[NAME]) == list(range(max(records.values())))
+
+
+@pytest.mark.parametrize("call", ["mkdir", "create", "pwritev", "rename"])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_what_could_not_be_created_leaves_nothing_and_may_be_created_elsewhere(call: str, error: int) -> None:
+    fs = FaultyFileSystem()
+    dirs = open_dirs(fs, paths=("/one", "/two"))
+    fs.fail(call, error, path="*/topic-0*")
+    with pytest.raises(StorageError):
+        create(dirs)
+    assert [path for path in ("/one", "/two") if str(NAME) in fs.directories(path)] == []
+    (home,) = {one.path for one in dirs.all if not one.online} or {create(dirs, 1).home.path}
+    log = create(dirs)
+    assert log.home.path != home
+    append_all(log, 2)
+    close_dirs(dirs)
+    assert offsets(open_dirs(fs, paths=("/one", "/two")).logs[NAME]) == [0, 1]
+
+
+def test_what_was_there_before_survives_that_it_could_not_be_created() -> None:
+    fs = FaultyFileSystem()
+    dirs = open_dirs(fs)
+    fs.mkdir(f"{ROOT}/{NAME}")
+    fs.fail("create", errno.ENOSPC, path="*/topic-0*")
+    with pytest.raises(StorageError):
+        create(dirs)
+    assert str(NAME) in fs.directories(ROOT)
 
 
 def test_a_log_is_found_by_topic_and_id_and_one_of_an_earlier_topic_is_moved_away() -> None:

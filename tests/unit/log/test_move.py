@@ -171,11 +171,12 @@ def test_all_fault_points_are_passed() -> None:
 
 def test_a_partition_that_is_there_twice_for_no_reason_is_still_refused() -> None:
     machine = Machine()
-    machine.written()
+    log = machine.written()
     machine.dirs.release()
-    for path in PATHS:
-        fs = machine.dirs.fs
-        if str(NAME) not in fs.directories(path):
-            fs.mkdir(f"{path}/{NAME}")
+    fs = machine.dirs.fs
+    (other,) = [path for path in PATHS if path != log.home.path]
+    fs.mkdir(f"{other}/{NAME}")
+    for file in fs.listdir(log.directory):
+        fs.write_atomically(f"{other}/{NAME}/{file}", fs.read_bytes(f"{log.directory}/{file}"))
     with pytest.raises(LogDirsError, match="two data directories"):
         machine.restart()
