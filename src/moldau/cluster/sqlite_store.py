@@ -36,6 +36,7 @@ from moldau.cluster.store import (
     events_of,
     split,
 )
+from moldau.host.tasks import outcome
 from moldau.host.threads import Threads, ThreadsBusy, ThreadsClosed
 
 LANE = "metadata"
@@ -147,7 +148,7 @@ class SqliteStore(Store):
                     raise StoreError(f"the metadata store {self._path} is closed")
                 return await work(*args, **kwargs)
 
-        return await asyncio.shield(asyncio.ensure_future(exclusively()))
+        return await outcome(asyncio.ensure_future(exclusively()))
 
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await _run(self._threads, self._path, call, *args, **kwargs)

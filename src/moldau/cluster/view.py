@@ -23,6 +23,7 @@ from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import Check, Conflict, Event, Operation, Store, StoreError, in_commits
 from moldau.cluster.tree import NotController, TooLarge, Tree
 from moldau.host.clock import Randomness
+from moldau.host.tasks import outcome
 from moldau.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ class View:
         task = asyncio.ensure_future(run())
         self._under_way[task] = None
         task.add_done_callback(self._under_way.pop)
-        return await asyncio.shield(task)
+        return await outcome(task)
 
     # -- following what others commit ------------------------------------------------------------------------------
 

@@ -1,0 +1,58 @@
+"""Work that goes on when whoever waits for it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from moldau.host.tasks import outcome
+
+
+def test_whoever_waits_to_the_end_hears_what_came_of_it() -> None:
+    async def scenario() -> None:
+        async def well() -> int:
+            return 1
+
+        async def badly() -> int:
+            raise LookupError
+
+        assert await outcome(asyncio.ensure_future(well())) == 1
+        with pytest.raises(LookupError):
+            await outcome(asyncio.ensure_future(badly()))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_it_ends_also_without_whoever_waited_and_then_its_error_is_no_news(fails: bool) -> None:
+    complaints: list[dict[str, Any]] = []
+    ended: list[bool] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+        gate = asyncio.Event()
+
+        async def work() -> None:
+            await gate.wait()
+            ended.append(True)
+            if fails:
+                raise LookupError
+
+        task = asyncio.ensure_future(work())
+        waiting = asyncio.ensure_future(outcome(task))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        gate.set()
+        await asyncio.wait([task])
+        del task
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert ended == [True]
+    assert complaints == []
