@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from moldau.cluster.image import BrokerImage
 from moldau.cluster.store import Create, Event, EventKind, SessionEvent, Set, StoreError
+from moldau.cluster.tree import Tree
 from moldau.testing.simulation.ensemble import Ensemble
 from moldau.testing.simulation.loop import SimulatedLoop
 from moldau.testing.simulation.machine import Life, Machine
@@ -147,6 +149,19 @@ def test_a_process_that_is_held_too_long_finds_its_session_gone(place: Place) ->
         place.lives[0].release()
         await asyncio.sleep(1)
         assert told[-1] is SessionEvent.EXPIRED
+
+    run(place, scenario)
+
+
+def test_a_broker_knows_its_own_life_again_in_a_session_with_a_server_that_is_behind(place: Place) -> None:
+    async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
+        born = BrokerImage(1, (), directory_id="d")
+        await Tree(one).prepare("cluster")
+        await Tree(one).begin_life(born, "of an earlier process")
+        await other.sync()
+        await Tree(one).begin_life(born, "of this process")
+        assert await Tree(other).is_ours(1, "of this process")
+        assert not await Tree(other).is_ours(1, "of an earlier process")
 
     run(place, scenario)
 

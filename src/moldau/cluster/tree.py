@@ -115,6 +115,7 @@ class Tree:
 
     async def is_ours(self, broker_id: int, process_id: str) -> bool:
         """Whether the last life of the broker that has begun is one of this process, or none has begun yet."""
+        await self.store.sync()  # a server that is behind, asked in a new session, may not know our own last life yet
         node = await self.store.get(IncarnationNode.path(broker_id))
         return node is None or IncarnationNode.process_id(broker_id, node.value) == process_id
 
