@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moldau import Producer
+from moldau import Admin, NewTopic, Producer
 from moldau.broker.broker import Broker
 from moldau.cluster.image import ClusterImage
 from moldau.host.calls import Buffer
@@ -114,3 +114,22 @@ def test_a_directory_that_fails_gives_its_leaders_to_others_and_keeps_those_of_t
             for index in range(6):
                 producer.send(TOPIC, b"afterwards", partition=index).result(30)
                 assert stored(broker, index) == ["meanwhile", "afterwards"]
+
+
+def test_a_partition_that_its_leader_cannot_create_is_led_by_another_and_comes_when_there_is_room() -> None:
+    with Cluster(3, {"replica.lag.time.max.ms": 400}) as cluster:
+        first = cluster.brokers[0]
+        topic = NewTopic(TOPIC, configs={"min.insync.replicas": "2"}, assignments=[[0, 1, 2], [1, 0, 2]])
+        with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin, producer_of(cluster) as producer:
+            with writes_fail(first, errno.ENOSPC):
+                admin.create_topics(topic)
+                cluster.wait_until(
+                    lambda image: TOPIC in image.topics and [in_sync(image, index) for index in (0, 1)] == 2 * [(1, 2)],
+                    "nobody counts on the broker whose disk is full",
+                )
+                for index in (0, 1):
+                    assert cluster.leader_of(TOPIC, index) == 1
+                    producer.send(TOPIC, b"without it", partition=index).result(30)
+            cluster.wait_in_sync()
+        for index in (0, 1):
+            assert stored(first, index) == ["without it"]

@@ -272,6 +272,7 @@ class ReplicaManager:
         partitions = self._topics.setdefault(topic.name, {})
         self._topics[topic.id] = partitions
         made = 0
+        missed: list[tuple[str, int]] = []
         for index, state in enumerate(topic.partitions):
             known = partitions.get(index)
             if before is not None and index < len(before.partitions) and before.partitions[index] is state:
@@ -284,18 +285,23 @@ class ReplicaManager:
                 continue
             if known is None:
                 found = self.dirs.find(topic.name, index, topic.id)
+                was_missing = (topic.name, index) in self._missing
                 if found is None:
                     found = self._create(topic, index, config, new)
                     made += 1
                     if made % TURN == 0:
                         await asyncio.sleep(0)
                 if found is None:
+                    if not was_missing:
+                        missed.append((topic.name, index))
                     continue
                 found.config = config
                 # What one replica alone has shown cannot be hidden again.
                 shown = found.end_offset if len(state.replicas) == 1 else self._high_watermarks.get(found.name, 0)
                 known = partitions[index] = Partition(topic.name, topic.id, index, found, shown)
             self._take_role(known, state)
+        if missed:
+            self._spawn(self._resign(missed))
 
     def _create(self, topic: TopicImage, index: int, config: LogConfig, new: bool) -> Log | None:
         key = (topic.name, index)
@@ -306,9 +312,9 @@ class ReplicaManager:
                 raise StorageError("it may be in a data directory that is offline", fatal=True)
             found = self.dirs.create(topic.name, topic.id, index, config)
         except (LogError, OSError) as error:
-            log.error(
-                "partition cannot be created", extra={"topic": topic.name, "partition": index, "reason": str(error)}
-            )
+            if key not in self._missing:
+                where = {"topic": topic.name, "partition": index}
+                log.error("partition cannot be created, trying again", extra={**where, "reason": str(error)})
             self._missing[key] = new
             return None
         self._missing.pop(key, None)
@@ -316,7 +322,7 @@ class ReplicaManager:
         return found
 
     def _make_missing(self) -> None:
-        """Somebody asked for a partition that could not be made: see whether it can be now, not too often."""
+        """There are partitions that could not be made: see whether they can be now, not too often."""
         now = self._loop.time()
         if now - self._made_missing_at >= RETRY_S and not self._stopped:
             self._made_missing_at = now
@@ -449,6 +455,8 @@ class ReplicaManager:
         """Kafka's rhythm, twice in `replica.lag.time.max.ms`: nobody lags for longer than 1.5 times it."""
         if not self._stopped:
             self.in_sync.check(self)
+            if self._missing:
+                self._make_missing()
             self._lag_check = self._loop.call_later(self._cluster.limits().max_lag_s / 2, self._check_lag)
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -510,7 +518,7 @@ class ReplicaManager:
             self._spawn(self._resign([(one.topic, one.index) for one in failed]))
 
     async def _resign(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Others must lead what we cannot serve any more."""
+        """Others must lead what we cannot serve, and not count on us."""
         while not self._stopped:
             try:
                 await self._cluster.resign(partitions)
