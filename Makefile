@@ -13,13 +13,13 @@ SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/re
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak sim check format bench clean
+.PHONY: help setup demo test soak sim check format bench docs docs-serve clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## Create .venv with pinned versions and build the native codec; repeatable
-	@tools/ensure_kcat.sh
+	@tools/install_test_programs.sh
 
 $(STAMP): $(SETUP_INPUTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moldau needs Python 3.11 or later; set PYTHON=...")'
@@ -28,7 +28,7 @@ $(STAMP): $(SETUP_INPUTS)
 	$(PY) -m pip install --disable-pip-version-check --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
 
-demo: setup  ## Start a broker, send a million records through a real client, read them back
+demo: setup  ## Send a bank's transactions through a broker and a Spark pipeline that is killed midway; check every alert
 	$(VENV)/bin/moldau demo
 
 test: setup  ## Every kind of test in its short form
@@ -40,13 +40,16 @@ soak: setup  ## The same tests with full counts (hours)
 sim: setup  ## Simulate clusters under faults: SEEDS=100 runs many, SEED=17 replays one with its trace
 	$(PY) -m moldau.testing.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100) --first $(or $(FIRST),1))
 
-check: setup  ## Format, lint, types, layer order, generated files current
+check: setup  ## Format, lint, types, layer order, generated files current, no dead link in the documents
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) tools/generate.py --check
 	$(PY) tools/render_configuration.py --check
+	$(PY) tools/render_older_books.py --check
+	$(PY) tools/render_file_map.py --check
+	$(PY) tools/build_site.py
 
 format: setup  ## Format the code and apply the safe lint fixes
 	$(VENV)/bin/ruff format .
@@ -54,6 +57,13 @@ format: setup  ## Format the code and apply the safe lint fixes
 
 bench: setup  ## Measure, and print the table of ratios
 	$(PY) -m bench
+
+docs: setup  ## Build the documents and the API reference as a site: build/site
+	$(PY) tools/build_site.py
+	@echo "Open build/site/index.html in a browser. Search works when the site is served: make docs-serve"
+
+docs-serve: docs  ## Build the site and serve it on http://127.0.0.1:8000 (PORT=...)
+	$(PY) -m http.server --bind 127.0.0.1 --directory build/site $(or $(PORT),8000)
 
 clean:  ## Remove the environment, caches and compiled files
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,7 @@
-"""What the broker costs, as ratios that survive a change of machine: `python -m bench`, or `make bench`.
+"""Benchmarks of the broker and the clients, as ratios that stay comparable on other machines.
 
-Every benchmark is a file of its own with a `run` that yields rows; `__main__.py` lists them. The broker is a process as
-people start it, the load comes from kcat wherever it can, and a result stands beside what the same machine needed in
-the same minutes for the least that could be done ("bare", see bare.py).
+Run them with `python -m bench` or `make bench`. Every benchmark is one file with a `run` that yields rows;
+`__main__.py` lists them. The broker is a normal process, and kcat produces the load wherever possible. Each result is
+compared with the cost of the minimal loop for the same work ("bare", see bare.py), measured on the same machine at the
+same time.
 """

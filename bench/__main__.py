@@ -1,4 +1,7 @@
-"""`python -m bench [--only NAME ...] [--quick]`: run the benchmarks, print the table, keep it in docs/benchmarks.md."""
+"""Command line of the benchmarks: runs them, prints the table and stores it in docs/benchmarks.md.
+
+Usage: `python -m bench [--only NAME ...] [--quick]`.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def main() -> int:
             try:
                 rows.extend(BENCHMARKS[name](context))
             except (KcatMissingError, AssertionError, OSError, RuntimeError, subprocess.SubprocessError) as error:
-                # One that fails must not cost us the others; the exit code tells.
+                # A failed benchmark must not stop the others; the exit code reports it.
                 failed.append(name)
                 console.print(f"[bold red]{name} failed:[/] {type(error).__name__}: {error}")
             console.print(f"{name}: {time.perf_counter() - began:.0f} s")
@@ -95,9 +98,9 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the broker, print a table of ratios.")
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--quick", action="store_true", help="less of everything, once: under two minutes, rough")
+    parser.add_argument("--quick", action="store_true", help="smaller and fewer runs: under two minutes, rough results")
     parser.add_argument(
-        "--directory", type=Path, help="where to put the data, some 15 GB (default: the temporary files')"
+        "--directory", type=Path, help="directory for about 15 GB of data (default: the temporary directory)"
     )
     return parser.parse_args()
 

@@ -1,11 +1,11 @@
-"""The least that a Python process can do to move the same bytes: the yardstick for the broker's processor time.
+"""Bare loops: the minimal Python code that moves the same bytes, as a baseline for the broker's CPU time.
 
 `receive`: recv into one 64 KB buffer, write to a file. `send`: sendfile from page-cached files to a socket. No
-protocol, no checksum, no answer. Each runs in a process of its own, fed or drained by another one over loopback, and
-reports its own processor time only; the machine and its noise are then in both numbers of a ratio.
+protocol, no checksum, no response. Each runs in its own process, with another process as peer over loopback, and
+reports only its own CPU time. So the machine and its noise are in both numbers of a ratio.
 
-The two processes run on a core each, as broker and client do under load. On one core the kernel lets the reader do most
-of the writer's work, and a bare send seems to cost half as much, as chance would have it.
+The two processes run on one core each, as broker and client do under load. On a single core the kernel lets the reader
+do most of the writer's work, and a bare send would seem to cost half as much, depending on chance.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 RECEIVE_BUFFER_BYTES = 64 * 1024
-SEND_BYTES = 1024 * 1024  # what an ordinary fetch answers with: max.partition.fetch.bytes of most clients
+SEND_BYTES = 1024 * 1024  # size of a usual fetch response: max.partition.fetch.bytes of most clients
 PEER_BUFFER_BYTES = 1024 * 1024
 TIMEOUT_S = 120
 
 
 def receive_seconds(size: int, directory: Path) -> float:
-    """Processor seconds for `size` bytes from a socket into a file."""
+    """CPU seconds for `size` bytes from a socket into a file."""
     path = directory / "bare"
     try:
         return _with_peer("receive", [str(path)], size, peer="feed")
@@ -34,7 +34,7 @@ def receive_seconds(size: int, directory: Path) -> float:
 
 
 def send_seconds(files: Sequence[Path]) -> float:
-    """Processor seconds for page-cached files into a socket; give it the very segments that the broker served."""
+    """CPU seconds for page-cached files into a socket. Pass the same segments that the broker served."""
     size = sum(file.stat().st_size for file in files)
     return _with_peer("send", [str(file) for file in files], size, peer="drain")
 
@@ -99,7 +99,7 @@ def _drain(port: str, size: str) -> None:
     with socket.create_connection(("127.0.0.1", int(port))) as connection:
         while count := connection.recv_into(buffer):
             left -= count
-    assert left == 0, "not all bytes came"
+    assert left == 0, "not all bytes arrived"
 
 
 if __name__ == "__main__":

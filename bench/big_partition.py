@@ -1,7 +1,8 @@
-"""Whether a log's size shows: reading 1 MB from its middle, and appending, at 10 GB against 10 MB.
+"""Large partitions: reading 1 MB from the middle and appending, at 10 GB compared with 10 MB.
 
-Both logs are filled through the broker with batches of 16 KB. What is read is in the page cache in both cases, else the
-disk would be measured. The cost is the broker's processor time a request; the client's waiting time stands in the note.
+Both logs are filled through the broker with batches of 16 KB. The data is in the page cache in both cases; otherwise
+the benchmark would measure the disk. The cost is the broker's CPU time per request; the client's waiting time is in the
+note.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BIG_BYTES_QUICK = 1_500_000_000
 
 @dataclass(frozen=True)
 class Cost:
-    """Per request, in microseconds."""
+    """Cost per request, in microseconds."""
 
     cpu: float
     wait: float
@@ -45,9 +46,9 @@ def run(context: Context) -> Iterator[Row]:
             _append(broker, topic, batch, count)
             context.say(f"{count * len(batch) / MB:,.0f} MB written in {time.perf_counter() - began:.0f} s")
         for topic, count in batches.items():
-            _read(broker, topic, count, 50)  # what is read later is in the page cache from now on
+            _read(broker, topic, count, 50)  # load the data for the later reads into the page cache
         for turn in range(rounds):
-            # Turn and turn about, so that a slow minute of the machine meets both.
+            # Alternate, so that a slow minute of the machine affects both.
             for topic in sorted(batches, reverse=bool(turn % 2)):
                 reads[topic].append(_read(broker, topic, batches[topic], 300))
         for turn in range(rounds):
@@ -69,9 +70,9 @@ def _row(name: str, costs: dict[str, list[Cost]]) -> Row:
 
 
 def _read(broker: Broker, topic: str, batches: int, times: int) -> Cost:
-    """Reads 1 MB at offsets around the middle, one request after another."""
+    """Read 1 MB at offsets around the middle, one request after another."""
     middle = batches * RECORDS_PER_BATCH // 2
-    # The same spread of offsets for both sizes, and none so late that less than 1 MB would follow.
+    # The same spread of offsets for both sizes, and always at least 1 MB before the end.
     offsets = [middle - 10_000 + (step * 7_919) % 20_000 for step in range(times)]
     requests = [frames.fetch(topic, 0, offset, max_bytes=READ_BYTES) for offset in offsets]
     with frames.connect(HOST, broker.port) as connection:
@@ -79,7 +80,7 @@ def _read(broker: Broker, topic: str, batches: int, times: int) -> Cost:
         for request in requests:
             code, size = frames.fetched(frames.call(connection, request))
             assert code == 0
-            assert size > READ_BYTES * 0.9, f"only {size} bytes came"
+            assert size > READ_BYTES * 0.9, f"only {size} bytes arrived"
         return _cost(broker, before, began, times)
 
 

@@ -1,9 +1,9 @@
-"""How fast compaction goes, what memory it takes, and what clients notice of it.
+"""Compaction: speed, memory use, and the effect on clients.
 
-A compacted topic is filled with 100-byte keyed records in batches of 16 KB; then its `min.cleanable.dirty.ratio` is
-lowered, and the cleaner comes. Its speed is the bytes of the complete segments by the processor time of the worker
-process, in which both passes are. Clients are one connection that produces a record to another topic and fetches it
-back, again and again: their p99 while the cleaner works stands beside their p99 just before.
+A compacted topic is filled with 100-byte keyed records in batches of 16 KB. Then its `min.cleanable.dirty.ratio` is
+lowered, and the cleaner starts. Its speed is the size of the complete segments divided by the CPU time of the worker
+process, which does both passes. The client is one connection that repeatedly produces a record to another topic and
+fetches it: its p99 during compaction is compared with its p99 just before.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from moldau.records import Record, encode_batch
 TOPIC, CLIENTS_TOPIC = "compacted", "clients"
 RECORDS_PER_BATCH = 150  # 16 KB
 KEYS = 400_000
-VALUE = b"x" * 84  # with a key of 16 bytes
+VALUE = b"x" * 84  # together with a key of 16 bytes
 IN_FLIGHT = 20
 SEGMENT_BYTES = 32 << 20
 LEAST_MB_S = 50.0
 MOST_P99_RATIO = 2.0
 DEDUPE_MB = 64
 WORKER_BASE_MB = 48
-"""What the process takes before it has seen a key: the interpreter, its modules, buffers for reading and writing."""
+"""Memory of the process before it has read a key: the interpreter, its modules, and the read and write buffers."""
 
 PAUSE_S = 0.002
 SETTINGS = ("log.cleaner.backoff.ms=100", f"log.cleaner.dedupe.buffer.size={DEDUPE_MB * 1_000_000}")
@@ -41,7 +41,7 @@ PATIENCE_S = 300
 
 @dataclass
 class Run:
-    """One cleaning."""
+    """The result of one compaction."""
 
     mb_per_second: float
     worker_mb: float
@@ -56,13 +56,13 @@ def run(context: Context) -> Iterator[Row]:
         runs.append(_run(context, size))
         one = runs[-1]
         context.say(
-            f"cleaner: {one.mb_per_second:.0f} MB/s a core, {one.worker_mb:.0f} MB; "
+            f"cleaner: {one.mb_per_second:.0f} MB/s per core, {one.worker_mb:.0f} MB; "
             f"p99 {one.p99_before * 1000:.2f} ms before, {one.p99_during * 1000:.2f} ms during"
         )
     speeds = [one.mb_per_second for one in runs]
     ratios = [one.p99_during / one.p99_before for one in runs]
     yield Row(
-        "Compaction, 100-byte keyed records", median(speeds), "MB/s a core", LEAST_MB_S, at_least=True,
+        "Compaction, 100-byte keyed records", median(speeds), "MB/s per core", LEAST_MB_S, at_least=True,
         note=f"{size / MB:.0f} MB, {KEYS:,} keys, batches of 16 KB; repeats {spread(speeds)}",
     )  # fmt: skip
     yield Row(
@@ -102,7 +102,7 @@ def _run(context: Context, size: int) -> Run:
 
 @dataclass
 class Complete:
-    """The segments that can be cleaned: all but the last."""
+    """The segments that can be cleaned: all except the last."""
 
     end_offset: int
     bytes: int
@@ -126,7 +126,7 @@ def _fill(broker: Broker, size: int) -> Complete:
             _taken(connection)
     segments = {int(path.stem): path.stat().st_size for path in (broker.data / f"{TOPIC}-0").glob("*.log")}
     last = max(segments)
-    assert last > sent * RECORDS_PER_BATCH // 2, "hardly anything can be cleaned"
+    assert last > sent * RECORDS_PER_BATCH // 2, "too few complete segments to clean"
     return Complete(last, sum(segments.values()) - segments[last])
 
 
@@ -136,7 +136,7 @@ def _taken(connection: socket.socket) -> None:
 
 
 def _let_it_be_cleaned(broker: Broker) -> Callable[[], psutil.Process]:
-    """Lowers the ratio; what comes back finds the worker process, which the first job starts."""
+    """Lower the ratio. Returns a function that finds the worker process, which the first job starts."""
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 3})
     lower = ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[lower])
@@ -153,7 +153,7 @@ def _let_it_be_cleaned(broker: Broker) -> Callable[[], psutil.Process]:
 
 
 class _Checkpoint:
-    """Whether the cleaner has written down that it came as far as it can."""
+    """Whether the cleaner's checkpoint has reached the last complete segment."""
 
     def __init__(self, path: Path, offset: int) -> None:
         self._path = path
@@ -161,7 +161,7 @@ class _Checkpoint:
         self._deadline = time.perf_counter() + PATIENCE_S
 
     def __call__(self) -> bool:
-        assert time.perf_counter() < self._deadline, "the cleaner did not come to its end"
+        assert time.perf_counter() < self._deadline, "the cleaner did not finish in time"
         if not self._path.exists():
             return False
         lines = [line.split() for line in self._path.read_text().splitlines()[2:]]
@@ -169,7 +169,7 @@ class _Checkpoint:
 
 
 class _Client:
-    """Produces a record and fetches it back, with a short pause, and takes the time of each."""
+    """Produces a record and fetches it, with a short pause, and measures the time of each round."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -178,7 +178,7 @@ class _Client:
         self.rounds = 0
 
     def measure(self, go_on: Callable[[], bool]) -> list[float]:
-        """The seconds of each round, as long as `go_on` says so."""
+        """The seconds of each round, while `go_on` returns True."""
         times = []
         self.rounds = 0
         while go_on():
@@ -188,7 +188,7 @@ class _Client:
             fetch = frames.fetch(CLIENTS_TOPIC, 0, self._offset, max_bytes=10_000)
             code, size = frames.fetched(frames.call(self._connection, fetch))
             assert code == 0, f"fetch answered {code}"
-            assert size > 0, "the record did not come"
+            assert size > 0, "the record did not arrive"
             times.append(time.perf_counter() - began)
             self._offset += 1
             self.rounds += 1

@@ -1,9 +1,9 @@
-"""Arrow rows of 100 bytes: the codec alone, and `send_batch` beside confluent-kafka's `produce`, on one broker.
+"""Arrow client: the codec alone, and `send_batch` compared with confluent-kafka's `produce`, for 100-byte rows.
 
-The codec decodes, checksums included, what a fetch of a few megabytes brings, and encodes tables of as many rows; a
-plain copy of the same bytes says how fast this machine's memory is today. Sending is timed from the first call to the
-last acknowledgement, in tables of 100,000 rows, to a topic of three partitions; confluent-kafka is tuned as in
-`client_produce`. `client_consume` has the other direction.
+The codec decodes the data of a fetch of a few megabytes, including checksums, and encodes tables with the same number
+of rows. A plain copy of the same bytes shows the current memory speed of the machine. Sending is timed from the first
+call to the last acknowledgement, in tables of 100,000 rows, to a topic of three partitions. confluent-kafka is tuned as
+in `client_produce`. `client_consume` measures the other direction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONFLUENT_RECORDS, CONFLUENT_RECORDS_QUICK = 2_000_000, 500_000
 PARTITIONS = 3
 
 DECODED_AT_LEAST = 40e6
-"""Where a plain copy runs at COPY_AT_LEAST bytes a second."""
+"""The limit, valid if a plain copy reaches at least COPY_AT_LEAST bytes per second."""
 COPY_AT_LEAST = 8 * GB
 BESIDE_CONFLUENT_AT_LEAST = 6.0
 
@@ -36,7 +36,7 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def fastest(call: Callable[[], object]) -> float:
-    """Seconds of the best of many turns: the work is the same each time, all else is disturbance."""
+    """Seconds of the fastest of many runs: the work is always the same, so slower runs were disturbed."""
     best = float("inf")
     for _ in range(TURNS):
         began = time.perf_counter()
@@ -67,7 +67,7 @@ def codec(context: Context) -> Iterator[Row]:
         rows.finish()
 
     def encode() -> None:
-        """As `send_batch` does, and the checksums as the sender computes them."""
+        """Encode as `send_batch` does, with checksums as the sender computes them."""
         (rows,) = rows_of(table, ColumnNames(), 0)
         check_rows(rows.cells, 0, 1 << 20)
         chosen = partitions_of(rows, 1)
@@ -86,7 +86,7 @@ def codec(context: Context) -> Iterator[Row]:
     context.say(f"copy {copied / GB:.1f} GB/s, decode {decoded:,.0f} rows/s, encode {encoded:,.0f} rows/s")
     fast = copied >= COPY_AT_LEAST
     note = f"a plain copy of the same bytes: {copied / GB:.1f} GB/s"
-    slow = "" if fast else "; below 8, nothing is promised"
+    slow = "" if fast else "; below 8, so there is no limit"
     yield Row("Arrow: batches decoded", decoded, "rows/s", DECODED_AT_LEAST if fast else None, True, note + slow)
     yield Row("Arrow: rows encoded", encoded, "rows/s", None, note=note)
 

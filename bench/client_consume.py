@@ -1,10 +1,10 @@
-"""How fast a Python consumer hands out 100-byte records: ours, by iteration and as tables, beside the three others.
+"""Consumer throughput for 100-byte records: ours, by iteration and as tables, compared with three other clients.
 
-Each client reads the same topic of three partitions in a process of its own, warms up on the first records, and looks
-at every value. confluent-kafka is tuned: its defaults hold a few hundred thousand messages and then pause, so its queue
-is made large and its back-off short; it is asked for ten thousand messages at a time, which is its fastest way.
-aiokafka and kafka-python are asked in their fastest ways, too: `getmany` and `poll`. Rates are records a second of wall
-time; clients take turns, so that a busy machine is busy for all of them.
+Each client reads the same topic of three partitions in its own process, warms up on the first records, and reads every
+value. confluent-kafka is tuned: with its defaults it queues a few hundred thousand messages and then pauses, so its
+queue is large and its back-off short. It is called for ten thousand messages at a time, which is its fastest way.
+aiokafka and kafka-python also use their fastest calls: `getmany` and `poll`. Rates are records per second of wall time.
+Clients alternate, so that other load on the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.harness import Context, Row, median, spread
 PARTITIONS = 3
 RECORDS = 2_000_000
 QUICK_RECORDS = 500_000
-SLOW_SHARE = 5  # the slower clients read a fifth of the records: their rates are as steady, and take less time
+SLOW_SHARE = 5  # slower clients read a fifth of the records: their rates are as stable, in less time
 WARM_UP = 20_000
 BATCH_SETTINGS = ("batch.size=65536", "linger.ms=20")
 TIMEOUT_S = 120
@@ -57,14 +57,14 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def measured(client: str, address: str, topic: str, count: int) -> float:
-    """Records a second, by a process of its own."""
+    """Records per second, measured in a separate process."""
     command = [sys.executable, "-m", "bench.client_consume", client, address, topic, str(count)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
     return float(done.stdout.split()[-1])
 
 
 class Meter:
-    """Counts records, and takes the time from the end of the warm-up to the last of them."""
+    """Counts records, and measures the time from the end of the warm-up to the last record."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -74,7 +74,7 @@ class Meter:
         self.ended = 0.0
 
     def add(self, records: int) -> bool:
-        """Whether more are wanted."""
+        """Count records; returns whether more are needed."""
         self.seen += records
         if not self.began_at and self.seen >= WARM_UP:
             self.began, self.began_at = time.perf_counter(), self.seen
@@ -95,7 +95,7 @@ def moldau_iterated(address: str, topic: str, meter: Meter) -> None:
         meter.add(WARM_UP)
         sizes = 0
         left = meter.count - WARM_UP
-        for record in records:  # as an application would write it
+        for record in records:  # as in a typical application
             sizes += len(record.value)
             left -= 1
             if not left:

@@ -1,7 +1,7 @@
-"""One record in flight, acks=1: from `send` to the broker's answer, beside confluent-kafka on the same broker.
+"""Producer latency: one record in flight with acks=1, compared with confluent-kafka on the same broker.
 
-Both send, wait, and send the next; nothing lingers. They take turns in short rounds, so that whatever else the machine
-does meets both.
+Both send a record, wait for the acknowledgement, and send the next, without linger. They alternate in short rounds, so
+that other load on the machine affects both.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""`send`, record by record: this producer beside confluent-kafka's, aiokafka's and kafka-python's, on one broker.
+"""Producer throughput with `send`, record by record: compared with confluent-kafka, aiokafka, kafka-python.
 
-All write the same 100-byte records to the same kind of topic with acks=all, in batches of the same size that linger
-equally long, and are timed from the first `send` to the end of `flush`. confluent-kafka gets a queue as large as it
-wants and is polled when that is full: with its defaults it would stall on a back-off. The two in pure Python get fewer
-records.
+All write the same 100-byte records to the same kind of topic with acks=all, with the same batch size and linger. They
+are timed from the first `send` to the end of `flush`. confluent-kafka gets a very large queue and is polled when it is
+full: with its defaults it would stall in a back-off. The two pure Python clients get fewer records.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the benchmarks of a cluster share: ZooKeeper and brokers as processes, and a watch on who leads what.
+"""Cluster for benchmarks: ZooKeeper and brokers as processes, and a watch for partitions without a leader.
 
-All of them run on this one machine and share its cores, so times here are those of a crowded machine.
+All of them run on this one machine and share its cores, so the times are those of a loaded machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BROKERS = 3
 READY_TIMEOUT_S = 120
 LOOK_EVERY_S = 0.01
 ASK_ALL_EVERY_S = 0.2
-"""Between two looks at all partitions: thousands of them, told by three brokers, are work for everybody."""
+"""Interval between two Metadata requests for all partitions: thousands of partitions from three brokers are costly."""
 
 
 class Cluster:
@@ -41,7 +41,7 @@ class Cluster:
         return ",".join(broker.address for broker in self.brokers.values())
 
     def start(self) -> None:
-        """ZooKeeper, then all brokers at once; returns when they have begun."""
+        """Start ZooKeeper, then all brokers at once. Does not wait until they serve."""
         self.zookeeper.start()
         for broker in self.brokers.values():
             broker.launch()
@@ -55,14 +55,15 @@ class Cluster:
         self.zookeeper.stop()
 
     def balance(self, topic: str, partitions: int) -> dict[int, int]:
-        """Every partition whole and led by its first replica, so that each broker leads as many; the leaders."""
+        """Wait until all replicas are in sync and elect the preferred leaders, so that each broker leads the same
+        number. Returns the leaders."""
         wait_whole(self, topic, partitions)
         with Admin(bootstrap_servers=self.addresses) as admin:
             admin.elect_leaders()
         return wait_whole(self, topic, partitions)
 
     def cpu_seconds(self) -> float:
-        """Of all brokers together; ZooKeeper is not counted."""
+        """The CPU time of all brokers together, without ZooKeeper."""
         return sum(broker.cpu_seconds() for broker in self.brokers.values())
 
     def __enter__(self) -> Self:
@@ -77,7 +78,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def running(context: Context, *settings: str) -> Iterator[Cluster]:
-    """A cluster that serves, on a directory that is gone after it."""
+    """A running cluster on a temporary directory."""
     with context.scratch("cluster") as directory, Cluster(directory, settings) as cluster:
         cluster.start()
         wait_until(lambda: live_brokers(cluster) == BROKERS, READY_TIMEOUT_S)
@@ -85,12 +86,12 @@ def running(context: Context, *settings: str) -> Iterator[Cluster]:
 
 
 def live_brokers(cluster: Cluster) -> int:
-    """The least number of brokers that any broker knows of."""
+    """The smallest number of live brokers that any broker knows."""
     return min(len(described(broker).brokers) for broker in cluster.brokers.values())
 
 
 def described(broker: Broker) -> MetadataResponse:
-    """All brokers and topics as this one knows them; nothing while it does not answer."""
+    """All brokers and topics as this broker knows them; an empty response while it does not answer."""
     try:
         with frames.connect(HOST, broker.port) as connection:
             return MetadataResponse.decode(frames.call(connection, frames.metadata()), frames.METADATA_VERSION, 4)
@@ -110,7 +111,7 @@ def leaders(broker: Broker, topic: str) -> dict[int, int]:
 
 
 def wait_whole(cluster: Cluster, topic: str, partitions: int) -> dict[int, int]:
-    """Returns when every broker knows a leader for every partition, and all replicas in sync; the leaders."""
+    """Wait until every broker knows a leader for every partition, with all replicas in sync. Returns the leaders."""
     found: dict[int, int] = {}
 
     def whole() -> bool:
@@ -126,16 +127,16 @@ def wait_until(look: Callable[[], bool], timeout_s: float, every_s: float = LOOK
     deadline = time.perf_counter() + timeout_s
     while not look():
         if time.perf_counter() > deadline:
-            raise RuntimeError(f"not so after {timeout_s} s")
+            raise RuntimeError(f"the condition did not hold within {timeout_s} s")
         time.sleep(every_s)
 
 
 class LeaderWatch:
-    """Asks some brokers again and again which of some partitions they lead, and notes when each was last led.
+    """Repeatedly asks brokers which of some partitions they lead, and records when each partition last had a leader.
 
-    Every broker is asked for all of them: what counts is whether anybody leads, not who is thought to. A gap is counted
-    from when the last question was asked that somebody answered as leader, to when the next such answer came: it is
-    never longer than that, and without any gap as long as a question and its answer take.
+    Every broker is asked for all partitions, because only its own answer shows whether it leads. A gap is measured from
+    the time when the last request was sent that a leader answered, to the time of the next such answer. So the real gap
+    is never longer. Without a gap, the value is the time of one request and its answer.
     """
 
     def __init__(self, brokers: Iterable[Broker], topic: str, partitions: Sequence[int]) -> None:
@@ -146,12 +147,12 @@ class LeaderWatch:
         self.longest_round_s = 0.0
 
     def begin(self) -> None:
-        """Forgets what was: gaps count from now on."""
+        """Reset the gaps: they count from now on."""
         self.longest_gap_s = dict.fromkeys(self.longest_gap_s, 0.0)
         self.longest_round_s = 0.0
 
     def look(self) -> set[int]:
-        """One round: the partitions that somebody leads."""
+        """One round of requests; returns the partitions that have a leader."""
         began = time.perf_counter()
         found: set[int] = set()
         asked = [port for port in self._connections if self._ask(port)]

@@ -1,8 +1,8 @@
-"""Offset commits: how many a broker stores and acknowledges in a second, and how many a core of it could.
+"""Offset commits: the rate that a broker stores and acknowledges, by wall time and per core.
 
-Fifty groups of one member, each with a connection of its own and one commit in flight, as consumers have it that commit
-what they have processed before they go on. They are one process, which needs a core for itself; where others take it,
-the rate by the clock falls, and the one per second of broker processor time tells what the broker could have done.
+Fifty groups of one member each, with their own connections and one commit in flight, like consumers that commit after
+processing. All members are in one process, which needs a core for itself. If other processes use that core, the rate by
+wall time falls; the rate per second of broker CPU time still shows what the broker could do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(context: Context) -> Iterator[Row]:
                 by_clock.append(commits / found["seconds"])
                 waits.append(found["p99_ms"])
                 context.say(
-                    f"commits of {partitions} offsets: {per_core[-1]:,.0f}/s a core, {by_clock[-1]:,.0f}/s by the clock"
+                    f"commits of {partitions} offsets: {per_core[-1]:,.0f}/s per core, {by_clock[-1]:,.0f}/s by clock"
                 )
             name = "Offset commits" if partitions == 1 else f"Offset commits of {partitions} partitions"
             note = (
@@ -45,12 +45,12 @@ def run(context: Context) -> Iterator[Row]:
                 f"repeats {spread(by_clock)}"
             )
             yield Row(name, median(by_clock), "commits/s", limit, at_least=True, note=note)
-            note = f"{1e6 / median(per_core):.0f} µs of broker CPU a commit; repeats {spread(per_core)}"
-            yield Row(f"{name}, a core", median(per_core), "commits/s", limit=None, note=note)
+            note = f"{1e6 / median(per_core):.0f} µs of broker CPU per commit; repeats {spread(per_core)}"
+            yield Row(f"{name}, per core", median(per_core), "commits/s", limit=None, note=note)
 
 
 def _load(port: int, commits: int, partitions: int, cpu_seconds: Callable[[], float]) -> dict[str, float]:
-    """Lets another process commit; the broker's processor time is counted from when all of them have joined."""
+    """Run the commits in another process. The broker's CPU time is counted after all members have joined."""
     command = [sys.executable, "-m", "bench.commits", str(port), str(commits), str(partitions)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loader:
         assert loader.stdin is not None
@@ -66,7 +66,7 @@ def _load(port: int, commits: int, partitions: int, cpu_seconds: Callable[[], fl
     return found | {"cpu": cpu}
 
 
-# -- in a process of its own -------------------------------------------------------------------------------------------
+# -- in a separate process ---------------------------------------------------------------------------------------------
 
 
 def _commit(port: int, commits: int, partitions: int) -> None:
@@ -76,7 +76,7 @@ def _commit(port: int, commits: int, partitions: int) -> None:
         request = member.commit(TOPIC, partitions)
         member.connection.sendall(request)
         answer = member.connection.recv(ANSWER_BYTES)
-        # Every error code of the answer is zero, and so is that of any later one, or it differs.
+        # Check that all error codes of the first response are zero. Later responses must be equal to it.
         assert answer.count(b"\0\0\0") >= partitions, answer
         member.connection.setblocking(False)
         selector.register(member.connection, selectors.EVENT_READ, (member.connection, request, answer))

@@ -1,9 +1,9 @@
-"""How long partitions are without a leader: after kill -9, and while a broker is stopped cleanly.
+"""Failover: time without a leader after kill -9, and during a controlled shutdown.
 
-After a kill nobody can know before ZooKeeper's session of the dead broker ends, so what is promised is the session's
-time-out and half a second; the time is from the kill until the last of its partitions is led and takes a record. In a
-clean stop it is the longest time for which any partition had nobody that leads it, as far as a client can tell that
-asks all brokers again and again.
+After a kill, the other brokers cannot know of it before the broker's ZooKeeper session ends. So the limit is the
+session timeout plus half a second. The time is from the kill until the last of its partitions has a leader and accepts
+a record. For a controlled shutdown, it is the longest time in which any partition had no leader, as seen by a client
+that repeatedly asks all brokers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _killed(context: Context) -> Row:
                 assert time.perf_counter() - began < TIMEOUT_S, f"{orphans} have no leader"
                 orphans -= _taken_by_others(running, orphans)
             times.append(time.perf_counter() - began)
-            context.say(f"kill -9: {times[-1]:.2f} s until all are led again")
+            context.say(f"kill -9: {times[-1]:.2f} s until all have a leader again")
             victim.start()
     limit = SESSION_S + ALLOWED_AFTER_SESSION_S
     note = (
@@ -55,7 +55,7 @@ def _killed(context: Context) -> Row:
 
 
 def _taken_by_others(running: cluster.Cluster, partitions: set[int]) -> set[int]:
-    """Those of the partitions that some broker has taken a record for."""
+    """The partitions for which some broker has accepted a record."""
     taken = set()
     for broker in running.brokers.values():
         if broker.running:
@@ -86,7 +86,7 @@ def _stopped(context: Context) -> Row:
 
 
 def _watched_stop(running: cluster.Cluster, number: int, led: list[int]) -> cluster.LeaderWatch:
-    """Stops a broker, and watches until it is gone and others lead all that it led."""
+    """Stop a broker, and watch until it has stopped and others lead all its partitions."""
     assert len(led) == LED_BY_ONE, f"broker {number} leads {len(led)} partitions"
     broker = running.brokers[number]
     watch = cluster.LeaderWatch(running.brokers.values(), "led", led)

@@ -1,4 +1,4 @@
-"""Broker processor time per GB fetched, beside a bare sendfile loop."""
+"""Fetch cost: broker CPU time per GB, compared with a bare sendfile loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(context: Context) -> Iterator[Row]:
             kcat.produce(broker.address, topic, lines, shape.settings)
             found = kcat.stored(broker.data, topic)
             settle()
-            kcat.consume(broker.address, topic)  # a process that has served before: its memory has grown already
+            kcat.consume(broker.address, topic)  # warm-up: the process has allocated its memory
             costs, rates, yardsticks = [], [], []
             for _ in range(context.repeats):
                 before = broker.cpu_seconds()

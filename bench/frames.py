@@ -1,7 +1,7 @@
-"""Requests as bytes, for loads that no ordinary client makes: thousands of parked fetches, one record in flight.
+"""Raw request frames, for loads that no ordinary client creates, such as thousands of parked fetches.
 
-Only the few versions used here, only what has to be read back. The load must cost less than what it measures, so
-nothing is decoded that can be skipped, and requests are built once and sent many times.
+Only the few versions used here, and only the response fields that are needed. The load must cost less than the broker's
+work, so everything possible is skipped in decoding, and requests are built once and sent many times.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LATEST: Final = -1
 
 _SIZE = struct.Struct(">i")
 _OFFSET = struct.Struct(">ihqq")
-"""A partition in an answer to ListOffsets: index, error code, timestamp, offset."""
+"""A partition in a ListOffsets response: index, error code, timestamp, offset."""
 
 
 def request(api: int, version: int, body: bytes, correlation: int = 0) -> bytes:
@@ -37,7 +37,7 @@ def api_versions() -> bytes:
 
 
 def metadata() -> bytes:
-    """All topics."""
+    """A Metadata request for all topics."""
     return request(METADATA, METADATA_VERSION, struct.pack(">i", NO_TOPIC_FILTER))
 
 
@@ -64,28 +64,28 @@ def fetch(
 
 
 def latest_offsets(topic: str, partitions: Sequence[int]) -> bytes:
-    """Where these partitions end. Only a partition's leader knows, and says so."""
+    """A ListOffsets request for the end of these partitions. Only a partition's leader answers it without an error."""
     body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">i", len(partitions))
     body += b"".join(struct.pack(">iq", partition, LATEST) for partition in partitions)
     return request(LIST_OFFSETS, LIST_OFFSETS_VERSION, body)
 
 
 def led(answer: bytes) -> list[int]:
-    """The partitions of an answer about one topic that came without an error."""
+    """The partitions without an error in a ListOffsets response about one topic."""
     (name,) = struct.unpack_from(">h", answer, 8)
     partitions = _OFFSET.iter_unpack(answer[8 + 2 + name + 4 :])
     return [index for index, code, _, _ in partitions if not code]
 
 
 def produce_error(answer: bytes) -> int:
-    """The error code of a Produce answer for one partition."""
+    """The error code of a Produce response for one partition."""
     (name,) = struct.unpack_from(">h", answer, 8)
     (code,) = struct.unpack_from(">h", answer, 10 + name + 8)
     return int(code)
 
 
 def fetched(answer: bytes) -> tuple[int, int]:
-    """The error code of a Fetch answer for one partition, and how many bytes of records came with it."""
+    """The error code of a Fetch response for one partition, and the size of its records in bytes."""
     at = 4 + 4 + 2 + 4 + 4
     (name,) = struct.unpack_from(">h", answer, at)
     at += 2 + name + 4 + 4
@@ -109,7 +109,7 @@ def call(connection: socket.socket, frame: bytes) -> bytes:
 
 
 def receive(connection: socket.socket) -> bytes:
-    """One answer, without its length."""
+    """One response, without its length."""
     (size,) = _SIZE.unpack(_exactly(connection, 4))
     return _exactly(connection, size)
 

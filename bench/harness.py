@@ -1,4 +1,4 @@
-"""What all benchmarks share: the broker as a process, its processor time and memory, and the row that a result is."""
+"""Benchmark harness: the broker as a process, its CPU time and memory, and the row of a result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bench import frames
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 240  # a stop may have to bring thousands of files to a slow disk first
+STOP_TIMEOUT_S = 240  # a stop may have to write thousands of files to a slow disk
 ADMIN_TIMEOUT_S = 120
 START_POLL_S = 0.002
 GB = 1e9
@@ -35,7 +35,7 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `limit` is what was promised; None where a number is shown for comparison only."""
+    """One line of the table. `limit` is the promised value; None if a number is shown only for comparison."""
 
     name: str
     measured: float
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How much of the promise was used: up to 1.0 is kept, whichever way the promise points."""
+        """The share of the limit that was used: up to 1.0 is within the limit, for both kinds of limits."""
         if self.limit is None:
             return None
         return self.limit / self.measured if self.at_least else self.measured / self.limit
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass
 class Context:
-    """A run: how long it may take, and where it may put its files."""
+    """A run of benchmarks: its size, and the directory for its files."""
 
     directory: Path
     quick: bool
@@ -73,7 +73,8 @@ class Context:
         return quick if self.quick else full
 
     def lines(self, count: int) -> Path:
-        """A file of `count` lines of 100 random characters; kept for the whole run, so that it is in the page cache."""
+        """A file of `count` lines of 100 random characters. It is kept for the whole run, so it stays in the page
+        cache."""
         if count not in self._lines:
             path = self.directory / f"{count}.lines"
             text = os.urandom(500_000).hex()
@@ -86,7 +87,7 @@ class Context:
 
     @contextlib.contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
-        """A directory for one benchmark, gone after it: what was written there must not weigh on the next one."""
+        """A directory for one benchmark, deleted after it, so that its data does not affect the next one."""
         path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.directory))
         try:
             yield path
@@ -132,7 +133,7 @@ class Broker:
         return [program, "broker", "--log-level", "warning", *place, *overrides]
 
     def start(self) -> float:
-        """Starts it, and gives the seconds from there to the first answered Metadata request."""
+        """Start it; returns the seconds until the first answered Metadata request."""
         began = time.perf_counter()
         self.launch()
         assert self._process is not None
@@ -151,19 +152,19 @@ class Broker:
                 time.sleep(START_POLL_S)
 
     def launch(self) -> None:
-        """Begins to start it."""
+        """Start the process without waiting for it."""
         with (self.data.parent / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(self.command(), stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """kill -9."""
+        """End the process by kill -9."""
         assert self._process is not None, "the broker is not running"
         self._process.kill()
         self._process.wait()
         self._process = None
 
     def ask_to_stop(self) -> None:
-        """SIGTERM, without waiting for what comes of it."""
+        """Send SIGTERM without waiting."""
         os.kill(self.pid, signal.SIGTERM)
 
     def wait_stopped(self) -> None:
@@ -172,7 +173,7 @@ class Broker:
         self._process = None
 
     def stop(self) -> float:
-        """A clean stop, and the seconds that it took."""
+        """Stop cleanly; returns the seconds that it took."""
         began = time.perf_counter()
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
@@ -197,11 +198,11 @@ class Broker:
         admin.delete_topics([name], request_timeout=ADMIN_TIMEOUT_S)[name].result(timeout=ADMIN_TIMEOUT_S)
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process, of all its threads and of its children, ended ones included."""
+        """User and system time of the process, of all its threads and of its children, including ended ones."""
         return float(sum(_cpu_seconds(process) for process in self._processes()))
 
     def memory_mb(self) -> float:
-        """Resident memory, children included; pages that they share count more than once."""
+        """Resident memory, including children; shared pages count more than once."""
         return float(sum(process.memory_info().rss for process in self._processes())) / MB
 
     def _processes(self) -> list[psutil.Process]:
@@ -210,8 +211,8 @@ class Broker:
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    # /proc/PID/stat counts in hundredths of a second; the clock of another process is the same sum in nanoseconds.
-    # Its id is made of the inverted pid and the number 2 (all threads, scheduler's count): clock_getcpuclockid(3).
+    # /proc/PID/stat counts in hundredths of a second; the CPU clock of the process is the same sum in nanoseconds. Its
+    # id consists of the inverted pid and the number 2 (all threads, scheduler's count): clock_getcpuclockid(3).
     clock = (~process.pid << 3) | 2
     times = process.cpu_times()
     return time.clock_gettime(clock) + float(times.children_user + times.children_system)
@@ -225,22 +226,22 @@ def free_port() -> int:
 
 
 def raise_file_limit() -> None:
-    """Thousands of connections need as many descriptors; children inherit the limit."""
+    """Raise the limit of descriptors for thousands of connections; children inherit the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def settle() -> None:
-    """Brings to the disk what earlier runs have written: its way there would be on the next run's account."""
+    """Flush the data of earlier runs to disk: otherwise the next run would pay for it."""
     os.sync()
 
 
 def touch_memory(directory: Path, size: int) -> None:
-    """Has the page cache hold so many bytes, and lets go of them.
+    """Fill the page cache with this many bytes, and free them again.
 
-    A virtual machine gets its memory from the host when it is first touched, and may have given back what it had. A
-    page that comes anew costs ten times as much to write to as one that was freed a moment ago, all of it on the
-    account of whoever happens to write.
+    A virtual machine gets its memory from the host on first use, and may have returned memory since. Writing to a page
+    that is new to the virtual machine costs ten times as much as to one that was just freed, and the process that
+    happens to write first pays for it.
     """
     block = os.urandom(1 << 20)
     path = directory / "memory"
@@ -260,7 +261,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def spread(values: Sequence[float]) -> str:
-    """How far repeats lay apart, so that a reader can judge the median."""
+    """The range of the repeats, so that a reader can judge the median."""
     if len(values) == 1:
         return "one run"
     digits = 0 if max(values) >= 1000 else 2

@@ -1,9 +1,9 @@
-"""1,000 groups of 10 members that heartbeat: how long a member waits for the answer.
+"""Group heartbeats: response time for 1,000 groups of 10 members.
 
-Each member has its own connection and heartbeats every three seconds, as clients do by default, all at different times.
-A wait is counted from when the heartbeat was due, so that a stall meets everybody who would have come meanwhile. The
-members are one process, whose own delays are in the numbers, as are those of the machine: the median of several windows
-is what is told, and how far they lay apart.
+Each member has its own connection and sends a heartbeat every three seconds, the default of clients, all at different
+times. A wait is counted from the time when the heartbeat was due, so a stall affects every member that should have sent
+one in the meantime. All members are in one process; its delays and those of the machine are in the numbers. The result
+is the median of several windows, with their range.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(context: Context) -> Iterator[Row]:
             memory = broker.memory_mb()
             loader.stdin.close()
     p99s = found["p99_ms"]
-    context.say(f"{groups * MEMBERS:,} heart-beating members: p99 {median(p99s):.1f} ms ({spread(p99s)})")
+    context.say(f"{groups * MEMBERS:,} members with heartbeats: p99 {median(p99s):.1f} ms ({spread(p99s)})")
     note = (
         f"{groups:,} groups; windows of {WINDOW_S:.0f} s: {spread(p99s)}; median {found['median_ms']:.1f} ms, longest "
         f"{found['longest_ms']:.0f} ms; {found['count'] / windows / WINDOW_S:,.0f} heartbeats/s, "
@@ -56,7 +56,7 @@ def run(context: Context) -> Iterator[Row]:
     yield Row(f"{groups * MEMBERS:,} heart-beating members, p99", median(p99s), "ms", MOST_P99_MS, note=note)
 
 
-# -- in a process of its own -------------------------------------------------------------------------------------------
+# -- in a separate process ---------------------------------------------------------------------------------------------
 
 
 def _beat(port: int, groups: int, windows: int) -> None:
@@ -67,7 +67,7 @@ def _beat(port: int, groups: int, windows: int) -> None:
         member.connection.setblocking(False)
         selector.register(member.connection, selectors.EVENT_READ, place)
     gc.collect()
-    gc.disable()  # a pause of this process would be taken for one of the broker
+    gc.disable()  # a pause of this process would look like a pause of the broker
     print("joined", flush=True)
     sys.stdin.readline()
     clock = time.perf_counter

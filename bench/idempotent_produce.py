@@ -1,8 +1,8 @@
-"""Produce with idempotence on against off: throughput of one kcat, turn and turn about on the same broker.
+"""Idempotent produce: throughput with idempotence on and off, alternating on the same broker.
 
-A run needs both cores, so whatever else the machine does shows in it. Short runs in pairs, many of them, each kind
-first as often as second: what slows one of a pair mostly slows the other, and the median of their ratios is steadier
-than the rates themselves.
+A run needs both cores, so any other load on the machine affects it. There are many short runs in pairs, and each kind
+is first in half of them. Load that slows one run of a pair mostly slows the other too, so the median of the ratios is
+more stable than the rates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.harness import GB, Context, Row, median, settle, spread
 PARTITIONS = 6
 LEAST_RATIO = 0.9
 LINES = 500_000
-# Both wait for all replicas and keep five requests in flight: idempotence is the only difference.
+# Both use acks=all and five requests in flight: idempotence is the only difference.
 COMMON = (
     "acks=all",
     "max.in.flight.requests.per.connection=5",

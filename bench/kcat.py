@@ -1,4 +1,4 @@
-"""Load from kcat, and what its batches really were: read from the segments, not believed."""
+"""Load from kcat, and the batches that it really produced, read from the segments."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _BATCH_HEADER_BYTES = 61
 
 
 class KcatMissingError(Exception):
-    """There is no kcat on this machine."""
+    """kcat is not installed on this machine."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What lies in the segments of a topic."""
+    """The content of a topic's segments."""
 
     batches: int
     records: int
@@ -36,21 +36,21 @@ class Stored:
 
 
 def produce(address: str, topic: str, lines: Path, settings: Sequence[str], processes: int = 1) -> float:
-    """Sends the lines as records, every process all of them; gives the seconds until the last one was acknowledged."""
+    """Send all lines as records, once per process; returns the seconds until the last acknowledgement."""
     queue = ("queue.buffering.max.messages=5000000", "queue.buffering.max.kbytes=1048576")
     options = _options([*queue, "acks=1", *settings])
     return _run([["kcat", "-P", "-b", address, "-t", topic, "-l", str(lines), *options]] * processes)
 
 
 def consume(address: str, topic: str, settings: Sequence[str] = ()) -> float:
-    """Reads a topic from the beginning to the end, and throws it away; gives the seconds."""
+    """Read a topic from beginning to end and discard it; returns the seconds."""
     big = (
         "fetch.message.max.bytes=10485760",
         "fetch.max.bytes=52428800",
         "queued.max.messages.kbytes=1048576",
         "fetch.error.backoff.ms=0",
     )
-    # An empty format: kcat then spends its time on fetching, not on printing.
+    # An empty format, so that kcat spends its time on fetching, not on printing.
     shape = ("-o", "beginning", "-e", "-q", "-f", "")
     return _run([["kcat", "-C", "-b", address, "-t", topic, *shape, *_options([*big, *settings])]])
 
@@ -60,7 +60,7 @@ def segments(data: Path, topic: str) -> list[Path]:
 
 
 def stored(data: Path, topic: str) -> Stored:
-    """Walks the batch headers of every partition of a topic."""
+    """Count batches, records and bytes from the batch headers of every partition of a topic."""
     batches = records = size = 0
     for segment in segments(data, topic):
         with segment.open("rb") as file:

@@ -1,7 +1,7 @@
-"""The processor share that 5,000 consumers cost who wait for records that do not come.
+"""Long polls: CPU share for 5,000 consumers that wait for records that do not arrive.
 
-Each waits 500 ms and asks again at once, as clients do: 10,000 fetches a second. The waiting is done by a process of
-its own, so that its work is on nobody's account; how many polls it really made stands in the note.
+Each fetch waits 500 ms and is repeated at once, as clients do: 10,000 fetches per second. A separate process does the
+waiting, so that its work is not counted. The real number of polls is in the note.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(context: Context) -> Iterator[Row]:
         assert poller.stdin is not None
         assert poller.stdout is not None
         with poller:
-            poller.stdout.readline()  # it says so when all of them wait
+            poller.stdout.readline()  # printed when all connections wait
 
             def answered() -> int:
                 assert poller.stdin is not None
@@ -55,24 +55,25 @@ def run(context: Context) -> Iterator[Row]:
                 polls = answered() - polls
                 costs.append((broker.cpu_seconds() - cpu) / polls)
                 rates.append(polls / (time.perf_counter() - began))
-                context.say(f"5,000 long polls: {costs[-1] * 1e6:.1f} µs each, {rates[-1]:,.0f} a second")
+                context.say(f"5,000 long polls: {costs[-1] * 1e6:.1f} µs each, {rates[-1]:,.0f} per second")
             poller.stdin.close()
-    # On a busy machine polls come late, and fewer of them look like a smaller share: so it is told for the full rate.
+    # On a busy machine polls are late, and fewer polls look like a smaller share: so the share is computed for the full
+    # rate.
     shares = [cost * FULL_RATE for cost in costs]
-    note = (
-        f"{median(costs) * 1e6:.1f} µs a poll at {FULL_RATE:,.0f} polls/s; {median(rates):,.0f} polls/s were reached; "
-    )
+    note = f"{median(costs) * 1e6:.1f} µs per poll at {FULL_RATE:,.0f} polls/s; {median(rates):,.0f} polls/s reached; "
     yield Row(
         "5,000 parked long polls", median(shares), "of a core", MOST_SHARE, note=f"{note}repeats {spread(shares)}"
     )
 
 
 def _poll(port: int) -> None:
-    """Keeps every connection waiting. Answers each line on standard input with the polls so far; its end is the end."""
+    """Keep every connection waiting. Answers each line on standard input with the number of polls so far; ends with the
+    input."""
     selector = selectors.DefaultSelector()
     for number in range(CONNECTIONS):
         connection = frames.connect(HOST, port)
-        # Until it has answered it has not accepted, and a full queue of those would drop the next ones for seconds.
+        # Wait for a response: until then the broker has not accepted, and a full accept queue drops connections for
+        # seconds.
         frames.call(connection, frames.api_versions())
         connection.setblocking(False)
         frame = frames.fetch(TOPIC, number % PARTITIONS, 0, max_bytes=MAX_BYTES, max_wait_ms=WAIT_MS)
@@ -90,7 +91,7 @@ def _poll(port: int) -> None:
                 continue
             connection, frame = key.data
             answer = connection.recv(4096)
-            assert len(answer) == 4 + struct.unpack_from(">i", answer)[0], "an answer came in pieces, or the end of it"
+            assert len(answer) == 4 + struct.unpack_from(">i", answer)[0], "an incomplete response"
             connection.send(frame)
             answered += 1
 

@@ -1,9 +1,9 @@
-"""Three brokers with 3,000 partitions of three replicas each: a cold start, and the death of a broker that leads 1,000.
+"""Many replicas: cold start of three brokers with 3,000 partitions of factor 3, and the death of one broker.
 
-A cold start begins with nothing running: ZooKeeper and brokers are started on directories that were left by a clean
-stop, and it ends when every broker knows a leader for every partition and all replicas are in sync. The death is
-counted from the moment at which ZooKeeper ends the session, seen by a client of its own, to the first time that all
-1,000 are led again, each by a broker that says so itself.
+A cold start begins with nothing running: ZooKeeper and the brokers are started on directories left by a clean stop. It
+ends when every broker knows a leader for every partition and all replicas are in sync. The broker that dies leads 1,000
+partitions. The time is from the end of its session, as seen by a separate ZooKeeper client, until other brokers confirm
+that they lead all 1,000.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(context: Context) -> Iterator[Row]:
             running.brokers[1].create_topic("led", PARTITIONS, 3)
             cluster.wait_whole(running, "led", PARTITIONS)
             made = time.perf_counter() - began
-            context.say(f"{PARTITIONS:,} partitions made and in sync in {made:.1f} s")
+            context.say(f"{PARTITIONS:,} partitions created and in sync in {made:.1f} s")
             for _ in range(context.sized(3, 1)):
                 running.stop()
                 began = time.perf_counter()
@@ -48,14 +48,15 @@ def run(context: Context) -> Iterator[Row]:
             for turn in range(context.sized(3, 1)):
                 moves.append(_death(running, turn % cluster.BROKERS + 1))
                 context.say(f"a broker's death: its leaders moved in {moves[-1]:.2f} s")
-    note = f"ZooKeeper, three brokers, all in sync; made in {made:.1f} s; starts {spread(starts)}"
+    note = f"ZooKeeper, three brokers, all in sync; created in {made:.1f} s; starts {spread(starts)}"
     yield Row("3,000 partitions, 3 replicas: cold start", median(starts), "s", MOST_START_S, note=note)
     note = f"of one broker of three, after the end of its session; the worst of {len(moves)}: {spread(moves)}"
     yield Row("1,000 leaders move after a death", max(moves), "s", MOST_MOVE_S, note=note)
 
 
 def _death(running: cluster.Cluster, number: int) -> float:
-    """Kills a broker; seconds from the end of its session until others lead all that it led. Starts it again."""
+    """Kill a broker and start it again; returns the seconds from the end of its session until others lead all its
+    partitions."""
     leaders = running.balance("led", PARTITIONS)
     led = [one for one, leader in leaders.items() if leader == number]
     assert len(led) == LED_BY_ONE, f"broker {number} leads {len(led)} partitions"

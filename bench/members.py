@@ -1,7 +1,7 @@
-"""Members of groups over raw connections, for loads of thousands of them: joined once, then kept busy by frames.
+"""Group members over raw connections, for loads of thousands of members.
 
-What is measured are heartbeats and commits, so joining may take the ordinary codec; the frames that are sent many times
-are built once.
+The benchmarks measure heartbeats and commits, so joining uses the ordinary codec. Frames that are sent many times are
+built once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from moldau.groups.embedded_protocol import CONSUMER_PROTOCOL
+
 from bench import frames
 from bench.harness import HOST
-from moldau.groups.consumer_protocol import CONSUMER_PROTOCOL
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.header import encode_request_header
@@ -29,10 +30,10 @@ from moldau.wire.messages.offset_commit import (
 )
 from moldau.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
-# Joining in one step, without asking for a member id first.
+# These versions join in one step, without a request for a member id.
 FIND_COORDINATOR_VERSION, JOIN_VERSION, SYNC_VERSION = 3, 3, 3
 
-# As clients of today send them.
+# The versions that current clients use.
 HEARTBEAT_VERSION, COMMIT_VERSION = 4, 9
 
 SESSION_MS = 60_000
@@ -42,7 +43,7 @@ PAUSE_S = 0.01
 
 @dataclass
 class Member:
-    """A member of a group that has settled, and its connection."""
+    """A member of a stable group, and its connection."""
 
     connection: socket.socket
     group: str
@@ -73,15 +74,16 @@ def frame(api: ApiKey, version: int, request: Any) -> bytes:
 
 
 def join(port: int, groups: int, members: int) -> list[Member]:
-    """So many groups with so many members each, all settled. The broker's initial delay has to cover the joining."""
-    # Groups of this process's own: members of an earlier one may still have their session.
+    """Create stable groups with this many members each. The broker's initial rebalance delay must cover the joining."""
+    # Group names that no other process uses: members of an earlier process may still have a session.
     names = [f"group-{os.getpid()}-{number}" for number in range(groups)]
     _await_coordinator(port, names[0])
     waiting = []
     for name in names:
         for _ in range(members):
             connection = frames.connect(HOST, port)
-            # Until it has answered it has not accepted, and a full queue of those would drop the next ones for seconds.
+            # Wait for a response: until then the broker has not accepted, and a full accept queue drops connections for
+            # seconds.
             frames.call(connection, frames.api_versions())
             waiting.append((name, connection))
     protocol = [JoinGroupRequestProtocol(name="range", metadata=b"")]
@@ -111,7 +113,7 @@ def join(port: int, groups: int, members: int) -> list[Member]:
 
 
 def _await_coordinator(port: int, group: str) -> None:
-    """The first one that asks makes the topic in which groups are stored."""
+    """Wait for the coordinator: the first request creates the topic that stores groups."""
     request = frame(ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, FindCoordinatorRequest(key=group))
     deadline = time.perf_counter() + PATIENCE_S
     with frames.connect(HOST, port) as connection:
@@ -121,7 +123,7 @@ def _await_coordinator(port: int, group: str) -> None:
             if answer.error_code == ErrorCode.NONE:
                 return
             time.sleep(PAUSE_S)
-    raise RuntimeError("there is no coordinator")
+    raise RuntimeError(f"no coordinator was found within {PATIENCE_S} s")
 
 
 def _answer(connection: socket.socket, api: ApiKey, version: int, response: Any) -> Any:

@@ -1,8 +1,8 @@
-"""How fast a group coordinator comes up: records of `__consumer_offsets` replayed in a second, a million of them live.
+"""Offsets replay: the speed at which a group coordinator loads a million live records of `__consumer_offsets`.
 
-The segment is written here, in batches as a broker stores them: one for each commit of a consumer that reads ten
-partitions; and, for comparison, one for each offset. A broker in a process of its own then loads the partition by the
-code that runs at every start, again and again. The page cache is warm: a disk is not what is measured.
+The segment is written here, in batches as a broker stores them: one batch for each commit of a consumer of ten
+partitions, and for comparison one batch for each offset. A broker in a separate process then repeatedly loads the
+partition with the code that runs at every start. The page cache is warm, so the disk is not measured.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ def run(context: Context) -> Iterator[Row]:
             result = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE)
         found = json.loads(result.stdout)
         rates = [live / seconds for seconds in found["seconds"]]
-        context.say(f"replay, {partitions_a_commit} offsets a batch: {median(rates):,.0f} records/s")
+        context.say(f"replay, {partitions_a_commit} offsets per batch: {median(rates):,.0f} records/s")
         note = (
-            f"{live:,} live entries, {partitions_a_commit} a batch, in {median(found['seconds']):.1f} s; a turn of the "
-            f"loop took {found['longest_turn_ms']:.0f} ms at most meanwhile; repeats {spread(rates)}"
+            f"{live:,} live entries, {partitions_a_commit} per batch, in {median(found['seconds']):.1f} s; a turn of "
+            f"the loop took {found['longest_turn_ms']:.0f} ms at most; repeats {spread(rates)}"
         )
-        name = "Replay of committed offsets" if limit else "Replay, one offset a batch"
+        name = "Replay of committed offsets" if limit else "Replay, one offset per batch"
         yield Row(name, median(rates), "records/s", limit, at_least=True, note=note)
 
 
-# -- in a process of its own -------------------------------------------------------------------------------------------
+# -- in a separate process ---------------------------------------------------------------------------------------------
 
 
 async def _measure(data: Path, live: int, partitions_a_commit: int, repeats: int) -> dict[str, object]:
     from moldau.wire.errors import ErrorCode
 
     first = await _start(data)
-    await first.groups.ensure_topic()
+    await first.groups.runtime.ensure_topic()
     await first.stop()
     _write_segment(data / f"{TOPIC}-0", live, partitions_a_commit)
     broker = await _start(data)
     seconds = []
     longest_turn = 0.0
-    for _ in range(repeats + 1):  # the first one is what the start itself has begun, perhaps before this looks
-        broker.groups.unload(0)
+    for _ in range(repeats + 1):  # the start of the broker may already have begun the first load
+        broker.groups.runtime.unload(0)
         began = turn = time.perf_counter()
-        while isinstance(found := broker.groups.shard_at(0), ErrorCode):
+        while isinstance(found := broker.groups.runtime.shard_at(0), ErrorCode):
             assert found == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, found
             await asyncio.sleep(PAUSE_S)
             now = time.perf_counter()
@@ -83,14 +83,14 @@ async def _start(data: Path) -> Any:
 
 
 def _write_segment(directory: Path, live: int, partitions_a_commit: int) -> None:
-    from moldau.groups.stored import offset_key, offset_tail, offset_value
+    from moldau.groups.stored_records import offset_key, offset_tail, offset_value
     from moldau.log.checkpoints import CLEAN_SHUTDOWN
     from moldau.records import Record, encode_batch, stamp
 
     for path in directory.iterdir():
         if path.name[:20].isdigit():
             path.unlink()
-    (directory.parent / CLEAN_SHUTDOWN).unlink()  # it would say that the log is empty
+    (directory.parent / CLEAN_SHUTDOWN).unlink()  # it would claim that the log is empty
     now_ms = time.time_ns() // 1_000_000
     tails = [offset_tail(f"topic-{number // 10}", number % 10) for number in range(PARTITIONS_A_GROUP)]
     with (directory / f"{0:020}.log").open("wb") as file:

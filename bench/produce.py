@@ -1,6 +1,6 @@
-"""Broker processor time per GB produced, in large and in ordinary batches, beside a bare receive loop.
+"""Produce cost: broker CPU time per GB, in large and in ordinary batches, compared with a bare receive loop.
 
-A GB is 10^9 bytes of record batches, as they travel and as they lie in the segments; the bare loop moves as many.
+A GB is 10^9 bytes of record batches, as sent and as stored in the segments; the bare loop moves the same number.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from bench import bare, kcat
 from bench.harness import GB, Broker, Context, Row, median, settle, spread
 
 PARTITIONS = 6
-BARE_RUNS = 3  # beside each run of the broker
+BARE_RUNS = 3  # for each run of the broker
 PUBLISHED_ONE_PRODUCER = 821_557
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One way to cut records into batches, and what it may cost."""
+    """A size of batches, and the limit for its cost."""
 
     name: str
     limit: float
@@ -67,7 +67,7 @@ def _shape(context: Context, shape: Shape) -> Iterator[Row]:
 
 
 def beside_published(name: str, rate: float, published: int) -> Row:
-    """Not a promise: that number was reached on another machine, years ago; it says where this one stands."""
+    """A row for comparison, without a limit: the published number is from another machine, years ago."""
     note = f"kcat, one process, 100-byte records; published for Kafka: {published:,}, so {rate / published:.2f} x"
     return Row(name, rate, "records/s", limit=None, note=note)
 

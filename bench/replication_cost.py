@@ -1,13 +1,13 @@
-"""Processor time of all brokers per GB, written with acks=all to three replicas, beside acks=1 and one.
+"""Replication cost: broker CPU time per GB, acks=all with three replicas compared with acks=1 with one.
 
-Both are written by the same kcat to the same three brokers, turn and turn about. With factor 3 each GB is received
-once, read twice, sent twice, received twice more and written three times; with factor 1 it is received and written
-once. A GB is 10^9 bytes of record batches as one replica stores them.
+The same kcat writes both to the same three brokers, alternating. With factor 3 each GB is received once, read twice,
+sent twice, received twice more and written three times; with factor 1 it is received and written once. A GB is 10^9
+bytes of record batches as one replica stores them.
 
-Rounds are short, and many. A virtual machine gives its host back what is free beyond some bound (1 GB where this was
-written): of the 1.7 GB that were touched for a long round, most was gone again when brokers came to write there, and a
-written GB cost 0.5 CPU seconds instead of 0.2, or several on a busy host. What is touched for a short one stays. Topics
-are deleted at once, not a minute later, in the middle of another round.
+There are many short rounds. A virtual machine returns free memory above a limit to its host (1 GB on the machine of
+these measurements). For a long round 1.7 GB were touched in advance, but most of it was returned before the brokers
+wrote to it. Then a written GB cost 0.5 CPU seconds instead of 0.2, or several on a busy host. The memory touched for a
+short round stays. Topics are deleted at once, because a deletion a minute later would disturb another round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUND_LINES = 1_000_000
 ROUNDS_A_REPEAT = 3
 MOST_RATIO = 3.5
 MEMORY_A_BYTE = 4
-"""Three replicas in the page cache, and room beside them."""
+"""Memory per byte: three replicas in the page cache, and some reserve."""
 COMMON = ("batch.size=1000000", "batch.num.messages=1000000", "linger.ms=100")
 KINDS = {1: ("acks=1",), 3: ("acks=all",)}
 
@@ -45,14 +45,14 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def _produce(context: Context, running: cluster.Cluster, topic: str, factor: int, lines: Path) -> float:
-    """Processor seconds per GB, until every replica has everything."""
+    """CPU seconds per GB, until all replicas have all records."""
     running.brokers[1].create_topic(topic, PARTITIONS, factor)
     cluster.wait_whole(running, topic, PARTITIONS)
     settle()
     touch_memory(context.directory, MEMORY_A_BYTE * lines.stat().st_size)
     before = running.cpu_seconds()
     kcat.produce(running.addresses, topic, lines, (*COMMON, *KINDS[factor]))
-    # The last records are acknowledged when they are in the ISR: nothing is left to be copied.
+    # With acks=all the last records are acknowledged when the whole ISR has them: nothing is left to copy.
     spent = running.cpu_seconds() - before
     size = sum(kcat.stored(broker.data, topic).bytes for broker in running.brokers.values()) / factor
     running.brokers[1].delete_topic(topic)

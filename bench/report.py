@@ -1,4 +1,4 @@
-"""The table: on the terminal, and in docs/benchmarks.md between two marks."""
+"""Report: the table on the terminal, and in docs/benchmarks.md between two marks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ END = "<!-- written by `make bench`: end -->"
 
 _INTRODUCTION = f"""# Benchmarks
 
-`make bench` measures what is promised as ratios and prints this table; the numbers below are those of its last full
-run. A share of the limit up to 100 % means that the promise is kept, whichever way it points. How each one is measured
-stands at the top of its file in `bench/`. "Bare" is the smallest Python loop that moves the same bytes
+`make bench` measures the limits as ratios and prints this table; the numbers below are from the last full
+run. A share of the limit up to 100 % is within the limit, for minimums and maximums alike. The method of each benchmark
+is at the top of its file in `bench/`. "Bare" is the smallest Python loop that moves the same bytes
 (`bench/bare.py`).
 
 {BEGIN}

@@ -1,6 +1,6 @@
-"""The simulation: how much faster than real time a cluster of three brokers lives in it, on one core.
+"""Simulation speed: how much faster than real time a simulated cluster of three brokers runs, on one core.
 
-Seconds of the processor are counted, not those of the clock: many simulations run side by side, one a core.
+CPU seconds are counted, not wall time, because many simulations run in parallel, one per core.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIGHT_PACE_S = 2.0
 def run(context: Context) -> Iterator[Row]:
     minutes = context.sized(4, 1)
     quiet = Options(faults=False, faults_s=60.0 * minutes, brokers=3, pace_s=LIGHT_PACE_S)
-    simulate(0, Options(faults=False, faults_s=1.0))  # imports, and what is made once
+    simulate(0, Options(faults=False, faults_s=1.0))  # warm-up: imports and one-time initialization
     speeds, records = [], 0
     for seed in range(1, context.sized(5, 3) + 1):
         speed, result = _speed(seed, quiet)

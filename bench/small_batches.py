@@ -1,8 +1,8 @@
-"""How many small produce requests (10 records each, pipelined) a core of the broker can take in a second.
+"""Small batches: pipelined produce requests of 10 records per second of broker CPU time.
 
-librdkafka puts one partition into each request, so batches found in the segments are requests. kcat itself needs more
-processor time for such a request than the broker, and there are two cores: the rate is per second of broker processor
-time, and the rate seen by the clock is given beside it.
+librdkafka puts one partition into each request, so each batch in the segments is one request. kcat itself needs more
+CPU time for such a request than the broker, and there are only two cores. So the rate is per second of broker CPU time,
+and the rate by wall time is in the note.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.harness import Context, Row, median, settle, spread
 PARTITIONS = 6
 RECORDS_PER_BATCH = 10
 KCAT_PROCESSES = 2
-# In flight is left at librdkafka's default, a million requests a connection: kcat pipelines as far as it can.
+# Requests in flight stay at librdkafka's default, a million per connection: kcat pipelines as far as it can.
 SETTINGS = (f"batch.num.messages={RECORDS_PER_BATCH}", "linger.ms=5")
 LEAST_REQUESTS_PER_CORE_SECOND = 60_000
 
@@ -38,12 +38,17 @@ def run(context: Context) -> Iterator[Row]:
             batch_records = found.batch_records
             per_core.append(found.batches / spent)
             by_clock.append(found.batches / seconds)
-            context.say(f"10-record batches: {per_core[-1]:,.0f} requests/s a core")
+            context.say(f"10-record batches: {per_core[-1]:,.0f} requests/s per core")
     note = (
-        f"{1e6 / median(per_core):.1f} µs of CPU a request; {median(by_clock):,.0f} requests/s by the clock from "
-        f"{KCAT_PROCESSES} kcat processes, the bottleneck; {batch_records:.1f} records a batch reached; "
+        f"{1e6 / median(per_core):.1f} µs of CPU per request; {median(by_clock):,.0f} requests/s by the clock from "
+        f"{KCAT_PROCESSES} kcat processes, the bottleneck; {batch_records:.1f} records per batch reached; "
         f"repeats {spread(per_core)}"
     )
     yield Row(
-        "Produce, 10-record batches", median(per_core), "requests/s/core", LEAST_REQUESTS_PER_CORE_SECOND, True, note
+        "Produce, 10-record batches",
+        median(per_core),
+        "requests/s per core",
+        LEAST_REQUESTS_PER_CORE_SECOND,
+        True,
+        note,
     )

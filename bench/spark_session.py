@@ -1,4 +1,4 @@
-"""A Spark to measure with: local[2], as a user starts it, and Spark's own Kafka connector beside ours."""
+"""Spark session for benchmarks: local[2], as a user starts it, with Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONNECTOR = Path(__file__).parents[1] / "tests" / "spark" / "pom.xml"
 
 
 def connector_jars() -> str:
-    """Spark's own connector as a list of jars; empty where Maven does not answer."""
+    """Spark's own connector as a list of jars; empty if Maven does not answer."""
     try:
         return ",".join(str(jar) for jar in fetch_jars(CONNECTOR).directory.iterdir())
     except JarsUnavailableError:
@@ -38,7 +38,7 @@ def session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "2g")
         builder = builder.config("spark.local.dir", str(directory)).config("spark.jars", jars)
-        # Every look at the source is reported, also one that finds nothing.
+        # Report every trigger, also those without data.
         builder = builder.config("spark.sql.streaming.noDataProgressEventInterval", "0")
         spark = builder.config("spark.sql.streaming.numRecentProgressUpdates", "1000").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

@@ -1,8 +1,8 @@
-"""Spark writes a topic: a stream copied from topic to topic, exactly once, at least once, and by Spark's own connector.
+"""Spark sink: a topic copied by a stream, exactly once, at least once, and with Spark's own connector.
 
-Each run is a query with `availableNow` over the same records, read by our source, from its start to its end: one large
-micro-batch, and one commit. Both brokers' sides are ours; the records are 100 bytes. Turns are taken, so that a busy
-machine is busy for all.
+Each run is a query with `availableNow` over the same records, read by our source, from start to end: one large
+micro-batch, and one commit. Source and target are on our broker; the records have 100 bytes. The variants alternate, so
+that other load on the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(context: Context) -> Iterator[Row]:
                     target = f"out-{turn}-{place}"
                     broker.create_topic(target, PARTITIONS)
                     took = _copy(spark, broker, format_, {**options, "topic": target}, directory / target)
-                    if turn:  # in the first one the JVM compiles what it will need
+                    if turn:  # the first turn is a warm-up for the JVM's compiler
                         rates[name].append(rows / took)
                         context.say(f"{name}: {rates[name][-1]:,.0f} rows/s")
     yield from _rows(rates)
@@ -64,7 +64,7 @@ def _rows(rates: dict[str, list[float]]) -> Iterator[Row]:
 
 
 def _copy(spark: SparkSession, broker: Broker, format_: str, options: dict[str, str], checkpoint: Path) -> float:
-    """Seconds for all of the source topic."""
+    """Seconds to copy the whole source topic."""
     reader = spark.readStream.format("moldau").option("kafka.bootstrap.servers", broker.address)
     rows = reader.option("subscribe", SOURCE).option("startingOffsets", "earliest").load().select("key", "value")
     writer = rows.writeStream.format(format_).option("kafka.bootstrap.servers", broker.address).options(**options)

@@ -1,4 +1,4 @@
-"""Spark reads a topic: rows a second beside Spark's own connector, what an empty micro-batch costs, a large plan."""
+"""Spark source: rows per second compared with Spark's own connector, an empty micro-batch, and a large plan."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _rates(context: Context, spark: SparkSession, broker: Broker, rows: int, *, 
     formats = ["moldau", "kafka"] if with_connector else ["moldau"]
     rates: dict[str, list[float]] = {name: [] for name in formats}
     for name in formats:
-        _read(spark, broker, name)  # the JVM compiles what it will need
+        _read(spark, broker, name)  # warm-up for the JVM's compiler
     for _ in range(context.repeats):
         for name in formats:
             rates[name].append(rows / _read(spark, broker, name))
@@ -58,7 +58,7 @@ def _rates(context: Context, spark: SparkSession, broker: Broker, rows: int, *, 
 
 
 def _read(spark: SparkSession, broker: Broker, name: str) -> float:
-    """Seconds from a whole topic to a sink that takes every row and keeps none."""
+    """Seconds from a whole topic to a sink that discards every row."""
     reader = spark.read.format(name).option("kafka.bootstrap.servers", broker.address).option("subscribe", TOPIC)
     began = time.perf_counter()
     reader.load().write.format("noop").mode("overwrite").save()

@@ -1,4 +1,4 @@
-"""From the start of the process to its first answered Metadata request, on an empty directory and on a used one."""
+"""Startup time: from process start to the first answered Metadata request, with an empty and a used directory."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def run(context: Context) -> Iterator[Row]:
                 broker.stop()
     context.say(f"start: {median(seconds):.2f} s, {median(memory):.0f} MB")
     yield Row("Start to first answer", median(seconds), "s", MOST_SECONDS, note=f"repeats {spread(seconds)}")
-    yield Row("Start: memory", median(memory), "MB", MOST_MB, note="resident when it has answered")
+    yield Row("Start: memory", median(memory), "MB", MOST_MB, note="resident after the first answer")

@@ -1,7 +1,8 @@
-"""At least once: every payment gets a receipt; after a crash some may get two.
+"""At-least-once delivery: every payment gets a receipt; after a crash some may get two.
 
-First work, then commit, and only when the work is safe. What was written and not yet committed when the process died is
-done again by the next one. Right for most things, above all where doing something twice does no harm.
+The program writes the receipts, waits until they are acknowledged, and then commits the offsets. If the process dies
+between these steps, the next process handles the same payments again. This is the right choice for most applications,
+especially if doing the work twice does no harm.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def run(task: Task) -> None:
         for payments in task.batches(consumer):
             sent = [producer.send(task.receipts, key=one.key, value=receipt_for(one)) for one in payments]
             for future in sent:
-                future.result()  # raises if it was not written: then nothing is committed, and the process ends
+                future.result()  # raises if the write failed: the process ends without a commit
             consumer.commit()
             say(len(payments))
 

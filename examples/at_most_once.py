@@ -1,7 +1,8 @@
-"""At most once: no payment gets two receipts; after a crash some may get none.
+"""At-most-once delivery: no payment gets two receipts; after a crash some may get none.
 
-First commit, then work. What was committed and not yet written when the process died is gone: the next one begins
-behind it. For what is cheap to lose and bad to repeat: a sample, a reading that the next one replaces, a text message.
+The program commits the offsets first and then writes the receipts. If the process dies between these steps, these
+receipts are lost: the next process starts after the committed offsets. Use this for work that may be lost but must not
+be repeated: a sample, a measurement that the next one replaces, a text message.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from moldau import Producer
 
 
 def run(task: Task) -> None:
-    # A producer that tries again could write twice if it were not idempotent, which it is unless told otherwise.
+    # The producer retries. It does not write duplicates, because it is idempotent by default.
     with Producer(bootstrap_servers=task.bootstrap_servers) as producer, task.consumer() as consumer:
         for payments in task.batches(consumer):
             consumer.commit()

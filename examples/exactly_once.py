@@ -1,8 +1,8 @@
-"""Exactly once: every payment gets one receipt, whatever crashes, for those who read with `read_committed`.
+"""Exactly-once delivery: every payment gets one receipt, as seen by `read_committed` consumers, after any crash.
 
-The receipts and the offsets of their payments are one transaction: both are there or neither. The next process with the
-same transactional.id aborts what the last one left open, and fences it should it still be alive. Only what happens in
-topics is covered: a letter that was sent cannot be aborted.
+The receipts and the offsets of their payments are written in one transaction: either both are committed or neither is.
+The next process with the same transactional.id aborts the open transaction of the previous process, and fences that
+process if it is still alive. Only writes to topics are covered: a letter that was sent cannot be aborted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def run(task: Task) -> None:
     ):
         producer.init_transactions()
         for payments in task.batches(consumer):
-            # Whatever goes wrong in here ends the process, with the transaction aborted. The next one reads the same
-            # payments again: their offsets were not committed either.
+            # An exception in this block aborts the transaction and ends the process. The next process reads the same
+            # payments again, because their offsets were not committed either.
             with producer.transaction():
                 for payment in payments:
                     producer.send(task.receipts, key=payment.key, value=receipt_for(payment))
                 read = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in payments}
-                # With the group's metadata a member that has lost its partitions cannot commit any more.
+                # The group metadata fences this member if it has lost its partitions: its commit then fails.
                 producer.send_offsets(read, consumer.group_metadata())
             say(len(payments))
 

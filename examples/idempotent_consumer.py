@@ -1,11 +1,11 @@
-"""An idempotent consumer: it keeps the ids of the messages that it has processed, and does nothing twice.
+"""Idempotent consumer: stores the ids of processed messages, so that it processes no message twice.
 
     python examples/idempotent_consumer.py localhost:9092 --topic orders --database orders.db
 
-At least once means that a message may come again: the consumer crashed between its work and its commit, or whoever
-sent the message was not sure and sent it again, as another record with the same id. So each message carries an id (the
-header `message-id`), and the work of a message and its id are stored in one transaction. An id that is there already
-means that the work is, too.
+With at-least-once delivery a message may arrive twice: the consumer crashed between its work and its commit, or the
+sender did not know whether the message was written and sent it again, as another record with the same id. So each
+message has an id (the header `message-id`), and the result of a message and its id are stored in one transaction. If
+the id is already stored, the result is, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ID_HEADER = "message-id"
 
 
 def message_id(record: Record) -> str:
-    """What the sender calls this message; without a name of its own it has that of its place."""
+    """The id from the header; without this header, topic, partition and offset of the record."""
     for name, value in record.headers:
         if name == ID_HEADER and value is not None:
             return value.decode()
@@ -33,7 +33,7 @@ def message_id(record: Record) -> str:
 
 
 class Orders:
-    """Orders, and the ids of the messages that they came from."""
+    """The database of orders, and of the ids of their messages."""
 
     def __init__(self, path: Path) -> None:
         self.database = sqlite3.connect(path, isolation_level=None, timeout=30)
@@ -41,7 +41,7 @@ class Orders:
         self.database.executescript(TABLES)
 
     def take(self, record: Record) -> bool:
-        """Enter the order, unless this message was entered before; whether it was new."""
+        """Store the order, unless this message was processed before. Returns whether it was new."""
         self.database.execute("begin immediate")
         with self.database:
             new = self.database.execute("insert or ignore into processed values (?)", [message_id(record)]).rowcount
@@ -53,27 +53,27 @@ class Orders:
 
 def run(bootstrap_servers: str, topic: str, database: Path, group: str, stop_at_the_end: bool) -> None:
     orders = Orders(database)
-    # A static member: started again after a crash it takes its partitions back at once, where the group would else wait
-    # for the session of the one that died to end. More than one at a time need names of their own.
+    # A static member: after a crash, the restarted process gets its partitions back immediately. Otherwise the group
+    # would wait for the session timeout of the dead member. Each concurrent process needs its own group.instance.id.
     settings = {"bootstrap.servers": bootstrap_servers, "group.id": group, "group.instance.id": f"{group}-1"}
     with Consumer(settings, topic, enable_auto_commit=False, auto_offset_reset="earliest") as consumer:
         while True:
             records = consumer.poll(timeout=0.5)
             if records:
                 new = sum(orders.take(record) for record in records)
-                consumer.commit()  # after the work: what comes again is known by its id
+                consumer.commit()  # after the work: a message that arrives again is recognised by its id
                 print(f"{new} of {len(records)} messages were new", flush=True)
             elif stop_at_the_end and consumer.assignment() and not any(consumer.lag().values()):
                 return
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Take orders, each once, whatever comes twice.")
+    parser = argparse.ArgumentParser(description="Store orders, each one once, even if its message arrives twice.")
     parser.add_argument("bootstrap_servers", help="for example localhost:9092")
     parser.add_argument("--topic", default="orders")
     parser.add_argument("--database", type=Path, default=Path("orders.db"))
     parser.add_argument("--group", default="orders")
-    parser.add_argument("--stop-at-the-end", action="store_true", help="stop when all there is has been read")
+    parser.add_argument("--stop-at-the-end", action="store_true", help="stop when all records have been read")
     given = parser.parse_args()
     run(given.bootstrap_servers, given.topic, given.database, given.group, given.stop_at_the_end)
 

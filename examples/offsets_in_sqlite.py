@@ -1,11 +1,11 @@
-"""Exactly once into a database: what was read and how far it was read are written in one transaction.
+"""Exactly-once delivery into a database: results and offsets are written in one transaction.
 
     python examples/offsets_in_sqlite.py localhost:9092 --topic payments --database totals.db
 
-Adds up payments (a record's key is the account, its value the amount). The offsets live in the application's own
-database and not in Kafka, in the same SQLite transaction as the sums that follow from them: after a crash at any point
-both are there or neither is, so no payment is missed or counted twice. The group only decides who reads which
-partition; whoever is assigned one asks the database where to go on.
+The program adds up payments (the key of a record is the account, the value is the amount). It stores the offsets in its
+own database, not in Kafka, in the same SQLite transaction as the totals. After a crash at any point, either both are
+stored or neither is, so no payment is missed or counted twice. The group only assigns the partitions. A member reads
+the start offset of each assigned partition from the database.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ create table if not exists offsets (topic text, part integer, next integer not n
 
 
 class Totals:
-    """Sums by account, and the offsets of the payments that are in them."""
+    """The database of totals per account, and of the offsets up to which payments are included."""
 
     def __init__(self, path: Path) -> None:
         self.database = sqlite3.connect(path, isolation_level=None, timeout=30)
@@ -37,7 +37,7 @@ class Totals:
         return None if found is None else int(found[0])
 
     def add(self, payments: Sequence[tuple[str, int]], offsets: dict[TopicPartition, int]) -> None:
-        """All of these payments and where to go on after them; or, if anything happens, nothing of it."""
+        """Store these payments and the next offsets in one transaction."""
         self.database.execute("begin immediate")
         with self.database:
             self.database.executemany(
@@ -51,8 +51,8 @@ class Totals:
             )
 
 
-class GoOnWhereTheDatabaseIs:
-    """The listener: called inside poll when partitions come and go."""
+class SeekToStoredOffsets:
+    """Rebalance listener: starts each assigned partition at the offset in the database. Called inside poll."""
 
     def __init__(self, consumer: Consumer, totals: Totals) -> None:
         self.consumer = consumer
@@ -67,16 +67,16 @@ class GoOnWhereTheDatabaseIs:
                 self.consumer.seek(partition, offset)
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Nothing to do: what was read is in the database already."""
+        """Do nothing: the database already has everything that was read."""
 
 
 def run(bootstrap_servers: str, topic: str, database: Path, group: str, stop_at_the_end: bool) -> None:
     totals = Totals(database)
-    # A static member: started again after a crash it takes its partitions back at once, where the group would else wait
-    # for the session of the one that died to end. More than one at a time need names of their own.
+    # A static member: after a crash, the restarted process gets its partitions back immediately. Otherwise the group
+    # would wait for the session timeout of the dead member. Each concurrent process needs its own group.instance.id.
     settings = {"bootstrap.servers": bootstrap_servers, "group.id": group, "group.instance.id": f"{group}-1"}
     with Consumer(settings, enable_auto_commit=False, auto_offset_reset="none") as consumer:
-        consumer.subscribe([topic], listener=GoOnWhereTheDatabaseIs(consumer, totals))
+        consumer.subscribe([topic], listener=SeekToStoredOffsets(consumer, totals))
         while True:
             records = consumer.poll(timeout=0.5)
             if records:
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--topic", default="payments")
     parser.add_argument("--database", type=Path, default=Path("totals.db"))
     parser.add_argument("--group", default="totals")
-    parser.add_argument("--stop-at-the-end", action="store_true", help="stop when all there is has been read")
+    parser.add_argument("--stop-at-the-end", action="store_true", help="stop when all records have been read")
     given = parser.parse_args()
     run(given.bootstrap_servers, given.topic, given.database, given.group, given.stop_at_the_end)
 

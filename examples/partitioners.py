@@ -1,15 +1,15 @@
-"""Two partitioners of one's own: orders by priority, alerts by level.
+"""Two custom partitioners: orders by priority, alerts by level.
 
     python examples/partitioners.py localhost:9092
 
-A topic gives no record precedence over another, but its partitions are read independently. So what matters most gets
-partitions of its own:
+Records in a partition have no priorities, but consumers read partitions independently. So important records get their
+own partitions:
 
-* `PriorityPartitioner` keeps the first partitions for the customers that are named as important, each of them by the
-  hash of its key as usual, and spreads everybody else over the rest. A flood of ordinary orders never stands before an
-  important one, and more consumers can be put on the important ones.
-* `AlertLevelPartitioner` has a partition for each level, the most serious first. A pager reads partition 0 and nothing
-  else; a dashboard reads them all.
+* `PriorityPartitioner` reserves the first partitions for important customers, and distributes all other customers over
+  the remaining partitions, in both cases by the hash of the key. A flood of ordinary orders never delays an important
+  one, and more consumers can be assigned to the important partitions.
+* `AlertLevelPartitioner` has one partition per level, the most serious level first. A pager reads only partition 0; a
+  dashboard reads all partitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moldau.client.producer.partitioners import PartitionChoice, partition_of_ke
 
 
 class PriorityPartitioner:
-    """Important keys have the first `reserved` partitions to themselves; the others share what is left."""
+    """Reserves the first `reserved` partitions for important keys; all other keys share the remaining partitions."""
 
     def __init__(self, important: Iterable[str], reserved: int = 1) -> None:
         self._important = frozenset(name.encode() for name in important)
@@ -48,7 +48,7 @@ class PriorityPartitioner:
 
 
 class AlertLevelPartitioner:
-    """One partition a level, in the given order; a level that is not known goes with the least serious."""
+    """One partition per level, in the given order. Unknown levels share the partition of the least serious level."""
 
     def __init__(self, levels: Sequence[str] = ("critical", "warning", "info")) -> None:
         self._place = {level: place for place, level in enumerate(levels)}
@@ -67,7 +67,7 @@ class AlertLevelPartitioner:
 
 
 def send_orders(bootstrap_servers: str, topic: str) -> list[RecordMetadata]:
-    """Orders of an important customer and of others; where each went."""
+    """Send orders of an important customer and of others. Returns the partition and offset of each."""
     with Producer(
         bootstrap_servers=bootstrap_servers,
         key_serializer="str",
@@ -80,7 +80,7 @@ def send_orders(bootstrap_servers: str, topic: str) -> list[RecordMetadata]:
 
 
 def send_alerts(bootstrap_servers: str, topic: str) -> list[RecordMetadata]:
-    """One alert of each level; where each went."""
+    """Send one alert of each level. Returns the partition and offset of each."""
     with Producer(
         bootstrap_servers=bootstrap_servers,
         value_serializer="json",

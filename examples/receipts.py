@@ -1,12 +1,12 @@
-"""What the three examples of delivery semantics share: the task, the command line, and where to stop.
+"""Shared code of the three examples of delivery guarantees: the task, the command line, and the end of input.
 
-The task: read payments from one topic, and write a receipt for each to another. `at_most_once.py`, `at_least_once.py`
-and `exactly_once.py` do it with the three promises that one can make about a crash. Each of them runs as
+The task is to read payments from one topic and write a receipt for each to another topic. `at_most_once.py`,
+`at_least_once.py` and `exactly_once.py` do this with three different guarantees after a crash. Run each of them with
 
     moldau topics create payments receipts --bootstrap-server localhost:9092
     python examples/exactly_once.py localhost:9092
 
-and can be killed at any moment, and started again.
+Each program can be killed at any time and started again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moldau.client.consumer.decode import Record
 
 @dataclass(frozen=True)
 class Task:
-    """What to read, what to write, and as whom."""
+    """The brokers, the topics to read and to write, and the name of this process."""
 
     bootstrap_servers: str
     payments: str
@@ -31,10 +31,10 @@ class Task:
     stop_at_the_end: bool
 
     def consumer(self) -> Consumer:
-        """Reads payments, as a member of the group `name`. When to commit is what the three examples differ in.
+        """A consumer of payments, as a member of the group `name`. The three examples differ in when they commit.
 
-        The member is static: a process that is started again within the session takes its partitions back at once,
-        where the group would else wait for the session of the one that was killed to end.
+        The member is static: a process that is restarted within the session timeout gets its partitions back
+        immediately. Otherwise the group would wait for the session timeout of the killed process.
         """
         return Consumer(
             self.payments,
@@ -48,7 +48,7 @@ class Task:
         )
 
     def batches(self, consumer: Consumer) -> Iterator[list[Record]]:
-        """Payments as they come, for ever, or until there are no more."""
+        """Yield payments as they arrive, forever, or with `stop_at_the_end` until all are read."""
         while True:
             if records := consumer.poll(timeout=0.2):
                 yield records
@@ -57,23 +57,25 @@ class Task:
 
 
 def receipt_for(payment: Record) -> bytes:
-    """The work itself, so to speak."""
+    """The receipt: this stands for the real work of an application."""
     return b"receipt for " + (payment.value or b"nothing")
 
 
 def task_of(example: str) -> Task:
-    """From the command line."""
+    """Create the task from the command line."""
     parser = argparse.ArgumentParser(description=f"Write receipts for payments, {example.replace('-', ' ')}.")
-    parser.add_argument("bootstrap_servers", help="where the brokers are, such as localhost:9092")
+    parser.add_argument("bootstrap_servers", help="addresses of the brokers, for example localhost:9092")
     parser.add_argument("--payments", default="payments", help="the topic to read")
     parser.add_argument("--receipts", default="receipts", help="the topic to write")
-    parser.add_argument("--name", default=f"receipts-{example}", help="the group, and this member of it")
-    parser.add_argument("--batch", type=int, default=100, help="payments taken at a time")
-    parser.add_argument("--stop-at-the-end", action="store_true", help="end when there are no more payments")
+    parser.add_argument(
+        "--name", default=f"receipts-{example}", help="the group id, and the instance id of this member"
+    )
+    parser.add_argument("--batch", type=int, default=100, help="the maximum number of payments per batch")
+    parser.add_argument("--stop-at-the-end", action="store_true", help="stop when all payments have been read")
     given = parser.parse_args()
     return Task(given.bootstrap_servers, given.payments, given.receipts, given.name, given.batch, given.stop_at_the_end)
 
 
 def say(count: int) -> None:
-    """One line a batch, at once: whoever watches may want to kill us just now."""
+    """Print one line per batch, unbuffered: a test or a user may kill the process at this point."""
     print(f"{count} receipts", flush=True)

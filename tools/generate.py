@@ -1,10 +1,10 @@
-"""Writes the message modules of moldau.wire from definitions/.
+"""Generator of the message modules of moldau.wire from definitions/.
 
-    python tools/generate.py            write them, and delete the ones no definition asks for
-    python tools/generate.py --check    write nothing; exit with 1 and say which are stale, missing or extra
+    python tools/generate.py            write the modules, and delete those without a definition
+    python tools/generate.py --check    write nothing; exit with 1 and list modules that are stale, missing or extra
 
-What comes out is meant to be read: one class a message for all its versions, one line a field or run of fields. How a
-definition is read is in notation.py.
+The output is meant to be read: one class per message for all its versions, one line per field or run of fields.
+notation.py parses the definitions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def init_type(one: Field) -> str:
 
 
 def default_value(one: Field) -> str:
-    """What a field is where nothing says otherwise. Arrays and structs are made anew each time."""
+    """The default of a field. Arrays and structs are created for each message."""
     if one.default is not None:
         return {"null": "None", "true": "True", "false": "False"}.get(one.default, one.default)
     if one.array:
@@ -53,17 +53,17 @@ def default_value(one: Field) -> str:
 
 
 IN_NAMES = str.maketrans("?H", "tu")
-"""Format characters that do not go well into the names of `pack_…` and `unpack_…`, and what stands for them there."""
+"""Format characters that cannot be part of the names `pack_…` and `unpack_…`, and their replacements."""
 FROM_NAMES = str.maketrans("tu", "?H")
 
 
 def name_of(run: list[Field]) -> str:
-    """The format of consecutive fixed fields, as it stands in the names of `pack_…` and `unpack_…`."""
+    """The format of consecutive fixed-size fields, as used in the names `pack_…` and `unpack_…`."""
     return "".join(FIXED[one.type][0] for one in run).translate(IN_NAMES)
 
 
 def runs(fields: list[Field]) -> Iterator[list[Field]]:
-    """Split into single fields and runs of fixed ones, which one struct call packs."""
+    """Split into single fields and runs of fixed-size ones, which are packed with one struct call."""
     run: list[Field] = []
     for one in fields:
         if one.fixed:
@@ -87,7 +87,7 @@ class StructWriter:
         self.versions = struct.versions
         self.plain = [one for one in struct.fields if one.tag is None]
         self.tagged = [one for one in struct.fields if one.tag is not None]
-        # Whether lengths are compact: "True", "False", or a local variable of that name where it depends.
+        # Whether lengths are compact: "True", "False", or the local variable `flexible` if it depends on the version.
         self.flexible_from = message.flexible_from
         if self.flexible_from is None or self.flexible_from > self.versions.last:
             self.flexible = "False"
@@ -149,7 +149,7 @@ class StructWriter:
         return f"{one.name}: {init_type(one)} = {default_value(one)}"
 
     def remark(self, one: Field) -> str:
-        """Which versions carry a field, where it is not all."""
+        """The versions of a field, if it is not in all of them."""
         parts = []
         condition = one.versions.condition(self.versions)
         if condition is not None:
@@ -174,7 +174,7 @@ class StructWriter:
             yield f"    flexible = version >= {self.flexible_from}"
 
     def groups(self) -> Iterator[tuple[str | None, list[Field]]]:
-        """Consecutive plain fields that the same versions carry, with the condition for them."""
+        """Consecutive untagged fields of the same versions, with the condition for them."""
         group: list[Field] = []
         for one in self.plain:
             if group and one.versions != group[0].versions:
@@ -219,7 +219,7 @@ class StructWriter:
         yield from self.by_nullability(one, line)
 
     def by_nullability(self, one: Field, line: Callable[[bool], str]) -> Iterator[str]:
-        """One line, or two where only some versions of the field may be null."""
+        """One line, or two if the field may be null only in some of its versions."""
         condition = one.nullable.condition(one.versions) if one.nullable is not None else None
         if condition is None:
             yield line(one.nullable is not None)
@@ -341,7 +341,7 @@ class StructWriter:
 
     @staticmethod
     def differs(one: Field) -> str:
-        """The test that a tagged field is not its default, which is not sent."""
+        """The test that a tagged field differs from its default; defaults are not sent."""
         default = default_value(one)
         if default == "None":
             return f"self.{one.name} is not None"
@@ -369,7 +369,7 @@ def used(names: Iterable[str], text: str) -> str:
 
 
 def import_order(name: str) -> tuple[int, str]:
-    """Constants, then classes, then functions, as the linter wants them."""
+    """Constants, then classes, then functions, as the linter requires."""
     return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
@@ -394,9 +394,9 @@ def packers(text: str) -> Iterator[str]:
         yield f'pack_{code} = Struct(">{code.translate(FROM_NAMES)}").pack'
 
 
-API_MODULE = '''"""Every API of the protocol, with the versions we know: ApiKey, Api and the table APIS.
+API_MODULE = '''"""Table of all APIs of the protocol with their known versions: ApiKey, Api and APIS.
 
-What a broker serves is its own decision: at most this, and less while a handler is missing.
+A broker serves at most these versions, and fewer while a handler is missing.
 
 Generated from definitions/; change those, not this.
 """
@@ -413,13 +413,13 @@ from moldau.wire.message import Request, Response
 
 
 class ApiKey(IntEnum):
-    """The number that stands for an API in a request's header."""
+    """The number of an API in a request header."""
 
 {keys}
 
 
 class Api(NamedTuple):
-    """What an API is called, which versions exist, and where its messages are."""
+    """The name of an API, its versions, and the module of its messages."""
 
     key: ApiKey
     name: str
@@ -431,7 +431,7 @@ class Api(NamedTuple):
 
     @property
     def max_stable_version(self) -> int:
-        """The highest version that its designers have promised not to change."""
+        """The highest version that is stable in Apache Kafka."""
         return self.max_version - self.latest_unstable
 
     def request_type(self) -> type[Request]:
@@ -473,13 +473,13 @@ def api_text(apis: list[Definition]) -> str:
 
 
 PACKAGES = {
-    "messages": "Requests and responses, one module an API, and data they carry. Generated; import the one you need.",
-    "stored": "What coordinators store in their logs, one module a kind of record. Generated; import the one you need.",
+    "messages": "Requests and responses, one generated module per API, and data that they carry.",
+    "stored": "Records that coordinators store in their logs, one generated module per record type.",
 }
 
 
 def generate() -> dict[str, str]:
-    """Every generated file, by its path under wire/, formatted."""
+    """All generated files, by path under wire/, formatted."""
     definitions = [Parser(path).parse() for path in sorted(DEFINITIONS.rglob("*.def"))]
     apis = sorted((d for d in definitions if d.api), key=lambda d: d.key)
     if len({api.key for api in apis}) != len(apis):
@@ -490,13 +490,13 @@ def generate() -> dict[str, str]:
         package = "stored" if definition.path.parent.name == "stored" else "messages"
         path = f"{package}/{definition.module}.py"
         if path in files:
-            raise DefinitionError(f"two definitions make {path}")
+            raise DefinitionError(f"two definitions generate {path}")
         files[path] = module_text(definition)
     return formatted(files)
 
 
 def formatted(files: dict[str, str]) -> dict[str, str]:
-    """Run the formatter over all files at once; on its own settings, so that nothing outside decides what comes out."""
+    """Run the formatter over all files at once, isolated from the project's settings."""
     with tempfile.TemporaryDirectory() as directory:
         for path, text in files.items():
             target = Path(directory, path)
@@ -508,13 +508,13 @@ def formatted(files: dict[str, str]) -> dict[str, str]:
 
 
 def present() -> dict[str, str]:
-    """Every file there is now in the places that are the generator's alone."""
+    """All existing files in the directories that belong to the generator, and api.py."""
     paths = [WIRE / "api.py", *(path for package in PACKAGES for path in (WIRE / package).glob("*.py"))]
     return {path.relative_to(WIRE).as_posix(): path.read_text(encoding="utf-8") for path in paths if path.exists()}
 
 
 def main() -> int:
-    """Generate, or check that what was generated is what would be."""
+    """Generate the files, or check that they are up to date."""
     parser = argparse.ArgumentParser(description="Write the message modules of moldau.wire from definitions/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is not up to date")
     check = parser.parse_args().check

@@ -1,6 +1,6 @@
-"""The notation of definitions/: what a definition says, and the parser that reads it.
+"""Notation of definitions/: its data model and parser.
 
-definitions/README.md describes it. Every line is either understood or an error that names file and line.
+definitions/README.md describes the notation. A line that cannot be parsed is an error with file name and line number.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-OPEN_END = 1 << 15  # above every int16 version: the upper end of "3+"
+OPEN_END = 1 << 15  # above every int16 version: the end of an open range such as "3+"
 
-# Types of a fixed size: their code in a struct format, their size, and their zero in Python.
+# Types of fixed size: struct format character, size, and default in Python.
 FIXED = {
     "bool": ("?", 1, "False"),
     "int8": ("b", 1, "0"),
@@ -28,12 +28,12 @@ VARIABLE = ("string", "bytes", "records")
 
 
 class DefinitionError(Exception):
-    """A definition that cannot be understood."""
+    """An invalid definition."""
 
 
 @dataclass(frozen=True)
 class Versions:
-    """A range of versions, both ends included."""
+    """A range of versions, both ends inclusive."""
 
     first: int
     last: int
@@ -57,7 +57,7 @@ class Versions:
         return self if other is None else Versions(min(self.first, other.first), max(self.last, other.last))
 
     def condition(self, outer: Versions) -> str | None:
-        """The test that tells these versions from the others of `outer`; None where there are no others."""
+        """The condition that selects these versions among those of `outer`; None if they are the same."""
         if self.first <= outer.first and self.last >= outer.last:
             return None
         if self.last >= outer.last:
@@ -71,17 +71,17 @@ class Versions:
 
 @dataclass
 class Struct:
-    """A class to be generated: a whole message or a part of one."""
+    """A class to generate: a whole message or a part of one."""
 
     name: str
-    versions: Versions | None  # those that carry it; known once the whole message is
+    versions: Versions | None  # the versions that contain it; known after the whole message is parsed
     fields: list[Field] = field(default_factory=list)
     used_by: list[Field] = field(default_factory=list)
 
 
 @dataclass
 class Field:
-    """One line of a definition."""
+    """One field line of a definition."""
 
     name: str
     type: str  # a name of FIXED or VARIABLE, or "struct"
@@ -99,13 +99,13 @@ class Field:
 
     @property
     def optional(self) -> bool:
-        """May be None in Python: null in some version, or a tagged struct, which is None where it is absent."""
+        """Whether it may be None in Python: null in some version, or a tagged struct, which is None if absent."""
         return self.nullable is not None or (self.tag is not None and self.type == "struct" and not self.array)
 
 
 @dataclass
 class Message:
-    """A message: its top struct, and all structs in the order in which Python must see them."""
+    """A message: its top struct, and all structs in the order of their definition in Python."""
 
     name: str
     top: Struct
@@ -122,7 +122,7 @@ class Message:
 
 @dataclass
 class Definition:
-    """A file of definitions/."""
+    """One file of definitions/."""
 
     path: Path
     doc: str
@@ -136,7 +136,7 @@ class Definition:
         return self.path.stem.removeprefix(f"{self.key:02d}_")
 
 
-# --- reading the notation --------------------------------------------------------------------------------------------
+# --- parsing ---------------------------------------------------------------------------------------------------------
 
 FIELD_LINE = re.compile(
     r"(?P<indent> +)(?P<name>[a-z][a-z0-9_]*) +(?P<array>\[\])?(?P<type>\w+)(?P<null>\?(?:\((?P<null_in>[\d+-]+)\))?)?"
@@ -145,7 +145,7 @@ FIELD_LINE = re.compile(
 
 
 class Parser:
-    """Reads one file, line by line."""
+    """Parses one file, line by line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -160,7 +160,7 @@ class Parser:
         while self.peek().startswith("#"):
             doc.append(self.next().removeprefix("#").strip())
         if not doc:
-            self.fail("a definition begins with a sentence in a comment")
+            self.fail("a definition must start with a comment that describes it")
         definition = Definition(self.path, " ".join(doc), [])
         self.skip_blank()
         while self.number < len(self.lines):
@@ -189,7 +189,7 @@ class Parser:
             return
         definition.api, definition.key = name, int(head[1])
         if self.path.name != f"{definition.key:02d}_{snake_case(name)}.def":
-            self.fail(f"API {definition.key} {name} is not what the file's name says")
+            self.fail(f"API {definition.key} {name} does not match the file name")
         for part in ("request", "response"):
             full_name = name + part.title()
             top = Struct(full_name, versions)
@@ -205,7 +205,7 @@ class Parser:
         self.skip_blank()
 
     def fields(self, message: Message, struct: Struct, indent: int) -> None:
-        """Read the fields of a struct: the lines that are indented as far as it demands."""
+        """Read the fields of a struct: the lines with its indentation."""
         while self.peek().startswith(" " * (indent - 1)):
             line = self.next()
             match = FIELD_LINE.fullmatch(line)
@@ -231,11 +231,11 @@ class Parser:
         if nullable and type_ in FIXED and not array:
             self.fail(f"{type_} cannot be null")
         if default == "null" and nullable is None:
-            self.fail("the default is null, the type is not")
+            self.fail("the default is null, but the type is not nullable")
         return Field(match["name"], type_, array, nullable, versions, tag, default, child, line)
 
     def child(self, message: Message, name: str, indent: int) -> Struct:
-        """The struct that a field names: new, with its fields below it, or one named before."""
+        """The struct of a field: a new one, with its fields on the following lines, or one defined before."""
         known = next((struct for struct in message.structs if struct.name == name), None)
         has_fields = self.peek().startswith(" " * (indent + 1))
         if known is not None:
@@ -250,9 +250,9 @@ class Parser:
         return struct
 
     def resolve(self, message: Message) -> None:
-        """Narrow each field to the versions its struct is carried in, from the top down."""
+        """Limit each field to the versions of its struct, from the top down."""
         here = self.number
-        for struct in reversed(message.structs):  # users of a struct stand after it, so this meets them before it
+        for struct in reversed(message.structs):  # a struct is defined before its users, so this visits the users first
             assert struct.versions is not None
             for one in struct.fields:
                 self.number = one.line
@@ -270,13 +270,13 @@ class Parser:
         self.number = here
 
     def forbid_empty(self, message: Message, struct: Struct) -> None:
-        """An array's count is bounded by the bytes left, so each element must take at least one."""
+        """Reject structs without fields: the bytes left limit an array's count, so each element needs one byte."""
         assert struct.versions is not None
         for version in range(struct.versions.first, struct.versions.last + 1):
             flexible = message.flexible_from is not None and version >= message.flexible_from
             carried = any(f.tag is None and f.versions.first <= version <= f.versions.last for f in struct.fields)
             if struct is not message.top and not flexible and not carried:
-                self.fail(f"{struct.name} takes no bytes in version {version}")
+                self.fail(f"{struct.name} has no fields in version {version}")
 
     def peek(self) -> str:
         return self.lines[self.number] if self.number < len(self.lines) else ""

@@ -1,37 +1,42 @@
-"""Writes docs/configuration.md from the declarations of the settings; `--check` only says whether it is current."""
+"""Renderer of docs/configuration.md from the settings declarations; `--check` tells whether it is up to date."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from rendered_page import ROOT, write_or_check
+
 PAGE = ROOT / "docs" / "configuration.md"
 sys.path.insert(0, str(ROOT / "src"))
 
-from moldau.settings import BROKER, TOPIC, Scope, Setting, SettingTable  # noqa: E402
+from moldau.settings import BROKER, GROUP, TOPIC, Scope, Setting, SettingTable  # noqa: E402
 
 INTRODUCTION = """\
 # Configuration
 
 <!-- Written by tools/render_configuration.py from src/moldau/settings/. Change the declarations, not this page. -->
 
-Settings have the names, units and defaults of Apache Kafka 4; those that begin with `moldau.` are our own.
+Settings have the names, units and defaults of Apache Kafka 4. Settings that begin with `moldau.` exist only in Moldau.
 
 ## Where settings come from
 
-A broker takes a setting from the last of these that gives it:
+A broker reads settings from three places. A later one overrides an earlier one:
 
-1. the file of `--config`, in the form of Kafka's `server.properties`;
+1. the file of `--config`, in the format of Kafka's `server.properties`;
 2. the environment: `MOLDAU_LOG_DIRS` sets `log.dirs`, `MOLDAU_METRICS_PORT` sets `moldau.metrics.port`;
 3. the command line: `--set log.dirs=/var/lib/moldau`.
 
-A setting marked *dynamic* can also be changed while the broker runs, for one broker or for all, by any Kafka
-administration tool; that wins over all of the above and survives restarts. A topic's own settings win over the
+A setting marked *dynamic* can also be changed while the broker runs, for one broker or for all, with any Kafka
+administration tool. Such a change overrides all of the above and survives restarts. Settings of a topic override the
 broker's defaults for topics.
 
-An unknown or malformed setting is an error that names it, and the nearest known one. Settings that a
-`server.properties` written for Kafka carries, and that mean nothing here, are accepted with a warning.
+A malformed setting is an error that names the setting. Settings of Kafka 4.3 that have no effect in Moldau are accepted
+with a warning; they are stored and described. `authorizer.class.name`, `create.topic.policy.class.name` and
+`alter.config.policy.class.name` are refused, because Moldau would not check anything.
+
+A name that neither Kafka nor Moldau knows is accepted with a warning in a file and at run time, as in Kafka, because
+plugins have their own settings. Its value is never shown, because it may be a secret. On the command line and in the
+environment such a name is an error. A name in the file that is almost a known one is also an error.
 """
 
 TABLE_HEAD = "| name | type | default | allowed | what it does |\n|---|---|---|---|---|\n"
@@ -39,7 +44,8 @@ TABLE_HEAD = "| name | type | default | allowed | what it does |\n|---|---|---|-
 
 def render() -> str:
     """The whole page."""
-    return "\n".join([INTRODUCTION, _render_table("Broker settings", BROKER), _render_table("Topic settings", TOPIC)])
+    tables = {"Broker settings": BROKER, "Topic settings": TOPIC, "Group settings": GROUP}
+    return "\n".join([INTRODUCTION, *(_render_table(title, table) for title, table in tables.items())])
 
 
 def _render_table(title: str, table: SettingTable) -> str:
@@ -54,24 +60,10 @@ def _render_row(setting: Setting) -> str:
     default = "none" if text is None else f"`{text}`" if text else "empty"
     kind = setting.type.name.lower() + (", dynamic" if setting.scope is Scope.BROKER_DYNAMIC else "")
     documentation = setting.documentation
-    if setting.synonyms and setting.scope is Scope.TOPIC:
+    if setting.synonyms and setting.scope in (Scope.TOPIC, Scope.GROUP):
         documentation += f" Broker default: {', '.join(f'`{name}`' for name in setting.synonyms)}."
     return f"| `{setting.name}` | {kind} | {default} | {setting.allowed} | {documentation} |\n"
 
 
-def main(arguments: list[str]) -> int:
-    page = render()
-    if arguments == ["--check"]:
-        current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page
-        if not current:
-            print("docs/configuration.md is not current: run tools/render_configuration.py", file=sys.stderr)
-        return 0 if current else 1
-    if arguments:
-        print("usage: render_configuration.py [--check]", file=sys.stderr)
-        return 2
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(PAGE, render, sys.argv[1:]))

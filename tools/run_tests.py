@@ -1,8 +1,9 @@
-"""Runs all tests, several parts of them side by side; `make test` calls it.
+"""Test runner that runs several parts of the test suite in parallel; `make test` calls it.
 
-Most tests wait most of the time: for a process to start, for a session to end. So one part more is at work than there
-are cores, and those that take longest begin first. Each part is a run of pytest of its own, whose report is shown when
-it is done; at the end there is a line for each, and what went unchecked. Exits with 1 if any of them failed.
+Most tests spend most of their time waiting: for a process to start, for a session to expire. So the number of parallel
+parts is the number of cores plus one, and the longest parts start first. Each part is a separate run of pytest, whose
+report is shown when it is done. At the end there is one line per part, with its warnings about skipped checks. Exits
+with 1 if any part failed.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ PARTS = (
     "tests/client",
     "tests/system/cluster",
     "tests/compat",
+    "tests/cli",
     "tests/sim",
 )
-"""In the order in which they begin. What is inside of another one is left out there."""
+"""In starting order. A part inside another part is excluded from the outer one."""
 
 UNCHECKED = re.compile(r"(\x1b\[[0-9;]*m)*WARNING: ")
-"""How the tests' summaries begin a line about what they could not do here."""
+"""The start of a line with which a test summary reports a check that could not run here."""
 
 
 class Report(NamedTuple):
-    """What a run of pytest came to."""
+    """The result of one run of pytest."""
 
     name: str
     code: int
@@ -49,7 +51,7 @@ class Report(NamedTuple):
 
 
 class Parts:
-    """Runs of pytest, each with a report of its own; those that are at work can be told to end."""
+    """Parallel runs of pytest, each with its own report, that can be interrupted."""
 
     def __init__(self) -> None:
         self._at_work: dict[str, subprocess.Popen[bytes]] = {}
@@ -61,11 +63,11 @@ class Parts:
         command = [sys.executable, "-m", "pytest", name, *(f"--ignore={part}" for part in inner)]
         if sys.stdout.isatty():
             command.append("--color=yes")
-        # A file and no pipe: what a test has failed to end would keep a pipe open for ever.
+        # A file instead of a pipe: a process that a test did not end would keep a pipe open forever.
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             if self.no_more:
                 return Report(name, 1, 0, "")
-            print(f"    {name} begins", flush=True)
+            print(f"    {name} starts", flush=True)
             self._at_work[name] = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
             code = self._at_work[name].wait()
             del self._at_work[name]
@@ -73,14 +75,14 @@ class Parts:
             return Report(name, code, time.monotonic() - began, output.read())
 
     def end(self) -> None:
-        """As Ctrl-C does, for those that have not heard it themselves: tests end what they have started."""
+        """Interrupt the running parts as Ctrl-C does, so that the tests end the processes that they have started."""
         self.no_more = True
         for process in list(self._at_work.values()):
             process.send_signal(signal.SIGINT)
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, _told_to_end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     parts, reports = Parts(), []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
@@ -98,7 +100,7 @@ def main() -> int:
     return int(any(report.code for report in reports))
 
 
-def _told_to_end(*_: object) -> NoReturn:
+def _exit_on_signal(*_: object) -> NoReturn:
     sys.exit(1)
 
 

@@ -1,7 +1,7 @@
-"""A small shop: orders are events in a topic, and shipping reads them.
+"""Small shop: orders are events in a topic, and shipping reads them.
 
-`OrderDesk` takes orders. An order counts as placed when the broker has acknowledged it, never before. `Shipping` packs
-every order once, however often it is handed the event: it commits only after packing, so an event may come twice.
+`OrderDesk` accepts orders. An order is placed only after the broker has acknowledged it. `Shipping` commits only after
+packing, so an event may arrive twice. It still packs every order once, because it remembers the ids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Order:
 
 
 class OrderNotPlaced(Exception):
-    """Nobody may tell the customer that the order was taken."""
+    """The order was not acknowledged: do not confirm it to the customer."""
 
 
 class OrderDesk:
@@ -39,12 +39,12 @@ class OrderDesk:
         )
 
     def place(self, customer: str, item: str, quantity: int = 1) -> Order:
-        """The order, once it is safe. Orders of one customer keep their order: they share a partition."""
+        """Return the order after it is acknowledged. Orders of one customer stay in order: they share a partition."""
         order = Order(uuid.uuid4().hex, customer, item, quantity)
         try:
             self._producer.send(self._topic, json.dumps(asdict(order)).encode(), key=customer.encode()).result()
         except MoldauError as error:
-            raise OrderNotPlaced(f"the order of {customer} for {item} was not taken: {error}") from error
+            raise OrderNotPlaced(f"the order of {customer} for {item} was not placed: {error}") from error
         return order
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Shipping:
         )
 
     def work(self, timeout: float) -> int:
-        """Packs what has come, waiting at most so many seconds for it; how many orders were new."""
+        """Pack the orders that arrive within `timeout` seconds. Returns the number of new orders."""
         new = 0
         for record in self._consumer.poll(timeout=timeout):
             order = Order(**json.loads(record.value))

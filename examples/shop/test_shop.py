@@ -1,4 +1,4 @@
-"""The shop's tests: real clients, a real broker in this process, and what would otherwise take days or bad luck."""
+"""Tests of the shop: real clients, a real broker in this process, injected faults and an advanced clock."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def desk(moldau_bootstrap: str, moldau_topic: str) -> Iterator[OrderDesk]:
 
 
 def shipped(bootstrap: str, topic: str, count: int) -> list[Order]:
-    """The first so many orders that shipping packs."""
+    """The first `count` orders that shipping packs."""
     packed: list[Order] = []
     shipping = Shipping(bootstrap, packed.append, topic)
     try:
         while len(packed) < count:
-            assert shipping.work(PATIENCE_S) > 0, f"no order came within {PATIENCE_S} s"
+            assert shipping.work(PATIENCE_S) > 0, f"no order arrived within {PATIENCE_S} s"
         return packed
     finally:
         shipping.close()
 
 
-def test_what_is_ordered_is_shipped(desk: OrderDesk, moldau_bootstrap: str, moldau_topic: str) -> None:
+def test_orders_are_shipped(desk: OrderDesk, moldau_bootstrap: str, moldau_topic: str) -> None:
     orders = [desk.place("ada", "punch cards", 1000), desk.place("ada", "tea")]
     assert shipped(moldau_bootstrap, moldau_topic, 2) == orders
 
@@ -40,13 +40,13 @@ def test_a_lost_acknowledgement_does_not_ship_twice(
     desk: OrderDesk, moldau_faults: Faults, moldau_bootstrap: str, moldau_topic: str
 ) -> None:
     fault = moldau_faults.drop_next("Produce", applied=True, topic=moldau_topic)
-    first = desk.place("ada", "tea")  # the producer tried again by itself
+    first = desk.place("ada", "tea")  # the producer retries automatically
     assert fault.struck == 1
     second = desk.place("ada", "milk")
     assert shipped(moldau_bootstrap, moldau_topic, 2) == [first, second]
 
 
-def test_a_refused_order_is_said_to_the_customer(desk: OrderDesk, moldau_faults: Faults) -> None:
+def test_a_refused_order_raises_an_error(desk: OrderDesk, moldau_faults: Faults) -> None:
     moldau_faults.fail_next("Produce", "TOPIC_AUTHORIZATION_FAILED", client_id="order-desk")
     with pytest.raises(OrderNotPlaced, match="the order of ada for tea"):
         desk.place("ada", "tea")
@@ -79,12 +79,12 @@ def test_orders_are_kept_for_a_week_and_no_longer(moldau_own_broker: Broker) -> 
     moldau_own_broker.advance(days=2)
     new = desk.place("ada", "milk")
     packed: list[Order] = []
-    late = Shipping(moldau_own_broker.bootstrap_servers, packed.append, group="begins from the beginning")
+    late = Shipping(moldau_own_broker.bootstrap_servers, packed.append, group="second-shipping")
     assert late.work(PATIENCE_S) == 1
     assert packed == [new]
     late.close()
     desk.close()
 
 
-def test_topics_of_tests_are_their_own(moldau_new_topic: Callable[..., str]) -> None:
+def test_every_new_topic_has_its_own_name(moldau_new_topic: Callable[..., str]) -> None:
     assert moldau_new_topic() != moldau_new_topic()

@@ -1,9 +1,9 @@
 """Moldau: a Kafka-compatible event streaming platform in Python.
 
-    from moldau import Producer, Consumer, Admin           # blocking clients; moldau.aio has those for asyncio
+    from moldau import Producer, Consumer, Admin           # blocking clients; moldau.aio has the asyncio clients
 
-Importing this package costs nothing: the names below are imported when they are first used, so every process (broker,
-client, command line) pays only for what it has.
+The import of this package is cheap: each name is imported at its first use, so that a process (broker, client, command
+line) loads only what it needs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
     from moldau.client.blocking.consumer import Consumer
     from moldau.client.blocking.producer import Producer
+    from moldau.client.data_types import OffsetAndMetadata, RecordMetadata, TopicPartition
     from moldau.client.errors import MoldauError
-    from moldau.client.model import OffsetAndMetadata, RecordMetadata, TopicPartition
-    from moldau.client.producer.transactions_prepared import PreparedTransaction
+    from moldau.client.producer.txn.prepared import PreparedTransaction
 
 __version__ = "0.1.0"
 
@@ -29,12 +29,12 @@ _HOMES = {
     "Consumer": "moldau.client.blocking.consumer",
     "MoldauError": "moldau.client.errors",
     "NewTopic": "moldau.client.admin",
-    "OffsetAndMetadata": "moldau.client.model",
+    "OffsetAndMetadata": "moldau.client.data_types",
     "OffsetSpec": "moldau.client.admin",
-    "PreparedTransaction": "moldau.client.producer.transactions_prepared",
+    "PreparedTransaction": "moldau.client.producer.txn.prepared",
     "Producer": "moldau.client.blocking.producer",
-    "RecordMetadata": "moldau.client.model",
-    "TopicPartition": "moldau.client.model",
+    "RecordMetadata": "moldau.client.data_types",
+    "TopicPartition": "moldau.client.data_types",
 }
 
 __all__ = [
@@ -56,7 +56,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "errors":
-        found: object = import_module("moldau.client.errors")
+        found: object = import_module("moldau.errors")
     elif name in _HOMES:
         found = getattr(import_module(_HOMES[name]), name)
     else:

@@ -1,4 +1,4 @@
-"""The `moldau` command, also as `python -m moldau`."""
+"""Entry point of the `moldau` command and of `python -m moldau`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import signal
 
 
 def main() -> None:
-    waits_for_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not what a shell put behind
+    # A shell starts background jobs with SIGINT ignored; that stays so.
+    waits_for_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if waits_for_ctrl_c:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while Python imports there is nothing to end well, nor to tell
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports ends the process without a traceback
     from moldau.cli.main import main as run
 
     if waits_for_ctrl_c:

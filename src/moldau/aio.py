@@ -1,7 +1,7 @@
-"""The asyncio clients: `from moldau.aio import Producer, Consumer, Admin`.
+"""Clients for asyncio: `from moldau.aio import Producer, Consumer, Admin`.
 
-They are the one implementation; those of `moldau` are thin facades over them for threads. The names are imported when
-they are first used, so that a program pays only for the client that it has.
+The blocking clients of `moldau` are thin facades over these. Each name is imported at its first use, so that a program
+loads only the clients that it needs.
 """
 
 from __future__ import annotations

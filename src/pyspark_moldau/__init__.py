@@ -1,4 +1,4 @@
-"""Makes `format("moldau")` known to Spark, which looks for packages of such names; all else is in moldau.spark."""
+"""Registration of `format("moldau")` in Spark, which finds packages by this name. The code is in moldau.spark."""
 
 from moldau.spark.source import MoldauSource as DefaultSource
 

@@ -1,4 +1,4 @@
-"""What tests of clients share beyond the server under test: a broker that may be killed, and a proxy before it."""
+"""Fixtures for tests of clients: a broker that tests may kill, and a proxy in front of it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Four clients that nobody here wrote, behind the few verbs that all of them have.
+"""Drivers of four clients that are not ours, with the operations that all of them have.
 
-A driver hides how its client is configured and nothing else: no retries, no conversions that could repair a broker's
-mistake. Partitions are assigned, never subscribed to; idempotence is off.
+A driver hides only how its client is configured: it does not retry, and makes no conversions that could repair a
+mistake of the broker. Partitions are assigned, never subscribed to. Idempotence is off.
 
-What a client cannot do is said by its driver's flags. kcat gives one set of headers, and one meaning of an empty field,
-to all records of a run. kafka-python compresses with gzip only; kafka_python.py has the other codecs.
+Flags of a driver name what its client cannot do. kcat has one set of headers, and one meaning of an empty field, for
+all records of a run. kafka-python compresses with gzip only; kafka_python.py adds the other codecs.
 """
 
 from __future__ import annotations

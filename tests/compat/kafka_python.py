@@ -1,8 +1,8 @@
-"""kafka-python, ready to use: imported past the deprecation warnings that it causes, and able to compress.
+"""kafka-python with all codecs, imported without the deprecation warnings that it causes.
 
-Its codecs come from the modules `snappy`, `lz4.frame` and `zstandard`, which are optional there and not installed here;
-cramjam, which Moldau needs anyway, does the same work. The framing around the compressed bytes, which is what brokers
-and clients disagree about, stays kafka-python's own.
+Its codecs come from the optional modules `snappy`, `lz4.frame` and `zstandard`, which are not installed here. cramjam,
+a dependency of Moldau, replaces them. The framing around the compressed bytes, about which brokers and clients
+disagree, stays kafka-python's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one client writes, every other reads, and all of them read the same."""
+"""Records written by each client, read by every other client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def written(bootstrap: str, new_topic: Callable[..., str]) -> dict[str, str]:
 
 
 @pytest.mark.needs_kcat
-def test_every_client_reads_what_every_client_wrote(
+def test_every_client_reads_the_records_of_every_client(
     bootstrap: str, written: dict[str, str], raw: RawConnection
 ) -> None:
     for writer, topic in written.items():

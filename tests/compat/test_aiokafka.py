@@ -1,4 +1,4 @@
-"""aiokafka: its administration and its offsets."""
+"""aiokafka: administration and offsets."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from moldau.wire.errors import ErrorCode
 from tests.compat import wire
 from tests.compat.drivers import FETCH_WAIT_MS, AioKafka, Message, run
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 CLIENT = AioKafka()
 
@@ -49,11 +50,11 @@ def test_topics_are_created_listed_grown_and_deleted(
         async with administration(bootstrap) as admin:
             wanted = NewTopic(name, num_partitions=2, replication_factor=1, topic_configs={"retention.ms": "1000"})
             response = await admin.create_topics([wanted])
-            assert [(topic, code) for topic, code, *_ in response.topic_errors] == [(name, 0)]
-            wire.eventually(lambda: wire.is_served(raw, name, 2))
+            assert [(topic, code, message) for topic, code, message, *_ in response.topic_errors] == [(name, 0, None)]
+            wait_until(lambda: wire.is_served(raw, name, 2))
             assert name in await admin.list_topics()
             await admin.create_partitions({name: NewPartitions(total_count=3)})
-            wire.eventually(lambda: wire.is_served(raw, name, 3))
+            wait_until(lambda: wire.is_served(raw, name, 3))
             (described,) = await admin.describe_topics([name])
             assert sorted(partition["partition"] for partition in described["partitions"]) == [0, 1, 2]
             response = await admin.delete_topics([name])
@@ -61,7 +62,7 @@ def test_topics_are_created_listed_grown_and_deleted(
 
     run(work())
     gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    wire.eventually(lambda: wire.describe_topic(raw, name).error_code == gone)
+    wait_until(lambda: wire.describe_topic(raw, name).error_code == gone)
 
 
 def test_a_topic_that_cannot_be_is_refused(bootstrap: str, topic: str, unused_name: Callable[[], str]) -> None:

@@ -1,4 +1,4 @@
-"""confluent-kafka (today's librdkafka): its administration, its offsets, and the batches that only it makes."""
+"""confluent-kafka (current librdkafka): administration, offsets, and batches that only it creates."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from confluent_kafka.admin import (
 from tests.compat import wire
 from tests.compat.drivers import FETCH_WAIT_MS, TIMEOUT_S, ConfluentKafka, Message
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 CLIENT = ConfluentKafka()
 
@@ -74,12 +75,12 @@ def test_topics_are_created_listed_grown_and_deleted(
 ) -> None:
     name = unused_name()
     done(admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)]))
-    wire.eventually(lambda: wire.is_served(raw, name, 2))
+    wait_until(lambda: wire.is_served(raw, name, 2))
     assert sorted(admin.list_topics(timeout=TIMEOUT_S).topics[name].partitions) == [0, 1]
     done(admin.create_partitions([NewPartitions(name, 5)]))
-    wire.eventually(lambda: wire.is_served(raw, name, 5))
+    wait_until(lambda: wire.is_served(raw, name, 5))
     done(admin.delete_topics([name]))
-    wire.eventually(lambda: name not in admin.list_topics(timeout=TIMEOUT_S).topics)
+    wait_until(lambda: name not in admin.list_topics(timeout=TIMEOUT_S).topics)
 
 
 def test_topics_are_described_with_their_ids(admin: AdminClient, raw: RawConnection, topic: str) -> None:
@@ -120,7 +121,9 @@ def test_a_topic_that_cannot_be_is_refused(
     assert code_of(admin.create_topics([topic])) in (code, KafkaError._INVALID_ARG)
 
 
-def test_what_exists_and_what_does_not_is_told(admin: AdminClient, topic: str, unused_name: Callable[[], str]) -> None:
+def test_existing_and_missing_topics_are_reported(
+    admin: AdminClient, topic: str, unused_name: Callable[[], str]
+) -> None:
     assert code_of(admin.create_topics([NewTopic(topic, 1, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
     assert code_of(admin.delete_topics([unused_name()])) == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert code_of(admin.create_partitions([NewPartitions(topic, 1)])) == KafkaError.INVALID_PARTITIONS
@@ -148,7 +151,7 @@ def test_settings_are_described_and_changed_one_by_one(admin: AdminClient, new_t
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
     done(admin.incremental_alter_configs([resource]))
-    wire.eventually(lambda: settings_of(admin, topic)["retention.ms"].value == "1000")
+    wait_until(lambda: settings_of(admin, topic)["retention.ms"].value == "1000")
     after = settings_of(admin, topic)
     assert after["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     assert (after["segment.bytes"].value, after["segment.bytes"].is_default) == ("1073741824", True)
@@ -201,7 +204,7 @@ def test_the_ends_of_a_partition_are_known(consumer: Consumer, admin: AdminClien
     assert consumer.get_watermark_offsets(TopicPartition(timed, 0), TIMEOUT_S) == (3, 4)
 
 
-def test_offsets_are_listed_by_what_is_asked(admin: AdminClient, timed: str) -> None:
+def test_offsets_are_listed_by_spec(admin: AdminClient, timed: str) -> None:
     def listed(spec: OffsetSpec) -> tuple[int, int]:
         (answer,) = done(admin.list_offsets({TopicPartition(timed, 0): spec}))
         return answer.offset, answer.timestamp
@@ -256,7 +259,7 @@ def test_an_offset_out_of_range_is_reset(bootstrap: str, timed: str) -> None:
         consumer.close()
 
 
-def test_many_partitions_are_read_at_once(consumer: Consumer, bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_many_partitions_are_read_together(consumer: Consumer, bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(partitions=20)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": False})
     sent = {(number % 20, b"%d" % number) for number in range(400)}
@@ -282,6 +285,30 @@ def test_reports_tell_where_each_record_went(bootstrap: str, topic: str) -> None
         )
     assert producer.flush(TIMEOUT_S) == 0
     assert offsets == list(range(50))
+
+
+def test_of_a_batch_for_a_compacted_topic_only_the_records_without_keys_are_reported_as_invalid(
+    bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(configs={"cleanup.policy": "compact"})
+    settings = {"bootstrap.servers": bootstrap, "batch.num.messages": 20, "linger.ms": 60_000}
+    producer = Producer(settings)  # the twenty records leave as one batch, when the last of them is there
+    errors: dict[int, int] = {}
+
+    def report(error: KafkaError, message: Any) -> None:
+        errors[int(message.value())] = error.code()
+
+    def all_reported() -> bool:
+        producer.poll(FETCH_WAIT_MS / 1000)
+        return len(errors) == 20
+
+    for number in range(20):
+        key = None if number % 2 else b"key"
+        producer.produce(topic, b"%d" % number, key, partition=0, on_delivery=report)
+    wait_until(all_reported)
+    invalid = [number for number, code in errors.items() if code == KafkaError.INVALID_RECORD]
+    assert sorted(invalid) == list(range(1, 20, 2))
+    assert {errors[number] for number in range(0, 20, 2)} == {KafkaError._INVALID_DIFFERENT_RECORD}
 
 
 def test_without_acknowledgement_no_offset_is_reported(bootstrap: str, topic: str) -> None:

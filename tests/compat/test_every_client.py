@@ -1,4 +1,4 @@
-"""What every client can do, done with every client: written by it, read back by it, and looked at in the log."""
+"""Features that all clients share, tested with each client and checked in the log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from moldau.records import Codec
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from tests.compat import wire
 from tests.compat.drivers import CODECS, DRIVERS, Driver, Message, TooLargeError
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 ALL_BYTES = bytes(range(256))
 HOUR_MS = 3_600_000
@@ -33,7 +36,7 @@ def numbered(count: int, size: int = 100) -> list[Message]:
 
 @every_client
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_come_back_as_written_and_are_kept_in_the_codec_asked_for(
+def test_records_are_read_as_written_and_stored_in_the_requested_codec(
     client: Driver, codec: str, bootstrap: str, topic: str, raw: RawConnection
 ) -> None:
     messages = [*numbered(500), Message(b"every byte", ALL_BYTES * 300)]
@@ -121,6 +124,15 @@ def test_writing_creates_the_topic(client: Driver, bootstrap: str, unused_name: 
 
 
 @every_client
+def test_writing_creates_a_deleted_topic_again(client: Driver, bootstrap: str, raw: RawConnection, topic: str) -> None:
+    client.produce(bootstrap, topic, numbered(5))
+    wire.ask(raw, DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=topic)], timeout_ms=10_000))
+    wait_until(lambda: wire.describe_topic(raw, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    client.produce(bootstrap, topic, numbered(3))
+    assert [record.message for record in client.consume(bootstrap, topic)] == numbered(3)
+
+
+@every_client
 def test_partitions_do_not_mix(client: Driver, bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(partitions=3)
     for partition in (0, 2):
@@ -161,7 +173,7 @@ def test_on_a_log_append_time_topic_the_broker_sets_the_time(
 
 
 @every_client
-def test_a_reader_that_waits_gets_what_is_written_meanwhile(client: Driver, bootstrap: str, topic: str) -> None:
+def test_a_waiting_reader_gets_records_written_meanwhile(client: Driver, bootstrap: str, topic: str) -> None:
     # The count is more than there is when reading starts; the rest is written while the reader polls.
     client.produce(bootstrap, topic, numbered(1))
     writer = threading.Thread(target=client.produce, args=(bootstrap, topic, numbered(5)))

@@ -1,4 +1,4 @@
-"""kafka-python: its administration and its offsets."""
+"""kafka-python: administration and offsets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.compat.kafka_python import (
     errors,
 )
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 CLIENT = KafkaPython()
 
@@ -51,11 +52,11 @@ def test_topics_are_created_listed_grown_and_deleted(
     assert created["configs"]["retention.ms"]["value"] == "1000"
     assert name in admin.list_topics()
     admin.create_partitions({name: 3})
-    wire.eventually(lambda: wire.is_served(raw, name, 3))
+    wait_until(lambda: wire.is_served(raw, name, 3))
     (described,) = admin.describe_topics([name])
     assert sorted(partition["partition_index"] for partition in described["partitions"]) == [0, 1, 2]
     admin.delete_topics([name])
-    wire.eventually(lambda: name not in admin.list_topics())
+    wait_until(lambda: name not in admin.list_topics())
 
 
 def test_a_topic_is_described_and_deleted_by_its_id(admin: KafkaAdminClient, raw: RawConnection, topic: str) -> None:
@@ -88,7 +89,7 @@ def test_a_topic_that_cannot_be_is_refused(
         admin.create_topics({unused_name(): wanted})
 
 
-def test_what_exists_and_what_does_not_is_told(
+def test_existing_and_missing_topics_are_reported(
     admin: KafkaAdminClient, topic: str, unused_name: Callable[[], str]
 ) -> None:
     with pytest.raises(errors.TopicAlreadyExistsError):
@@ -123,19 +124,19 @@ def test_settings_are_described_altered_and_reset(
     assert settings_of(admin, topic)["segment.bytes"]["config_source"] == "DYNAMIC_TOPIC_CONFIG"
     change = ConfigResource("topic", topic, {"retention.ms": "1000"})
     assert admin.alter_configs([change], incremental=incremental) == {"topic": {topic: "OK"}}
-    wire.eventually(lambda: settings_of(admin, topic)["retention.ms"]["value"] == "1000")
+    wait_until(lambda: settings_of(admin, topic)["retention.ms"]["value"] == "1000")
     # The client fills in what else was set, where the request replaces everything.
     assert settings_of(admin, topic)["segment.bytes"]["value"] == "2000000"
     reset = ConfigResource("topic", topic, {"retention.ms": None})
     assert admin.reset_configs([reset], incremental=incremental) == {"topic": {topic: "OK"}}
-    wire.eventually(lambda: settings_of(admin, topic)["retention.ms"]["value"] == "604800000")
+    wait_until(lambda: settings_of(admin, topic)["retention.ms"]["value"] == "604800000")
     assert settings_of(admin, topic)["segment.bytes"]["value"] == "2000000"
 
 
 def test_a_list_is_added_to(admin: KafkaAdminClient, topic: str) -> None:
     change = ConfigResource("topic", topic, {"cleanup.policy": (AlterConfigOp.APPEND, "compact")})
     admin.alter_configs([change])
-    wire.eventually(lambda: settings_of(admin, topic)["cleanup.policy"]["value"] == "delete,compact")
+    wait_until(lambda: settings_of(admin, topic)["cleanup.policy"]["value"] == "delete,compact")
 
 
 def test_a_bad_setting_is_refused(admin: KafkaAdminClient, topic: str) -> None:
@@ -177,7 +178,7 @@ def test_the_ends_of_a_partition_are_known(consumer: KafkaConsumer, admin: Kafka
     assert consumer.beginning_offsets([place]) == {place: 3}
 
 
-def test_offsets_are_listed_by_what_is_asked(admin: KafkaAdminClient, timed: str) -> None:
+def test_offsets_are_listed_by_spec(admin: KafkaAdminClient, timed: str) -> None:
     place = TopicPartition(timed, 0)
 
     def listed(spec: Any) -> tuple[int, int]:
@@ -215,3 +216,22 @@ def test_topics_and_partitions_are_listed(consumer: KafkaConsumer, new_topic: Ca
     topic = new_topic(partitions=3)
     assert topic in consumer.topics()
     assert consumer.partitions_for_topic(topic) == {0, 1, 2}
+
+
+# The cluster ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_admin_client_describes_quorum_features_and_config_resources(
+    admin: KafkaAdminClient, raw: RawConnection, topic: str
+) -> None:
+    (broker,) = wire.metadata(raw, []).brokers
+    found = admin.describe_metadata_quorum()
+    ((partition,),) = [one["partitions"] for one in found["topics"]]
+    assert (partition["leader_id"], partition["error"]) == (broker.node_id, None)
+    assert [one["replica_id"] for one in partition["current_voters"]] == [broker.node_id]
+    features = admin.describe_features()
+    assert features["group.version"]["finalized"] == (1, 1)
+    assert admin.update_features({"group.version": 1}, validate_only=True) == {"group.version": "OK"}
+    listed = admin.list_config_resources()
+    assert listed["broker"] == [str(broker.node_id)]
+    assert topic in listed["topic"]

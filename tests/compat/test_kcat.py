@@ -1,4 +1,4 @@
-"""kcat as Debian ships it, with a librdkafka from 2023: its listings, its questions, and what it believes of us."""
+"""kcat as Debian ships it, with a librdkafka of 2023: listings, queries, and the features it detects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_metadata_listing_names_brokers_topics_and_partitions(
     assert listing["controllerid"] == broker["id"]
 
 
-def test_offsets_are_asked_for_by_time(bootstrap: str, topic: str) -> None:
+def test_offsets_are_looked_up_by_time(bootstrap: str, topic: str) -> None:
     times = [1_000, 2_000, 3_000]
     ConfluentKafka().produce(bootstrap, topic, [Message(b"key", b"value", (), time) for time in times])
 
@@ -49,7 +49,7 @@ def test_offsets_are_asked_for_by_time(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize(("start", "expected"), [("beginning", "0123456789"), ("7", "789"), ("-2", "89")])
-def test_reading_starts_where_it_is_told(start: str, expected: str, bootstrap: str, topic: str) -> None:
+def test_reading_starts_at_the_given_offset(start: str, expected: str, bootstrap: str, topic: str) -> None:
     CLIENT.produce(bootstrap, topic, [Message(b"key", b"%d" % number) for number in range(10)])
     options = ("-C", "-t", topic, "-p", "0", "-o", start, "-e", "-X", f"fetch.wait.max.ms={FETCH_WAIT_MS}", "-f", "%s")
     assert kcat(bootstrap, *options).decode() == expected

@@ -1,8 +1,9 @@
-"""Settings over the wire: described with their sources and synonyms, altered whole or one by one."""
+"""Settings over raw connections: described with sources and synonyms, altered as a whole or one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,12 +15,14 @@ from moldau.wire.messages.alter_configs import (
     AlterConfigsRequestResource,
     AlterConfigsResponseResource,
 )
+from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponseConfig,
     DescribeConfigsResponseResource,
 )
+from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
@@ -29,10 +32,12 @@ from moldau.wire.messages.incremental_alter_configs import (
 from tests.compat import wire
 from tests.compat.wire import ask
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC_SOURCE, DYNAMIC_BROKER_SOURCE, DYNAMIC_DEFAULT_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = range(1, 6)
+GROUP_SOURCE = 8
 
 
 def describe(
@@ -81,7 +86,7 @@ def becomes(connection: RawConnection, topic: str, key: str, value: str, source:
         found = entry(connection, topic, key)
         return (found.value, found.config_source) == (value, source)
 
-    wire.eventually(attempt)
+    wait_until(attempt)
 
 
 def broker_name(connection: RawConnection) -> str:
@@ -130,7 +135,7 @@ def test_unknown_keys_are_silently_missing(raw: RawConnection, topic: str) -> No
     assert (answer.error_code, [each.name for each in answer.configs]) == (0, ["retention.ms"])
 
 
-def test_a_setting_tells_where_its_value_comes_from(raw: RawConnection, new_topic: Callable[..., str]) -> None:
+def test_a_setting_has_the_source_of_its_value(raw: RawConnection, new_topic: Callable[..., str]) -> None:
     topic = new_topic(configs={"segment.bytes": "2000000"})
     own, default = entry(raw, topic, "segment.bytes"), entry(raw, topic, "index.interval.bytes")
     assert (own.value, own.config_source) == ("2000000", TOPIC_SOURCE)
@@ -142,7 +147,7 @@ def test_a_setting_tells_where_its_value_comes_from(raw: RawConnection, new_topi
     assert [each.name for each in default.synonyms] == ["log.index.interval.bytes"]
 
 
-def test_documentation_comes_when_asked_for(raw: RawConnection, topic: str) -> None:
+def test_documentation_is_included_on_request(raw: RawConnection, topic: str) -> None:
     (silent,) = describe(raw, TOPIC, topic, ["retention.ms"]).configs
     (spoken,) = describe(raw, TOPIC, topic, ["retention.ms"], include_documentation=True).configs
     assert silent.documentation is None
@@ -154,7 +159,7 @@ def test_documentation_comes_when_asked_for(raw: RawConnection, topic: str) -> N
     ("name", "code"),
     [("no-such-topic-anywhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION)],
 )
-def test_what_does_not_exist_has_no_settings(name: str, code: ErrorCode, raw: RawConnection) -> None:
+def test_unknown_resources_have_no_settings(name: str, code: ErrorCode, raw: RawConnection) -> None:
     answer = describe(raw, TOPIC, name)
     assert (answer.error_code, answer.configs) == (code, [])
 
@@ -202,10 +207,10 @@ def test_lists_are_added_to_and_taken_from(raw: RawConnection, topic: str) -> No
 def test_a_changed_setting_takes_effect(raw: RawConnection, topic: str) -> None:
     assert increment(raw, TOPIC, topic, ("max.message.bytes", SET, "200")).error_code == 0
     becomes(raw, topic, "max.message.bytes", "200")
-    answer = wire.eventually(lambda: wire.produce(raw, topic, wire.batch_of(b"x" * 500)))
+    answer = wait_until(lambda: wire.produce(raw, topic, wire.batch_of(b"x" * 500)))
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert increment(raw, TOPIC, topic, ("max.message.bytes", DELETE, None)).error_code == 0
-    wire.eventually(lambda: wire.produce(raw, topic, wire.batch_of(b"x" * 500)).error_code == 0)
+    wait_until(lambda: wire.produce(raw, topic, wire.batch_of(b"x" * 500)).error_code == 0)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +255,7 @@ def test_a_resource_is_changed_once_a_request(raw: RawConnection, topic: str) ->
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_does_not_exist_cannot_be_changed(kind: int, name: str, code: ErrorCode, raw: RawConnection) -> None:
+def test_unknown_resources_cannot_be_altered(kind: int, name: str, code: ErrorCode, raw: RawConnection) -> None:
     answer = increment(raw, kind, name, ("retention.ms", SET, "1000"))
     assert (answer.error_code, answer.resource_type, answer.resource_name) == (code, kind, name)
     assert answer.error_message
@@ -276,10 +281,10 @@ def test_a_dynamic_setting_of_the_broker_changes_while_it_runs(raw: RawConnectio
     before = current()
     try:
         assert increment(raw, BROKER, name, ("log.retention.bytes", SET, "1000000000000")).error_code == 0
-        wire.eventually(lambda: current() == ("1000000000000", DYNAMIC_BROKER_SOURCE))
+        wait_until(lambda: current() == ("1000000000000", DYNAMIC_BROKER_SOURCE))
     finally:
         assert increment(raw, BROKER, name, ("log.retention.bytes", DELETE, None)).error_code == 0
-    wire.eventually(lambda: current() == before)
+    wait_until(lambda: current() == before)
 
 
 def test_a_default_of_all_brokers_reaches_their_topics(raw: RawConnection, topic: str) -> None:
@@ -293,10 +298,165 @@ def test_a_default_of_all_brokers_reaches_their_topics(raw: RawConnection, topic
 
 
 @pytest.mark.parametrize("change", [("node.id", SET, "9"), ("log.dirs", SET, "/elsewhere")])
-def test_what_a_broker_was_started_with_cannot_be_changed(change: tuple[str, int, str], raw: RawConnection) -> None:
+def test_read_only_broker_settings_cannot_be_altered(change: tuple[str, int, str], raw: RawConnection) -> None:
     answer = increment(raw, BROKER, broker_name(raw), change)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert answer.error_message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("sasl.kerberos.min.time.before.relogin", "70000", "70000"),
+        ("cleanup.policy", "compact", None),
+        ("a.b", "c", None),
+    ],
+    ids=["only-kafkas", "of-topics", "of-nobody"],
+)
+def test_a_broker_stores_settings_that_mean_nothing_to_it(
+    key: str, value: str, shown: str | None, raw: RawConnection
+) -> None:
+    """Kafka's plugins have settings of their own. What nobody declared may be a secret, and is not shown."""
+    name = broker_name(raw)
+
+    def current() -> list[tuple[str | None, int]]:
+        found = describe(raw, BROKER, name, [key]).configs
+        return [(each.value, each.config_source) for each in found if each.config_source != DEFAULT_SOURCE]
+
+    try:
+        changes = ((key, SET, value), ("log.retention.bytes", SET, "1000000000000"))
+        assert increment(raw, BROKER, name, *changes).error_code == 0
+        wait_until(lambda: current() == [(shown, DYNAMIC_BROKER_SOURCE)])
+    finally:
+        assert replace(raw, BROKER, name, {}).error_code == 0
+    wait_until(lambda: current() == [])
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("sasl.kerberos.min.time.before.relogin", SET, "soon"), ErrorCode.INVALID_REQUEST),
+        (("broker.session.timeout.ms", SET, "10000"), ErrorCode.INVALID_REQUEST),
+        (("a.b", APPEND, "c"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_such_settings_have_kafkas_types_and_scopes(
+    change: tuple[str, int, str], code: ErrorCode, raw: RawConnection
+) -> None:
+    assert increment(raw, BROKER, broker_name(raw), change).error_code == code
+
+
+# Of groups ------------------------------------------------------------------------------------------------------------
+
+GROUP_DEFAULTS = {
+    "consumer.assignment.interval.ms": "1000",
+    "consumer.heartbeat.interval.ms": "5000",
+    "consumer.session.timeout.ms": "45000",
+    "share.assignment.interval.ms": "1000",
+    "share.auto.offset.reset": "latest",
+    "share.delivery.count.limit": "5",
+    "share.heartbeat.interval.ms": "5000",
+    "share.isolation.level": "read_uncommitted",
+    "share.partition.max.record.locks": "2000",
+    "share.record.lock.duration.ms": "30000",
+    "share.renew.acknowledge.enable": "true",
+    "share.session.timeout.ms": "45000",
+    "streams.assignment.interval.ms": "1000",
+    "streams.heartbeat.interval.ms": "5000",
+    "streams.initial.rebalance.delay.ms": "3000",
+    "streams.num.standby.replicas": "0",
+    "streams.session.timeout.ms": "45000",
+}
+
+
+@pytest.fixture
+def group(raw: RawConnection) -> Iterator[str]:
+    """The id of a group that nobody ever joined, without settings of its own when the test is over."""
+    name = f"group/{uuid.uuid4()}"
+    yield name
+    assert replace(raw, GROUP, name, {}).error_code == 0
+
+
+def test_a_group_has_the_settings_and_defaults_of_kafka(raw: RawConnection, group: str) -> None:
+    answer = describe(raw, GROUP, group, include_synonyms=True)
+    assert answer.error_code == 0
+    assert {each.name: each.value for each in answer.configs} == GROUP_DEFAULTS
+    assert {each.config_source for each in answer.configs} == {DEFAULT_SOURCE}
+    synonyms = {each.name: [(one.name, one.source) for one in each.synonyms] for each in answer.configs}
+    assert synonyms["consumer.session.timeout.ms"] == [("group.consumer.session.timeout.ms", DEFAULT_SOURCE)]
+    assert synonyms["share.session.timeout.ms"] == [("group.share.session.timeout.ms", DEFAULT_SOURCE)]
+    assert synonyms["share.isolation.level"] == [("share.isolation.level", DEFAULT_SOURCE)]
+
+
+def test_settings_of_a_group_are_set_replaced_and_taken_back(raw: RawConnection, group: str) -> None:
+    def own() -> dict[str, str | None]:
+        found = describe(raw, GROUP, group).configs
+        return {each.name: each.value for each in found if each.config_source == GROUP_SOURCE}
+
+    changes = (("consumer.session.timeout.ms", SET, "50000"), ("share.auto.offset.reset", SET, "by_duration:PT1H"))
+    assert increment(raw, GROUP, group, *changes).error_code == 0
+    wait_until(lambda: own() == {name: value for name, _, value in changes})
+    assert increment(raw, GROUP, group, ("share.auto.offset.reset", DELETE, None)).error_code == 0
+    wait_until(lambda: own() == {"consumer.session.timeout.ms": "50000"})
+    assert replace(raw, GROUP, group, {"consumer.heartbeat.interval.ms": "6000"}).error_code == 0
+    wait_until(lambda: own() == {"consumer.heartbeat.interval.ms": "6000"})
+    (entry,) = describe(raw, GROUP, group, ["consumer.heartbeat.interval.ms", "nosuch"], include_synonyms=True).configs
+    assert [(one.name, one.value, one.source) for one in entry.synonyms] == [
+        ("consumer.heartbeat.interval.ms", "6000", GROUP_SOURCE),
+        ("group.consumer.heartbeat.interval.ms", "5000", DEFAULT_SOURCE),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("no.such.setting", SET, "1"),
+        ("consumer.session.timeout.ms", SET, "soon"),
+        ("consumer.session.timeout.ms", SET, "44999"),
+        ("consumer.session.timeout.ms", SET, "60001"),
+        ("consumer.heartbeat.interval.ms", SET, "4999"),
+        ("consumer.heartbeat.interval.ms", SET, "15001"),
+        ("consumer.heartbeat.interval.ms", APPEND, "5000"),
+        ("share.session.timeout.ms", SET, "1000"),
+        ("share.auto.offset.reset", SET, "by_duration:1 hour"),
+        ("share.isolation.level", SET, "read_something"),
+        ("streams.num.standby.replicas", SET, "3"),
+    ],
+    ids=lambda change: f"{change[0]}-{change[2]}",
+)
+def test_a_wrong_setting_of_a_group_is_refused(change: tuple[str, int, str], raw: RawConnection, group: str) -> None:
+    answer = increment(raw, GROUP, group, ("share.heartbeat.interval.ms", SET, "6000"), change)
+    assert ErrorCode(answer.error_code) == ErrorCode.INVALID_CONFIG
+    assert answer.error_message
+
+
+def test_groups_have_no_settings_in_common(raw: RawConnection) -> None:
+    change = ("consumer.session.timeout.ms", SET, "50000")
+    assert increment(raw, GROUP, "", change).error_code == ErrorCode.INVALID_REQUEST
+    assert describe(raw, GROUP, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_members_get_the_heartbeat_interval_of_their_group(raw: RawConnection, group: str) -> None:
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+    wait_until(lambda: ask(raw, find).coordinators[0].error_code == 0)
+
+    def interval() -> int:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=str(uuid.uuid4()),
+            member_epoch=0,
+            rebalance_timeout_ms=1000,
+            subscribed_topic_names=["nosuch"],
+            topic_partitions=[],
+        )
+        answer = wait_until(lambda: (found := ask(raw, request)).error_code == 0 and found)
+        left = ConsumerGroupHeartbeatRequest(group_id=group, member_id=answer.member_id, member_epoch=-1)
+        assert ask(raw, left).error_code == 0
+        return int(answer.heartbeat_interval_ms)
+
+    wait_until(lambda: interval() == 5000)
+    assert increment(raw, GROUP, group, ("consumer.heartbeat.interval.ms", SET, "7000")).error_code == 0
+    wait_until(lambda: interval() == 7000)
 
 
 # As a whole -----------------------------------------------------------------------------------------------------------
@@ -319,7 +479,7 @@ def test_altering_replaces_everything_that_was_set(raw: RawConnection, new_topic
         ({"retention.ms": None}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_bad_replacement_leaves_everything_as_it_was(
+def test_a_refused_replacement_changes_nothing(
     configs: dict[str, str | None], code: ErrorCode, raw: RawConnection, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(configs={"segment.bytes": "2000000"})

@@ -1,4 +1,4 @@
-"""Fetch without sessions: whole batches, byte limits, waiting, and everything that can be wrong with an offset."""
+"""Fetch without sessions: whole batches, byte limits, waiting, and wrong offsets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_fetch_from_inside_a_batch_returns_the_whole_batch(raw: RawConnection,
     assert [header.base_offset for header, _ in wire.batches_in(answer.records)] == [4, 6]
 
 
-def test_the_first_batch_comes_whole_however_small_the_limit(raw: RawConnection, filled: str, batch_bytes: int) -> None:
+def test_the_first_batch_is_whole_with_any_limit(raw: RawConnection, filled: str, batch_bytes: int) -> None:
     for limit in (0, 1, batch_bytes - 1):
         answer = wire.fetch_one(raw, filled, offset=2, partition_max_bytes=limit)
         assert [header.base_offset for header, _ in wire.batches_in(answer.records)] == [2]
@@ -67,7 +67,9 @@ def test_the_first_batch_comes_whole_however_small_the_limit(raw: RawConnection,
         assert [header.base_offset for header, _ in wire.batches_in(answer.records)] == [2]
 
 
-def test_a_limit_cuts_behind_what_fits(raw: RawConnection, filled: str, batch_bytes: int) -> None:
+def test_a_limit_ends_the_response_after_the_batches_that_fit(
+    raw: RawConnection, filled: str, batch_bytes: int
+) -> None:
     limit = 2 * batch_bytes + 10
     answer = wire.fetch_one(raw, filled, partition_max_bytes=limit)
     # A batch at the end may come in part, and clients know it.
@@ -136,9 +138,7 @@ def test_a_waiting_fetch_is_woken_by_a_produce(bootstrap: str, raw: RawConnectio
     assert answer.high_watermark == 1
 
 
-def test_a_waiting_fetch_waits_for_as_many_bytes_as_it_asked_for(
-    bootstrap: str, raw: RawConnection, topic: str
-) -> None:
+def test_a_fetch_waits_for_min_bytes(bootstrap: str, raw: RawConnection, topic: str) -> None:
     with RawConnection(bootstrap) as reader:
         wanted = wire.fetch_request(topic, [fetch_partition()], max_wait_ms=FOREVER_MS, min_bytes=2_000)
         send_fetch(reader, wanted)
@@ -182,7 +182,7 @@ def test_who_does_not_want_to_wait_does_not(limits: dict[str, int], raw: RawConn
     assert (answer.error_code, bytes(answer.records)) == (0, b"")
 
 
-def test_a_minimum_above_the_maximum_does_not_wait_for_what_cannot_come(raw: RawConnection, filled: str) -> None:
+def test_min_bytes_above_max_bytes_does_not_wait_for_ever(raw: RawConnection, filled: str) -> None:
     answer = wire.fetch_one(raw, filled, max_wait_ms=FOREVER_MS, min_bytes=1_000_000, max_bytes=100)
     assert values(answer)[0] == b"0 first"
 
@@ -211,7 +211,7 @@ def test_deleting_the_topic_wakes_its_readers(bootstrap: str, raw: RawConnection
 
 
 @pytest.mark.parametrize("offset", [9, 1 << 40, -1, -5])
-def test_an_offset_that_does_not_exist_is_told_at_once(offset: int, raw: RawConnection, filled: str) -> None:
+def test_an_offset_out_of_range_is_answered_at_once(offset: int, raw: RawConnection, filled: str) -> None:
     answer = wire.fetch_one(raw, filled, offset, max_wait_ms=FOREVER_MS)
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (-1, -1, -1)
@@ -225,14 +225,14 @@ def test_one_offset_that_does_not_exist_ends_the_wait_of_all(raw: RawConnection,
     assert codes == {0: 0, 1: ErrorCode.OFFSET_OUT_OF_RANGE}
 
 
-def test_an_unknown_partition_is_told_beside_a_good_one(raw: RawConnection, filled: str) -> None:
+def test_an_unknown_partition_has_an_error_beside_a_known_one(raw: RawConnection, filled: str) -> None:
     response = wire.fetch(raw, filled, [fetch_partition(7), fetch_partition(0)])
     found = {answer.partition_index: answer for answer in response.responses[0].partitions}
     assert found[7].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(values(found[0])) == 8
 
 
-def test_an_unknown_topic_is_told_by_name_and_by_id(raw: RawConnection, unused_name: Callable[[], str]) -> None:
+def test_an_unknown_topic_has_an_error_by_name_and_by_id(raw: RawConnection, unused_name: Callable[[], str]) -> None:
     by_name = wire.fetch_one(raw, unused_name())
     by_id = wire.fetch_one(raw, b"nobody has this!")
     assert by_name.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -251,7 +251,7 @@ def test_an_epoch_is_checked_where_it_is_given(raw: RawConnection, filled: str) 
     assert code(epoch + 1) == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_reader_that_was_elsewhere_hears_where_the_logs_part(raw: RawConnection, filled: str) -> None:
+def test_a_diverging_fetcher_gets_the_diverging_epoch(raw: RawConnection, filled: str) -> None:
     epoch = wire.list_offset(raw, filled, wire.LATEST).leader_epoch
     same = wire.only_partition(wire.fetch(raw, filled, [fetch_partition(0, 4, last_fetched_epoch=epoch)]))
     assert (same.error_code, len(values(same))) == (0, 4)

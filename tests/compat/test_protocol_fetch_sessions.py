@@ -1,4 +1,4 @@
-"""Fetch sessions: the client names its partitions once, and both sides then speak only of what changed."""
+"""Fetch sessions: the client names its partitions once, then both sides send only changes."""
 
 from __future__ import annotations
 
@@ -69,18 +69,20 @@ def test_the_first_answer_has_every_partition_even_the_empty_ones(session: Sessi
     assert set(mentioned(session.first)) == {0, 1, 2}
 
 
-def test_nothing_new_is_nothing_said(session: Session) -> None:
+def test_an_incremental_fetch_without_news_is_empty(session: Session) -> None:
     response = session.fetch()
     assert (response.error_code, response.session_id, mentioned(response)) == (0, session.id, {})
 
 
-def test_only_what_has_news_is_mentioned(session: Session, raw: RawConnection, topic: str) -> None:
+def test_only_partitions_with_news_are_in_the_response(session: Session, raw: RawConnection, topic: str) -> None:
     wire.produced(raw, topic, b"news", partition=1)
     found = mentioned(session.fetch())
     assert {index: len(wire.records_in(answer.records)) for index, answer in found.items()} == {1: 1}
 
 
-def test_what_was_not_read_on_comes_again(session: Session, raw: RawConnection, topic: str) -> None:
+def test_records_are_sent_again_until_the_fetch_offset_advances(
+    session: Session, raw: RawConnection, topic: str
+) -> None:
     wire.produced(raw, topic, b"news", partition=1)
     assert set(mentioned(session.fetch())) == {1}
     # The session still stands at the old offset: the client has not moved on.
@@ -110,7 +112,7 @@ def test_an_error_is_repeated_until_it_is_gone(session: Session) -> None:
     assert mentioned(session.fetch()) == {}
 
 
-def test_a_forgotten_partition_is_not_heard_of_again(session: Session, raw: RawConnection, topic: str) -> None:
+def test_a_forgotten_partition_is_no_longer_in_responses(session: Session, raw: RawConnection, topic: str) -> None:
     session.fetch(forgotten=(1,))
     for partition in range(3):
         wire.produced(raw, topic, b"news", partition=partition)
@@ -138,14 +140,14 @@ def test_a_waiting_session_is_woken(bootstrap: str, session: Session, topic: str
     assert set(mentioned(response)) == {0}
 
 
-def test_an_unknown_session_is_told(raw: RawConnection, topic: str) -> None:
+def test_an_unknown_session_is_an_error(raw: RawConnection, topic: str) -> None:
     response = wire.fetch(raw, topic, [fetch_partition()], session_id=123_456_789, session_epoch=5)
     assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (response.session_id, response.responses) == (0, [])
 
 
 @pytest.mark.parametrize("step", [-1, 1])
-def test_a_wrong_epoch_is_told_and_leaves_the_session_usable(step: int, session: Session) -> None:
+def test_a_wrong_session_epoch_is_an_error_and_keeps_the_session(step: int, session: Session) -> None:
     session.fetch()
     right = session.epoch
     session.epoch = right + step
@@ -166,7 +168,7 @@ def test_a_final_request_is_served_and_closes_the_session(session: Session, raw:
     assert session.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_starting_anew_replaces_the_old_session(session: Session, raw: RawConnection, topic: str) -> None:
+def test_a_new_session_replaces_the_old_one(session: Session, raw: RawConnection, topic: str) -> None:
     old = session.id
     response = wire.fetch(raw, topic, [fetch_partition(0)], session_id=old, session_epoch=NEW)
     assert response.error_code == 0

@@ -1,4 +1,4 @@
-"""Frames: what closes a connection, what does not, and that answers keep the order of their requests."""
+"""Frames: which ones close a connection, and the order of answers."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def test_a_malformed_frame_closes_its_connection_and_no_other(
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_what_came_before_a_malformed_frame_is_answered(case: str, bootstrap: str) -> None:
+def test_requests_before_a_malformed_frame_are_answered(case: str, bootstrap: str) -> None:
     with RawConnection(bootstrap) as connection:
         connection.socket.sendall(METADATA + MALFORMED[case])
         connection.receive(ApiKey.METADATA, 1, MetadataResponse, 1)
         assert connection.closed_by_peer()
 
 
-def test_what_comes_after_a_malformed_frame_is_not_carried_out(bootstrap: str, raw: RawConnection, topic: str) -> None:
+def test_requests_after_a_malformed_frame_are_not_executed(bootstrap: str, raw: RawConnection, topic: str) -> None:
     request = wire.produce_request(topic, [(0, wire.batch_of(b"too late"))])
     late = encode_request_header(ApiKey.PRODUCE, 7, 2, "x") + request.encode(7)
     with RawConnection(bootstrap) as connection:
@@ -106,7 +106,7 @@ def test_a_connection_that_ends_inside_a_frame_is_forgotten(bootstrap: str, byst
 # Not closed -----------------------------------------------------------------------------------------------------------
 
 
-def test_bytes_behind_a_body_are_ignored(raw: RawConnection) -> None:
+def test_bytes_after_a_body_are_ignored(raw: RawConnection) -> None:
     raw.send_frame(header(ApiKey.METADATA, 1, 7) + MetadataRequest(topics=[]).encode(1) + b"from the future")
     raw.receive(ApiKey.METADATA, 1, MetadataResponse, 7)
 
@@ -124,7 +124,7 @@ def test_a_clients_name_may_be_any_bytes(raw: RawConnection) -> None:
     raw.receive(ApiKey.METADATA, 1, MetadataResponse, 8)
 
 
-def test_tagged_fields_that_nobody_knows_are_skipped(raw: RawConnection) -> None:
+def test_unknown_tagged_fields_are_skipped(raw: RawConnection) -> None:
     tags = b"\x02" + b"\x63\x03abc" + b"\x64\x00"  # two: 99 with three bytes, 100 with none
     request = MetadataRequest(topics=[], unknown_tags={77: b"xyz"}).encode(METADATA_VERSION)
     raw.send_frame(struct.pack(">hhih", ApiKey.METADATA, METADATA_VERSION, 5, 1) + b"x" + tags + request)
@@ -158,7 +158,7 @@ def test_api_versions_of_the_future_get_an_answer_of_the_past(version: int, raw:
 
 
 @pytest.mark.parametrize(("name", "version"), [("-bad name-", "1.0"), ("good", ""), ("", "1.0"), ("a b", "1")])
-def test_software_that_cannot_say_its_name_is_told_so(name: str, version: str, raw: RawConnection) -> None:
+def test_an_invalid_client_software_name_is_refused(name: str, version: str, raw: RawConnection) -> None:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     response = wire.ask(raw, request, 3)
     assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
@@ -191,7 +191,7 @@ def test_pipelined_batches_are_written_in_order(raw: RawConnection, topic: str) 
     assert wire.stored_values(raw, topic) == [b"%d" % number for number in range(count)]
 
 
-def test_a_topic_may_be_used_in_the_same_breath_as_it_is_created(
+def test_a_topic_can_be_used_right_after_its_creation(
     raw: RawConnection, unused_name: Callable[[], str], moldau_only: None
 ) -> None:
     """Stronger than Apache Kafka, whose brokers hear of a topic a moment later."""

@@ -1,4 +1,4 @@
-"""ListOffsets, DeleteRecords and OffsetForLeaderEpoch: where a log begins and ends, by time, and by epoch."""
+"""ListOffsets, DeleteRecords and OffsetForLeaderEpoch: log start and end, by time and by epoch."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_question_that_its_version_does_not_have_is_refused(
     assert (answer.error_code, answer.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 
 
-def test_unknown_partitions_and_wrong_epochs_are_told(raw: RawConnection, timed: str) -> None:
+def test_unknown_partitions_and_wrong_epochs_are_errors(raw: RawConnection, timed: str) -> None:
     epoch = wire.list_offset(raw, timed, wire.LATEST).leader_epoch
     code = {
         "unknown": wire.list_offset(raw, timed, wire.LATEST, partition=9).error_code,
@@ -127,7 +127,7 @@ def test_unknown_partitions_and_wrong_epochs_are_told(raw: RawConnection, timed:
     }
 
 
-def test_a_partition_asked_for_twice_is_a_mistake(raw: RawConnection, timed: str) -> None:
+def test_a_partition_named_twice_is_an_error(raw: RawConnection, timed: str) -> None:
     answers = wire.list_offsets_of(raw, timed, [(0, wire.LATEST), (0, wire.EARLIEST)])
     assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST]
 
@@ -169,13 +169,13 @@ def test_deleted_records_are_gone_for_readers(raw: RawConnection, timed: str) ->
     assert (found.log_start_offset, wire.records_in(found.records)[0].offset) == (4, 0)
 
 
-def test_deleting_what_is_deleted_changes_nothing(raw: RawConnection, timed: str) -> None:
+def test_deleting_deleted_records_again_changes_nothing(raw: RawConnection, timed: str) -> None:
     delete_records(raw, timed, 4)
     answer = delete_records(raw, timed, 2)
     assert (answer.error_code, answer.low_watermark) == (0, 4)
 
 
-def test_everything_can_be_deleted_and_writing_goes_on(raw: RawConnection, timed: str) -> None:
+def test_all_records_can_be_deleted_and_writing_continues(raw: RawConnection, timed: str) -> None:
     answer = delete_records(raw, timed, -1)
     assert (answer.error_code, answer.low_watermark) == (0, 9)
     assert wire.list_offset(raw, timed, wire.EARLIEST).offset == 9
@@ -190,7 +190,7 @@ def test_deleted_records_have_no_largest_timestamp(raw: RawConnection, timed: st
 
 
 @pytest.mark.parametrize("offset", [10, 1 << 40, -2])
-def test_what_does_not_exist_cannot_be_deleted(offset: int, raw: RawConnection, timed: str) -> None:
+def test_records_of_unknown_partitions_cannot_be_deleted(offset: int, raw: RawConnection, timed: str) -> None:
     answer = delete_records(raw, timed, offset)
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 

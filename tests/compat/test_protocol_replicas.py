@@ -96,7 +96,7 @@ def test_a_request_may_insist_on_the_number_of_replicas(raw: RawConnection, new_
 
 
 @every_version(ApiKey.LIST_PARTITION_REASSIGNMENTS)
-def test_what_does_not_move_is_not_listed(version: int, raw: RawConnection, new_topic: Callable[..., str]) -> None:
+def test_only_ongoing_reassignments_are_listed(version: int, raw: RawConnection, new_topic: Callable[..., str]) -> None:
     topic = new_topic(partitions=1)
     some = ListPartitionReassignmentsRequestTopic(name=topic, partition_indexes=[0, 7])
     unknown = ListPartitionReassignmentsRequestTopic(name=f"no-{topic}", partition_indexes=[0])

@@ -1,4 +1,4 @@
-"""Topics over the wire: created, described, grown and deleted, with every way to get it wrong."""
+"""Topics over raw connections: created, described, grown and deleted, with every error."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from moldau.wire.primitives import ZERO_UUID
 from tests.compat import wire
 from tests.compat.wire import ask
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 LONGEST_NAME = 249
 MOST_PARTITIONS_A_REQUEST = 10_000
@@ -95,7 +96,7 @@ def test_a_bad_name_is_refused(name: str, raw: RawConnection) -> None:
 def test_the_longest_name_is_not_too_long(raw: RawConnection, unused_name: Callable[[], str]) -> None:
     name = unused_name().ljust(LONGEST_NAME, "x")
     assert create(raw, name).error_code == 0
-    wire.eventually(lambda: wire.is_served(raw, name, 1))
+    wait_until(lambda: wire.is_served(raw, name, 1))
 
 
 def test_names_that_differ_by_a_dot_and_a_line_collide(raw: RawConnection, topic: str) -> None:
@@ -119,7 +120,7 @@ def test_a_topic_has_as_many_replicas_as_there_are_brokers_at_most(
 def test_minus_one_means_the_default(version: int, raw: RawConnection, unused_name: Callable[[], str]) -> None:
     name = unused_name()
     assert create(raw, name, -1, -1, version=version).error_code == 0
-    wire.eventually(lambda: wire.is_served(raw, name, 1))
+    wait_until(lambda: wire.is_served(raw, name, 1))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_one_bad_topic_does_not_spoil_the_others(raw: RawConnection, unused_name
     ]
     answers = ask(raw, CreateTopicsRequest(topics=topics, timeout_ms=10_000)).topics
     assert {answer.name: answer.error_code for answer in answers} == {bad: ErrorCode.INVALID_PARTITIONS, good: 0}
-    wire.eventually(lambda: wire.is_served(raw, good, 1))
+    wait_until(lambda: wire.is_served(raw, good, 1))
 
 
 def test_creating_nothing_is_fine(raw: RawConnection) -> None:
@@ -187,7 +188,7 @@ def test_creating_nothing_is_fine(raw: RawConnection) -> None:
 def test_partitions_can_be_placed_by_hand(raw: RawConnection, unused_name: Callable[[], str]) -> None:
     name, node = unused_name(), node_id(raw)
     assert create(raw, name, -1, -1, assignments={0: [node], 1: [node]}).error_code == 0
-    wire.eventually(lambda: wire.is_served(raw, name, 2))
+    wait_until(lambda: wire.is_served(raw, name, 2))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_a_placement_that_cannot_be_is_refused(
     assert_refused(create(raw, unused_name(), -1, -1, assignments=placed), code)
 
 
-def test_a_placement_must_begin_at_zero_and_name_nobody_twice(
+def test_an_assignment_must_start_at_partition_zero_without_duplicate_brokers(
     raw: RawConnection, unused_name: Callable[[], str]
 ) -> None:
     node = node_id(raw)
@@ -212,7 +213,7 @@ def test_a_placement_must_begin_at_zero_and_name_nobody_twice(
         assert_refused(answer, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
-def test_a_placement_comes_without_a_count(raw: RawConnection, unused_name: Callable[[], str]) -> None:
+def test_an_assignment_excludes_a_partition_count(raw: RawConnection, unused_name: Callable[[], str]) -> None:
     answer = create(raw, unused_name(), 1, -1, assignments={0: [node_id(raw)]})
     assert_refused(answer, ErrorCode.INVALID_REQUEST)
 
@@ -250,7 +251,7 @@ def test_every_topic_is_answered(
         same: ErrorCode.INVALID_PARTITIONS,
         missing: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    wire.eventually(lambda: wire.is_served(raw, good, 3))
+    wait_until(lambda: wire.is_served(raw, good, 3))
 
 
 def test_a_topic_grows_once_a_request(raw: RawConnection, topic: str) -> None:
@@ -273,13 +274,13 @@ def test_new_partitions_can_be_placed_by_hand(raw: RawConnection, topic: str) ->
     assignments = [CreatePartitionsRequestAssignment(broker_ids=[node]) for _ in range(2)]
     (answer,) = grow(raw, (topic, 3), assignments=assignments)
     assert answer.error_code == 0
-    wire.eventually(lambda: wire.is_served(raw, topic, 3))
+    wait_until(lambda: wire.is_served(raw, topic, 3))
 
 
-def test_growing_keeps_what_is_there(raw: RawConnection, topic: str) -> None:
+def test_adding_partitions_keeps_the_existing_ones(raw: RawConnection, topic: str) -> None:
     wire.produced(raw, topic, b"before")
     grow(raw, (topic, 2))
-    wire.eventually(lambda: wire.is_served(raw, topic, 2))
+    wait_until(lambda: wire.is_served(raw, topic, 2))
     assert wire.stored_values(raw, topic) == [b"before"]
 
 
@@ -292,7 +293,7 @@ def delete(connection: RawConnection, *topics: DeleteTopicsRequestTopic) -> list
     return answers
 
 
-def test_what_is_not_there_cannot_be_deleted(raw: RawConnection, unused_name: Callable[[], str]) -> None:
+def test_unknown_topics_cannot_be_deleted(raw: RawConnection, unused_name: Callable[[], str]) -> None:
     (by_name,) = delete(raw, DeleteTopicsRequestTopic(name=unused_name()))
     (by_id,) = delete(raw, DeleteTopicsRequestTopic(topic_id=b"nobody has this!"))
     assert (by_name.error_code, by_id.error_code) == (
@@ -316,9 +317,9 @@ def test_a_topic_of_the_same_name_is_another_topic(raw: RawConnection, topic: st
     old = wire.topic_id(raw, topic)
     (answer,) = delete(raw, DeleteTopicsRequestTopic(name=topic))
     assert (answer.error_code, answer.name, answer.topic_id) == (0, topic, old)
-    wire.eventually(lambda: wire.describe_topic(raw, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    wire.eventually(lambda: create(raw, topic).error_code == 0)
-    wire.eventually(lambda: wire.is_served(raw, topic, 1))
+    wait_until(lambda: wire.describe_topic(raw, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    wait_until(lambda: create(raw, topic).error_code == 0)
+    wait_until(lambda: wire.is_served(raw, topic, 1))
     assert wire.topic_id(raw, topic) != old
     assert wire.stored_values(raw, topic) == []
     assert wire.fetch_one(raw, old).error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -345,7 +346,7 @@ def test_an_unknown_topic_is_named(raw: RawConnection, unused_name: Callable[[],
 
 @pytest.mark.parametrize("auto_create", [False, True])
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_bad_name_is_told_and_never_created(name: str, auto_create: bool, raw: RawConnection) -> None:
+def test_an_invalid_name_is_an_error_and_is_not_created(name: str, auto_create: bool, raw: RawConnection) -> None:
     (found,) = wire.metadata(raw, [name], auto_create=auto_create).topics
     assert (found.error_code, found.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, name)
 
@@ -356,7 +357,7 @@ def test_an_unknown_id_has_no_name(raw: RawConnection) -> None:
     assert (found.error_code, found.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
 
 
-def test_a_topic_asked_for_twice_is_told_once(raw: RawConnection, topic: str) -> None:
+def test_a_topic_requested_twice_is_answered_once(raw: RawConnection, topic: str) -> None:
     assert [found.name for found in wire.metadata(raw, [topic, topic]).topics] == [topic]
 
 
@@ -365,7 +366,38 @@ def test_asking_creates_the_topic_where_that_is_allowed(raw: RawConnection, unus
     assert wire.metadata(raw, [name], auto_create=False).topics[0].error_code != 0
     assert wire.describe_topic(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     wire.metadata(raw, [name], auto_create=True)
-    wire.eventually(lambda: wire.is_served(raw, name, 1))
+    wait_until(lambda: wire.is_served(raw, name, 1))
+
+
+def deleted(connection: RawConnection, topic: str) -> str:
+    """The topic's name, once the server knows that it is gone."""
+    delete(connection, DeleteTopicsRequestTopic(name=topic))
+    wait_until(lambda: wire.describe_topic(connection, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic
+
+
+def test_a_deleted_topic_is_unknown_before_auto_creation_creates_it_again(raw: RawConnection, topic: str) -> None:
+    """kafka-go, for one, asks whether a topic is gone with a request that allows to create it."""
+    deleted(raw, topic)
+    (found,) = wire.metadata(raw, [topic], auto_create=True).topics
+    assert (found.error_code, found.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+    wait_until(lambda: wire.metadata(raw, [topic], auto_create=True).topics[0].error_code == 0)
+    wait_until(lambda: wire.is_served(raw, topic, 1))
+
+
+def test_asking_once_whether_a_topic_is_gone_does_not_create_it_again(
+    raw: RawConnection, topic: str, moldau_only: None
+) -> None:
+    deleted(raw, topic)
+    wire.metadata(raw, [topic], auto_create=True)
+    assert wire.describe_topic(raw, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_that_is_created_by_asking_is_in_the_answer(
+    raw: RawConnection, unused_name: Callable[[], str], moldau_only: None
+) -> None:
+    (found,) = wire.metadata(raw, [unused_name()], auto_create=True).topics
+    assert (found.error_code, len(found.partitions)) == (0, 1)
 
 
 def described(connection: RawConnection, names: list[str], **options: Any) -> DescribeTopicPartitionsResponse:

@@ -1,4 +1,4 @@
-"""Every version of every API, each called once with a sensible request."""
+"""Every version of every API, called once with a valid request."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from moldau.wire.primitives import ZERO_UUID
 from tests.compat import wire
 from tests.compat.wire import ask
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 TOPIC_RESOURCE = 2
 TOPIC_SOURCE = 1
@@ -72,6 +73,10 @@ SERVED = (
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.LIST_CONFIG_RESOURCES,
 )
 
 
@@ -194,7 +199,7 @@ def test_create_topics(version: int, raw: RawConnection, unused_name: Callable[[
         assert [entry.name for entry in answer.configs] == sorted(entry.name for entry in answer.configs)
         retention = next(entry for entry in answer.configs if entry.name == "retention.ms")
         assert (retention.value, retention.config_source) == ("86400000", TOPIC_SOURCE)
-    wire.eventually(lambda: wire.is_served(raw, name, 3))
+    wait_until(lambda: wire.is_served(raw, name, 3))
     if version >= 7:
         assert answer.topic_id == wire.topic_id(raw, name)
 
@@ -215,7 +220,7 @@ def test_delete_topics(version: int, raw: RawConnection, new_topic: Callable[...
     if version >= 6:
         assert topic_id in [answer.topic_id for answer in answers]
     for name in (by_name, by_id):
-        wire.eventually(lambda name=name: wire.describe_topic(raw, name).error_code == GONE)
+        wait_until(lambda name=name: wire.describe_topic(raw, name).error_code == GONE)
 
 
 @every_version(ApiKey.CREATE_PARTITIONS)
@@ -223,7 +228,7 @@ def test_create_partitions(version: int, raw: RawConnection, topic: str) -> None
     wanted = CreatePartitionsRequestTopic(name=topic, count=4, assignments=None)
     (answer,) = ask(raw, CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), version).results
     assert (answer.error_code, answer.name) == (0, topic)
-    wire.eventually(lambda: wire.is_served(raw, topic, 4))
+    wait_until(lambda: wire.is_served(raw, topic, 4))
     wire.produced(raw, topic, b"in a new one", partition=3)
     assert wire.stored_values(raw, topic, partition=3) == [b"in a new one"]
 
@@ -278,7 +283,7 @@ def test_alter_configs(version: int, raw: RawConnection, topic: str) -> None:
     wanted = AlterConfigsRequestResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
     (answer,) = ask(raw, AlterConfigsRequest(resources=[wanted]), version).responses
     assert (answer.error_code, answer.resource_type, answer.resource_name) == (0, TOPIC_RESOURCE, topic)
-    wire.eventually(lambda: value_of(raw, topic, "retention.ms") == "60000")
+    wait_until(lambda: value_of(raw, topic, "retention.ms") == "60000")
 
 
 @every_version(ApiKey.INCREMENTAL_ALTER_CONFIGS)
@@ -287,7 +292,7 @@ def test_incremental_alter_configs(version: int, raw: RawConnection, topic: str)
     wanted = IncrementalAlterConfigsRequestResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
     (answer,) = ask(raw, IncrementalAlterConfigsRequest(resources=[wanted]), version).responses
     assert (answer.error_code, answer.resource_type, answer.resource_name) == (0, TOPIC_RESOURCE, topic)
-    wire.eventually(lambda: value_of(raw, topic, "retention.ms") == "70000")
+    wait_until(lambda: value_of(raw, topic, "retention.ms") == "70000")
 
 
 @every_version(ApiKey.OFFSET_FOR_LEADER_EPOCH)

@@ -1,12 +1,12 @@
-"""The protocol as verbs: one request each over a raw connection, answers as the messages themselves.
+"""Protocol operations for tests: one request over a raw connection per function, answered by the message itself.
 
-Versions are pinned, so that a test means the same whatever the server advertises; tests about versions pass their own.
+Versions are fixed, so that a test means the same for every server. Tests of versions pass their own.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from moldau.records import BatchHeader, Record, decode_batch, encode_batch, peek_header
@@ -34,6 +34,7 @@ from moldau.wire.messages.produce import (
 )
 from moldau.wire.primitives import ZERO_UUID
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 PRODUCE_VERSION = 11
 FETCH_VERSION = 12
@@ -46,8 +47,6 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 
-DEADLINE_S = 20.0
-
 
 def ask(connection: RawConnection, request: Any, version: int | None = None) -> Any:
     """One request, one answer; in the highest version unless told otherwise."""
@@ -56,13 +55,8 @@ def ask(connection: RawConnection, request: Any, version: int | None = None) -> 
     return connection.call(api.key, chosen, request, api.response_type())
 
 
-def eventually(attempt: Callable[[], Any]) -> Any:
-    """The first true answer. Each attempt is a round trip, which is pause enough."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        if answer := attempt():
-            return answer
-    raise AssertionError(f"still not so after {DEADLINE_S} s")
+eventually = wait_until
+"""The former name of `wait_until`, for tests that still use it."""
 
 
 # Topics ---------------------------------------------------------------------------------------------------------------
@@ -78,7 +72,7 @@ def create_topic(connection: RawConnection, name: str, partitions: int, configs:
     (answer,) = ask(connection, CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)).topics
     assert answer.error_code == 0, answer
     # Apache Kafka answers before its brokers have heard of the topic.
-    eventually(lambda: is_served(connection, name, partitions))
+    wait_until(lambda: is_served(connection, name, partitions))
 
 
 def is_served(connection: RawConnection, name: str, partitions: int) -> bool:

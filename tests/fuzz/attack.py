@@ -1,8 +1,8 @@
-"""Sends frames as fast as the broker takes them, over several connections at a time.
+"""Attack with malformed frames, sent as fast as the broker takes them, over several connections.
 
-A connection carries one burst of pipelined frames and is then closed on our side; the broker closes it on its own when
-it has had enough, or when it has read to the end. So at any time as many are open as we said, no more than the listen
-queue holds, and the end of each is the broker's doing: one that never comes is a connection that it has forgotten.
+Each connection carries one burst of pipelined frames; then our side is closed. The broker closes its side when it
+refuses a frame or has read everything. So the number of open connections is fixed and below the listen queue, and a
+connection that never ends is one that the broker has forgotten.
 """
 
 from __future__ import annotations

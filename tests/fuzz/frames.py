@@ -1,4 +1,4 @@
-"""An endless, replayable stream of frames that nobody should send: the same for the same seed."""
+"""Endless stream of malformed frames, the same for the same seed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Requests of every served API in every version that look as if somebody meant them.
+"""Plausible requests of every served API in every version.
 
-A frame of random bytes dies in the first decoder it meets. These name topics and partitions that exist, carry batches
-that check out, and ask for things that the broker does; what is mutated afterwards fails, or does not, deep inside.
+A frame of random bytes fails in the first decoder. These requests name existing topics and partitions, carry valid
+batches, and ask for things that the broker does. After a mutation they fail, or do not, deep inside the broker.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class PlausibleMaker(Maker):
 def served() -> tuple[tuple[Case, range], ...]:
     """The request of every API that the broker serves, with the versions that it serves."""
     from moldau.broker import handlers  # noqa: F401  (registers them)
-    from moldau.broker.registry import HANDLERS
+    from moldau.broker.requests.handler_registry import HANDLERS
 
     requests = {case.cls.API_KEY: case for case in all_messages() if str(case).endswith("Request")}  # type: ignore[attr-defined]
     return tuple(

@@ -1,6 +1,6 @@
-"""Whatever bytes arrive, the broker stays up, stays small, has no accidents, and serves those who behave.
+"""Random frames: the broker stays up, uses little memory, logs no internal error, and serves other clients.
 
-A failure names its seed; `pytest tests/fuzz --fuzz-seed=SEED` sends the same frames again.
+A failure shows its seed; `pytest tests/fuzz --fuzz-seed=SEED` sends the same frames again.
 """
 
 from __future__ import annotations

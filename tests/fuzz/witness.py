@@ -1,7 +1,7 @@
-"""A client that behaves, working while others do not: it must notice nothing.
+"""Well-behaved client during an attack: it must notice nothing.
 
-It writes numbered records to a topic of its own and reads each back. Since nobody else writes there, every offset,
-every byte and every answer is known beforehand. From time to time it comes on a new connection, as a newcomer would.
+It writes numbered records to its own topic and reads each one back. No other client writes there, so every offset, byte
+and answer is known in advance. From time to time it reconnects.
 """
 
 from __future__ import annotations

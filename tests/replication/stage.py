@@ -1,12 +1,11 @@
-"""What tests of replication share: brokers whose partition states are set by hand, and looks into their logs.
+"""Brokers with partition states set by hand, and access to their logs.
 
-A state that is imposed is told to the brokers as an image is, without being stored: so a test can have one broker know
-of an election and another not, as it happens for moments in every failover.
+A state is published to the brokers like an image, but not stored. So one broker can know of an election before another
+does, as it happens for moments in every failover.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
@@ -17,10 +16,9 @@ from moldau.log.log import Log
 from moldau.records import Record, decode_batch, encode_batch, peek_header
 from moldau.replication.partition import Partition
 from moldau.testing.cluster import Cluster
+from tests.support.waiting import wait_until
 
 TOPIC = "topic"
-WAIT_S = 20.0
-LOOK_AGAIN_S = 0.002
 
 T = TypeVar("T")
 
@@ -138,10 +136,3 @@ def values(log: Log) -> list[str]:
             found += [record.value.decode() for record in decode_batch(batch) if record.value is not None]
         at += header.size
     return found
-
-
-def wait_until(holds: Callable[[], object], what: str, within_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(LOOK_AGAIN_S)

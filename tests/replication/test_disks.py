@@ -1,4 +1,4 @@
-"""Disks of single brokers fill up or fail: the cluster goes on without their replicas, and takes them in again."""
+"""Full and failing disks of single brokers: the cluster continues without their replicas and adds them again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any
 from moldau import Admin, NewTopic, Producer
 from moldau.broker.broker import Broker
 from moldau.cluster.image import ClusterImage
-from moldau.host.calls import Buffer
+from moldau.host.syscalls import Buffer
 from moldau.replication.partition import Partition
 from moldau.testing.cluster import Cluster, ClusterBroker
-from tests.replication.stage import values, wait_until
+from tests.replication.stage import values
+from tests.support.waiting import wait_until
 
 TOPIC = "orders"
 
@@ -64,7 +65,7 @@ def in_sync(image: ClusterImage, index: int = 0) -> tuple[int, ...]:
     return image.topics[TOPIC].partitions[index].isr
 
 
-def test_a_follower_whose_disk_is_full_leaves_the_in_sync_set_and_comes_back_when_there_is_room() -> None:
+def test_a_follower_with_a_full_disk_leaves_the_isr_and_returns_when_there_is_room() -> None:
     with Cluster(3, {"replica.lag.time.max.ms": 400}) as cluster:
         cluster.create_topic(TOPIC, 1, 3, {"min.insync.replicas": "2"})
         leader = cluster.leader_of(TOPIC)
@@ -116,7 +117,7 @@ def test_a_directory_that_fails_gives_its_leaders_to_others_and_keeps_those_of_t
                 assert stored(broker, index) == ["meanwhile", "afterwards"]
 
 
-def test_a_partition_that_its_leader_cannot_create_is_led_by_another_and_comes_when_there_is_room() -> None:
+def test_a_partition_that_its_leader_cannot_create_gets_another_leader_and_is_created_when_there_is_room() -> None:
     with Cluster(3, {"replica.lag.time.max.ms": 400}) as cluster:
         first = cluster.brokers[0]
         topic = NewTopic(TOPIC, configs={"min.insync.replicas": "2"}, assignments=[[0, 1, 2], [1, 0, 2]])

@@ -1,4 +1,4 @@
-"""Whole clusters lose brokers: what was acknowledged is there afterwards, once and in order, and work goes on."""
+"""Clusters that lose brokers: acknowledged records survive once and in order, and writing continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from moldau.broker.broker import Broker
 from moldau.client.errors import NotEnoughReplicas
 from moldau.replication.partition import Partition
 from moldau.testing.cluster import Cluster
-from tests.replication.stage import content, values, wait_until
+from tests.replication.stage import content, values
+from tests.support.waiting import wait_until
 from tests.unit.log.support import batch
 
 TOPIC = "orders"
@@ -57,14 +58,14 @@ def same_everywhere(cluster: Cluster) -> None:
     wait_until(lambda: len(set(contents())) == 1, "the replicas are the same")
 
 
-def test_what_is_acknowledged_is_on_every_replica_in_sync(cluster: Cluster, producer: Producer) -> None:
+def test_acknowledged_records_are_on_every_in_sync_replica(cluster: Cluster, producer: Producer) -> None:
     for number in range(20):
         send(producer, str(number))
         for broker in cluster.in_sync(TOPIC):
             assert stored(cluster, broker)[-1] == str(number)
 
 
-def test_what_is_acknowledged_survives_its_leader_and_work_goes_on(cluster: Cluster, producer: Producer) -> None:
+def test_acknowledged_records_survive_the_leader_and_writing_continues(cluster: Cluster, producer: Producer) -> None:
     expected: list[str] = []
     for life in range(3):
         texts = [f"{life}-{number}" for number in range(50)]
@@ -80,9 +81,7 @@ def test_what_is_acknowledged_survives_its_leader_and_work_goes_on(cluster: Clus
     assert stored(cluster, 0) == expected
 
 
-def test_a_producer_repeats_what_its_leader_did_not_answer_without_writing_twice(
-    cluster: Cluster, producer: Producer
-) -> None:
+def test_a_producer_retries_unanswered_batches_without_duplicates(cluster: Cluster, producer: Producer) -> None:
     send(producer, "first")
     leader = cluster.leader_of(TOPIC)
     others = [one for one in range(3) if one != leader]
@@ -101,7 +100,7 @@ def test_a_producer_repeats_what_its_leader_did_not_answer_without_writing_twice
     assert stored(cluster, leader) == ["first", *map(str, range(10))]
 
 
-def test_what_may_come_again_is_recognised_after_every_broker_was_restarted(cluster: Cluster) -> None:
+def test_retried_batches_are_recognised_after_all_brokers_restarted(cluster: Cluster) -> None:
     def append(sequence: int) -> int:
         def at(served: Broker) -> int:
             again = batch(producer_id=7, sequence=sequence, timestamp=served.now_ms())
@@ -149,7 +148,7 @@ def test_with_too_few_in_sync_nothing_is_acknowledged(cluster: Cluster) -> None:
     assert look(lambda served: partition_of(served).high_watermark) == 0, "not shown while it may be lost"
 
 
-def test_a_follower_that_hangs_leaves_the_in_sync_set_and_comes_back() -> None:
+def test_a_follower_that_hangs_leaves_the_isr_and_returns() -> None:
     with Cluster(3, {"replica.lag.time.max.ms": 400}) as cluster:
         cluster.create_topic(TOPIC, 1, 3, {"min.insync.replicas": "2"})
         hanging = (cluster.leader_of(TOPIC) + 1) % 3
@@ -165,7 +164,7 @@ def test_a_follower_that_hangs_leaves_the_in_sync_set_and_comes_back() -> None:
         same_everywhere(cluster)
 
 
-def test_a_broker_whose_session_ends_leads_no_more_until_it_is_elected_again(
+def test_a_broker_whose_session_ends_stops_leading_until_it_is_elected_again(
     cluster: Cluster, producer: Producer
 ) -> None:
     send(producer, "a")
@@ -179,7 +178,7 @@ def test_a_broker_whose_session_ends_leads_no_more_until_it_is_elected_again(
     assert stored(cluster, leader) == ["a", "b"]
 
 
-def test_consumers_see_only_what_is_decided_after_a_failover(cluster: Cluster) -> None:
+def test_read_committed_consumers_see_only_decided_records_after_a_failover(cluster: Cluster) -> None:
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
     with (
         Producer({**settings, "transactional.id": "one"}) as committing,

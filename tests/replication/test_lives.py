@@ -1,4 +1,4 @@
-"""What becomes of replicas over a topic's life: growth, moves, retention, compaction, throttled copies."""
+"""Replicas over the life of a topic: growth, moves, retention, compaction, throttled copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from moldau import Admin, ConfigResource, Producer
 from moldau.broker.broker import Broker
 from moldau.cluster.reassignments import Reassignment
 from moldau.testing.cluster import Cluster
-from tests.replication.stage import values, wait_until
+from tests.replication.stage import values
+from tests.support.waiting import wait_until
 
 TOPIC = "topic"
 
@@ -42,7 +43,7 @@ def is_empty(cluster: Cluster, broker: int) -> bool:
     return stored(cluster, broker) == []
 
 
-def test_partitions_that_are_added_are_copied_like_the_others(cluster: Cluster) -> None:
+def test_added_partitions_are_replicated(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, 1, 3)
     write(cluster, "a")
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
@@ -53,7 +54,7 @@ def test_partitions_that_are_added_are_copied_like_the_others(cluster: Cluster) 
         assert [stored(cluster, broker, index) for broker in range(3)] == [[f"in {index}"]] * 3
 
 
-def test_a_partition_moves_to_brokers_that_copy_it_and_leaves_those_it_was_on(cluster: Cluster) -> None:
+def test_a_reassigned_partition_is_copied_to_the_new_brokers_and_removed_from_the_old_ones(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, 1, 1)
     here = cluster.leader_of(TOPIC)
     there = (here + 1) % 3
@@ -67,7 +68,7 @@ def test_a_partition_moves_to_brokers_that_copy_it_and_leaves_those_it_was_on(cl
     assert stored(cluster, there) == [*(str(number) for number in range(100)), "more"]
 
 
-def test_a_replica_that_is_added_copies_a_log_that_was_compacted(cluster: Cluster) -> None:
+def test_an_added_replica_copies_a_compacted_log(cluster: Cluster) -> None:
     settings = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
     cluster.create_topic(TOPIC, 1, 1, settings)
     here = cluster.leader_of(TOPIC)
@@ -84,7 +85,7 @@ def test_a_replica_that_is_added_copies_a_log_that_was_compacted(cluster: Cluste
     assert stored(cluster, (here + 1) % 3) == stored(cluster, (here + 2) % 3) == stored(cluster, here)
 
 
-def test_old_segments_go_on_every_replica(cluster: Cluster) -> None:
+def test_old_segments_are_deleted_on_every_replica(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, 1, 3, {"retention.ms": 10_000, "segment.ms": 100})
     write(cluster, "old")
     write(cluster, "also old")
@@ -97,7 +98,7 @@ def test_old_segments_go_on_every_replica(cluster: Cluster) -> None:
     assert [stored(cluster, broker) for broker in range(3)] == [["new"]] * 3
 
 
-def test_a_copy_that_is_throttled_takes_its_time_and_a_lifted_throttle_lets_it_go() -> None:
+def test_a_throttled_copy_is_slow_until_the_throttle_is_removed() -> None:
     with Cluster(2, {"replica.fetch.max.bytes": 30_000}) as cluster:
         cluster.create_topic(TOPIC, 1, 1, {"leader.replication.throttled.replicas": "*"})
         here = cluster.leader_of(TOPIC)
@@ -122,7 +123,7 @@ def may_send(served: Broker, replica: int) -> bool:
     return served.replicas.throttles.may_send(partition, replica)
 
 
-def test_high_watermarks_outlive_a_stop(cluster: Cluster) -> None:
+def test_high_watermarks_survive_a_restart(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, 1, 3)
     write(cluster, "a", "b")
     leader = cluster.leader_of(TOPIC)

@@ -1,4 +1,4 @@
-"""What a broker answers to those who read from it: followers, consumers of a leader, consumers of a follower."""
+"""Reads from a broker: by followers, by consumers of a leader, by consumers of a follower."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ from moldau.wire.messages.produce import (
     ProduceResponse,
     ProduceResponsePartition,
 )
-from tests.replication.stage import Stage, wait_until
+from tests.replication.stage import Stage
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 from tests.unit.log.support import batch
 
 QUIET = {"replica.fetch.wait.max.ms": 20_000}
@@ -105,7 +106,7 @@ def test_a_follower_reads_beyond_the_high_watermark_and_a_consumer_does_not(stag
     assert (as_consumer.error_code, as_consumer.high_watermark, as_consumer.records) == (0, 0, b"")
 
 
-def test_who_asks_in_the_wrong_epoch_is_told_so(stage: Stage) -> None:
+def test_a_request_with_a_wrong_leader_epoch_is_an_error(stage: Stage) -> None:
     stage.elect(0)
     stage.elect(0)
     replica = (1, epoch_of(stage, 1))
@@ -113,7 +114,7 @@ def test_who_asks_in_the_wrong_epoch_is_told_so(stage: Stage) -> None:
     assert codes == [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH]
 
 
-def test_a_follower_of_an_earlier_life_and_a_stranger_get_nothing(stage: Stage) -> None:
+def test_a_follower_with_an_old_broker_epoch_and_an_unknown_replica_get_nothing(stage: Stage) -> None:
     stage.elect(0)
     stage.write(0, "a")
     stage.wait_copied(0)
@@ -122,7 +123,7 @@ def test_a_follower_of_an_earlier_life_and_a_stranger_get_nothing(stage: Stage) 
     assert earlier.error_code == stranger.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_follower_is_copied_from_by_nobody(stage: Stage) -> None:
+def test_followers_do_not_serve_other_followers(stage: Stage) -> None:
     stage.elect(0)
     answer = fetch(stage, 1, replica=(2, epoch_of(stage, 2)), epoch=stage.epoch)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -131,7 +132,7 @@ def test_a_follower_is_copied_from_by_nobody(stage: Stage) -> None:
 # Consumers ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_follower_serves_consumers_what_is_committed(stage: Stage) -> None:
+def test_a_follower_serves_committed_records_to_consumers(stage: Stage) -> None:
     stage.elect(0)
     stage.write(0, "a", "b")
     wait_until(lambda: stage.high_watermark(1) == 2, "it knows that all is committed")
@@ -143,13 +144,13 @@ def test_a_follower_serves_consumers_what_is_committed(stage: Stage) -> None:
     )
 
 
-def test_what_has_not_come_to_a_follower_yet_is_not_out_of_range(stage: Stage) -> None:
+def test_an_offset_not_yet_on_a_follower_is_not_out_of_range(stage: Stage) -> None:
     stage.elect(0)
     assert fetch(stage, 1, offset=5).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     assert fetch(stage, 0, offset=5).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_who_asks_the_wrong_broker_hears_who_leads_and_where(stage: Stage) -> None:
+def test_the_wrong_broker_names_the_leader_and_its_address(stage: Stage) -> None:
     leader = stage.cluster.leader_of(stage.topic)
     other = (leader + 1) % 3
     state = stage.cluster.brokers[other].look(lambda served: served.image.partition(stage.topic, 0))
@@ -180,7 +181,7 @@ def list_latest(stage: Stage, broker: int) -> tuple[int, int]:
         return answer.error_code, answer.offset
 
 
-def test_a_new_leader_names_no_latest_offset_before_it_knows_what_was_committed(stage: Stage) -> None:
+def test_a_new_leader_answers_no_latest_offset_before_it_knows_the_high_watermark(stage: Stage) -> None:
     stage.elect(0)
     stage.isolate(2)
     stage.write(0, "a")

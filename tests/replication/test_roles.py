@@ -1,4 +1,4 @@
-"""Leading and following: what a broker does when it is told of an election, and what it refuses."""
+"""Leading and following: the effect of elections on a broker, and refused requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from moldau.log.errors import LogError
 from moldau.testing.cluster import Cluster
 from moldau.wire.errors import ErrorCode
-from tests.replication.stage import Stage, wait_until
+from tests.replication.stage import Stage
+from tests.support.waiting import wait_until
 
 QUIET = {"replica.fetch.wait.max.ms": 20_000}
 """Nobody hears of anything because a poll happened to end."""
@@ -22,7 +23,7 @@ def stage() -> Iterator[Stage]:
         yield Stage(cluster)
 
 
-def test_followers_copy_what_their_leader_appends(stage: Stage) -> None:
+def test_followers_copy_records_of_their_leader(stage: Stage) -> None:
     stage.elect(0)
     stage.write(0, "a", "b")
     stage.wait_copied(0)
@@ -46,20 +47,20 @@ def test_the_high_watermark_does_not_wait_for_a_replica_that_is_not_in_sync(stag
     wait_until(lambda: stage.high_watermark(0) == 1, "two are enough")
 
 
-def test_idle_followers_learn_the_high_watermark_at_once(stage: Stage) -> None:
+def test_idle_followers_get_the_high_watermark_at_once(stage: Stage) -> None:
     stage.elect(0)
     stage.write(0, "a")
-    wait_until(lambda: stage.high_watermark(1) == stage.high_watermark(2) == 1, "told without being asked", within_s=5)
+    wait_until(lambda: stage.high_watermark(1) == stage.high_watermark(2) == 1, "told without being asked", timeout_s=5)
 
 
-def test_a_follower_is_written_to_by_nobody_but_its_leader(stage: Stage) -> None:
+def test_only_the_leader_writes_to_a_follower(stage: Stage) -> None:
     stage.elect(0)
     with pytest.raises(LogError) as refusal:
         stage.write(1, "x")
     assert refusal.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_what_a_former_leader_has_alone_gives_way_to_what_the_new_one_wrote(stage: Stage) -> None:
+def test_unreplicated_records_of_a_former_leader_are_replaced_by_those_of_the_new_one(stage: Stage) -> None:
     stage.elect(0)
     stage.write(0, "a", "b")
     stage.wait_copied(0)
@@ -87,7 +88,7 @@ def test_a_leader_that_missed_its_successors_election_commits_nothing(stage: Sta
     stage.wait_copied(1)
 
 
-def test_a_producer_that_waits_for_acks_hears_that_its_leader_leads_no_more(stage: Stage) -> None:
+def test_a_producer_waiting_for_acks_gets_not_leader_when_the_leader_changes(stage: Stage) -> None:
     stage.elect(0)
     stage.isolate(1)
     heard: list[ErrorCode] = []
@@ -112,7 +113,7 @@ def test_a_new_leader_keeps_the_high_watermark_that_it_knew(stage: Stage) -> Non
     assert stage.look(1, lambda partition: partition.knows_its_end)
 
 
-def test_a_new_leader_that_knows_less_than_its_predecessor_told_says_so(stage: Stage) -> None:
+def test_a_new_leader_with_a_lower_high_watermark_reports_offset_not_available(stage: Stage) -> None:
     stage.elect(0)
     stage.write(0, "a")
     wait_until(lambda: stage.high_watermark(1) == 1, "committed")
@@ -126,7 +127,7 @@ def test_a_new_leader_that_knows_less_than_its_predecessor_told_says_so(stage: S
     assert stage.high_watermark(1) == 2
 
 
-def test_partitions_that_come_while_a_poll_is_out_do_not_wait_for_its_end(stage: Stage) -> None:
+def test_partitions_added_during_a_long_poll_do_not_wait_for_its_end(stage: Stage) -> None:
     stage.elect(0)
     stage.wait_copied(0)
     begun = time.monotonic()

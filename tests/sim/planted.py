@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
-from moldau.broker import markers
 from moldau.broker.handlers import fetch as fetch_handler
+from moldau.broker.txn.txn_marker_writer import TxnMarkerWriter
 from moldau.cluster import elections, isr, membership
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.store import ANY_VERSION, Set
 from moldau.cluster.tree import Tree
 from moldau.log.producer_state import ProducerStates
 from moldau.replication import leadership
-from moldau.replication.copy import Copy
+from moldau.replication.follower_partition import FollowerPartition
 from moldau.replication.leadership import UNLIMITED, Follower, Leadership, Reach
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
@@ -79,14 +79,14 @@ def _must_fit(original: Callable[..., Any], planted: Callable[..., Any]) -> None
 @bug
 def no_truncation_by_epoch() -> list[Patch]:
     """A follower does not say of which epoch its last records are, so that the leader cannot see that they differ."""
-    target = Copy.target
+    target = FollowerPartition.target
 
-    def without_epoch(self: Copy, max_bytes: int) -> Any:
+    def without_epoch(self: FollowerPartition, max_bytes: int) -> Any:
         asked = target(self, max_bytes)
         asked.last_fetched_epoch = -1
         return asked
 
-    return [(Copy, "target", without_epoch)]
+    return [(FollowerPartition, "target", without_epoch)]
 
 
 @bug
@@ -141,7 +141,7 @@ def high_watermark_ahead_on_a_follower() -> list[Patch]:
 @bug
 def consumers_read_above_the_high_watermark() -> list[Patch]:
     """A consumer is given what a change of leaders may take back."""
-    return [(fetch_handler.Reading, "_end", lambda self, partition: partition.log.end_offset)]
+    return [(fetch_handler.FetchOperation, "_end", lambda self, partition: partition.log.end_offset)]
 
 
 @bug
@@ -227,12 +227,12 @@ def sequence_check_off() -> list[Patch]:
 @bug
 def marker_lost() -> list[Patch]:
     """The marker that ends a transaction is taken for written and is not, in every second partition."""
-    write_marker = markers.write_marker
+    write = TxnMarkerWriter.write
 
-    def some(broker: Any, marker: Any, topic: str, index: int, settled: Any) -> None:
+    def some(self: Any, marker: Any, topic: str, index: int, settled: Any) -> None:
         if index == 1 and topic == "transacted":
             settled(ErrorCode.NONE)
         else:
-            write_marker(broker, marker, topic, index, settled)
+            write(self, marker, topic, index, settled)
 
-    return [(markers, "write_marker", some)]
+    return [(TxnMarkerWriter, "write", some)]

@@ -1,4 +1,4 @@
-"""Every checker finds what it is there for, and nothing in a history that is right."""
+"""Checkers of the simulation: each finds its kind of error, and nothing in a correct history."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moldau.testing.simulation.history import (
     Led,
     OffsetCommit,
     OffsetSeen,
-    Outcome,
     Place,
     Replica,
     Seen,
     Sent,
+    TransactionOutcome,
 )
 
 PLACE: Place = ("t", 0)
@@ -34,11 +34,11 @@ def good() -> History:
         history.sent[value] = Sent(value, "x", number, PLACE, 4.0, transaction=name)
         history.acked.append(Acked(value, PLACE, 2 + number, 5.0))
     history.ended += [
-        Ended("tx1", Outcome.OPEN, 4.0),
-        Ended("tx1", Outcome.COMMITTING, 6.0),
-        Ended("tx1", Outcome.COMMITTED, 7.0),
-        Ended("tx2", Outcome.OPEN, 4.0),
-        Ended("tx2", Outcome.ABORTED, 6.0),
+        Ended("tx1", TransactionOutcome.OPEN, 4.0),
+        Ended("tx1", TransactionOutcome.COMMITTING, 6.0),
+        Ended("tx1", TransactionOutcome.COMMITTED, 7.0),
+        Ended("tx2", TransactionOutcome.OPEN, 4.0),
+        Ended("tx2", TransactionOutcome.ABORTED, 6.0),
     ]
     history.final = {PLACE: dict(enumerate(["a", "b", "c", "d", "e"]))}
     history.final_committed = {PLACE: dict(enumerate(["a", "b", "c", "d"]))}
@@ -98,7 +98,7 @@ def torn(history: History) -> None:
 
 
 def torn_in_doubt(history: History) -> None:
-    history.ended.remove(Ended("tx1", Outcome.COMMITTED, 7.0))
+    history.ended.remove(Ended("tx1", TransactionOutcome.COMMITTED, 7.0))
     del history.final_committed[PLACE][3]
 
 
@@ -161,7 +161,7 @@ def test_a_history_that_is_right_has_no_anomaly() -> None:
 
 
 @pytest.mark.parametrize(("spoil", "kind"), BAD, ids=lambda one: one.__name__ if callable(one) else "")
-def test_what_is_wrong_is_found(spoil: Callable[[History], None], kind: str) -> None:
+def test_every_bad_history_is_found(spoil: Callable[[History], None], kind: str) -> None:
     history = good()
     spoil(history)
     assert kind in {anomaly.kind for anomaly in judge(history)}
@@ -176,7 +176,7 @@ def test_every_checker_has_a_bad_history() -> None:
     assert caught == {checker.__name__ for checker in CHECKERS}
 
 
-def test_what_was_acknowledged_by_a_leader_alone_may_be_lost() -> None:
+def test_records_acknowledged_by_the_leader_alone_may_be_lost() -> None:
     history = good()
     history.sent["b"] = history.sent["b"]._replace(durable=False, idempotent=False)
     lost(history)
@@ -190,7 +190,7 @@ def test_a_commit_in_doubt_may_arrive_late_and_win() -> None:
     assert judge(history) == []
 
 
-def test_replicas_may_differ_above_the_high_watermark_and_in_what_they_have_deleted() -> None:
+def test_replicas_may_differ_above_the_high_watermark_and_in_deleted_records() -> None:
     history = good()
     history.replicas.append(replica(3, "other", high_watermark=2))
     history.replicas.append(Replica(PLACE, 4, 2, 5, ((2, 4, "same"),)))

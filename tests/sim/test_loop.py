@@ -1,4 +1,4 @@
-"""The simulated loop: virtual time, a fixed order, and processes that can be held or ended at any point."""
+"""Simulated loop: virtual time, a fixed order, and processes that can be paused or ended at any point."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def ticking(loop: SimulatedLoop) -> tuple[list[float], Any]:
     return ticks, life
 
 
-def test_a_process_that_is_held_stands_still_and_goes_on_late(loop: SimulatedLoop) -> None:
+def test_a_paused_process_stands_still_and_continues_late(loop: SimulatedLoop) -> None:
     ticks, life = ticking(loop)
 
     async def scenario() -> None:

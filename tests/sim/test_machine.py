@@ -1,4 +1,4 @@
-"""Simulated machines: disks, clocks and threads, and what a death leaves of them."""
+"""Simulated machines: disks, clocks, threads, and what survives a crash."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def place() -> Iterator[Place]:
     place.loop.close()
 
 
-def test_what_was_written_survives_a_kill_and_what_was_synced_a_loss_of_power(place: Place) -> None:
+def test_written_data_survives_a_kill_and_synced_data_a_power_loss(place: Place) -> None:
     place.write("/synced", b"safe", sync=True)
     place.write("/written", b"in the page cache", sync=False)
     before = place.machine.boot_id

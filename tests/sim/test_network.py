@@ -1,4 +1,4 @@
-"""The simulated network: connections as TCP's, and everything that can happen to them."""
+"""Simulated network: TCP connections and their faults."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_bytes_arrive_in_order_whatever_the_delays(place: Place) -> None:
     place.run(scenario)
 
 
-def test_what_is_written_before_a_close_arrives_and_then_the_end(place: Place) -> None:
+def test_data_written_before_a_close_arrives_before_the_end(place: Place) -> None:
     async def scenario() -> None:
         caller, callee = await place.connected()
         caller.transport.write(b"last words")
@@ -111,7 +111,7 @@ def test_what_is_written_before_a_close_arrives_and_then_the_end(place: Place) -
     place.run(scenario)
 
 
-def test_nobody_listening_is_a_refusal(place: Place) -> None:
+def test_a_port_without_a_listener_refuses_connections(place: Place) -> None:
     async def scenario() -> None:
         with pytest.raises(ConnectionRefusedError):
             await place.client.run(place.call())
@@ -119,7 +119,7 @@ def test_nobody_listening_is_a_refusal(place: Place) -> None:
     place.run(scenario)
 
 
-def test_a_name_that_is_none_has_no_address(place: Place) -> None:
+def test_an_unknown_name_has_no_address(place: Place) -> None:
     async def scenario() -> None:
         with pytest.raises(OSError, match="not known"):
             await place.client.run(connect(Peer, "nowhere", 1, timeout_s=1))
@@ -127,7 +127,7 @@ def test_a_name_that_is_none_has_no_address(place: Place) -> None:
     place.run(scenario)
 
 
-def test_a_cut_link_holds_back_what_is_sent_until_it_is_whole(place: Place) -> None:
+def test_a_cut_link_holds_data_back_until_it_is_restored(place: Place) -> None:
     async def scenario() -> None:
         caller, callee = await place.connected()
         place.network.cut(place.client_machine, place.server_machine)
@@ -168,7 +168,7 @@ def test_the_connections_of_a_process_that_dies_end_for_their_peers(place: Place
     place.run(scenario)
 
 
-def test_a_machine_without_power_says_nothing_and_its_peer_hears_of_it_when_it_is_back(place: Place) -> None:
+def test_a_machine_without_power_is_silent_and_resets_connections_when_it_is_back(place: Place) -> None:
     async def scenario() -> None:
         caller, _ = await place.connected()
         place.server_machine.lose_power(place.network)
@@ -182,7 +182,7 @@ def test_a_machine_without_power_says_nothing_and_its_peer_hears_of_it_when_it_i
     place.run(scenario)
 
 
-def test_a_reset_is_told_to_both_ends_once(place: Place) -> None:
+def test_both_ends_see_a_reset_once(place: Place) -> None:
     async def scenario() -> None:
         caller, callee = await place.connected()
         place.network.reset(place.network.connections()[0])

@@ -1,4 +1,4 @@
-"""Bugs that are put into the code are found."""
+"""Planted bugs: the simulation finds each of them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_other_seeds_give_other_traces() -> None:
     assert simulate(1, Options(faults_s=1.0)).digest != simulate(2, Options(faults_s=1.0)).digest
 
 
-def test_a_failed_seed_says_what_is_wrong_what_happened_and_how_to_see_it_again() -> None:
+def test_a_failed_seed_shows_the_error_the_history_and_how_to_replay_it() -> None:
     def spoil(world: World) -> None:
         world.loop.call_later(3.0, world.anomaly, "made up", "for this test")
 
@@ -70,7 +70,7 @@ def test_a_failed_seed_says_what_is_wrong_what_happened_and_how_to_see_it_again(
     assert "replay: make sim SEED=5" in told
 
 
-def test_a_seed_that_does_not_end_is_told_with_where_it_is_and_holds_up_no_other(
+def test_a_seed_that_does_not_end_is_reported_with_its_stack_and_does_not_block_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def spin_when_nobody_can_stop_it(world: World) -> None:
@@ -87,7 +87,7 @@ def test_a_seed_that_does_not_end_is_told_with_where_it_is_and_holds_up_no_other
     monkeypatch.setattr(command, "MOST_CPU_S", 2.0)
     still, other = command.run_seed(1), command.run_seed(2)
     assert "in spin" in still.report
-    assert "still at it after 2 s" in still.report
+    assert "not finished after 2 s" in still.report
     assert [anomaly.kind for anomaly in still.anomalies] == ["the simulation failed"]
     assert other.anomalies == []
 

@@ -1,4 +1,4 @@
-"""The simulated metadata store: late servers, lost connections, sessions that expire."""
+"""Simulated metadata store: servers that lag, lost connections, expired sessions."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_session_that_is_cut_off_is_suspended_and_then_expires(place: Place) -
     run(place, scenario)
 
 
-def test_a_session_that_is_back_in_time_goes_on_and_has_missed_what_happened(place: Place) -> None:
+def test_a_session_that_reconnects_in_time_continues_and_has_missed_events(place: Place) -> None:
     async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
         told: list[SessionEvent] = []
         heard: list[Event] = []
@@ -153,7 +153,7 @@ def test_a_process_that_is_held_too_long_finds_its_session_gone(place: Place) ->
     run(place, scenario)
 
 
-def test_a_broker_knows_its_own_life_again_in_a_session_with_a_server_that_is_behind(place: Place) -> None:
+def test_a_broker_recognises_its_registration_at_a_server_that_lags(place: Place) -> None:
     async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
         born = BrokerImage(1, (), directory_id="d")
         await Tree(one).prepare("cluster")
@@ -166,7 +166,7 @@ def test_a_broker_knows_its_own_life_again_in_a_session_with_a_server_that_is_be
     run(place, scenario)
 
 
-def test_nobody_knows_what_became_of_a_commit_whose_connection_was_lost() -> None:
+def test_a_commit_whose_connection_was_lost_is_uncertain() -> None:
     stored = set()
     for seed in range(20):
         place = Place(lag_s=0.0)

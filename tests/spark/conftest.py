@@ -1,7 +1,7 @@
-"""One Spark for all tests here: starting one takes longer than most of them.
+"""One Spark session for all tests of this folder, because its start takes longer than most tests.
 
-Much of the source is tested without any Spark at all: its readers are plain objects, and what Spark calls can be called
-by a test. What needs the engine (planning, checkpoints, triggers, Arrow in the JVM) uses the fixture `spark`.
+Many tests of the source need no Spark: its readers are plain objects, and the tests make Spark's calls. Tests that need
+the engine (planning, checkpoints, triggers, Arrow in the JVM) use the fixture `spark`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A job that copies numbers from a topic to a topic, and from there into a Parquet table. Run as a program of its own.
+"""Spark job that copies numbers from topic to topic, and from there into a Parquet table; run as a program.
 
-Ends when its standard input does, so that it never outlives whoever started it; says which Spark it is, and what went
-wrong, by a line on standard output.
+It ends when its standard input ends, so that it never outlives the process that started it. It prints its Spark version
+and its errors on standard output.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LOOK_EVERY_S = 0.2
 
 
 def main() -> int:
-    bootstrap, source, target, directory = sys.argv[1:]
+    bootstrap, source, target, directory, how = sys.argv[1:]
     told_to_stop = threading.Event()
 
     def until_input_ends() -> None:
@@ -22,6 +22,8 @@ def main() -> int:
 
     threading.Thread(target=until_input_ends, daemon=True).start()
     from pyspark.sql import DataFrame, SparkSession
+
+    from moldau.spark import write_updates
 
     builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
@@ -36,8 +38,11 @@ def main() -> int:
         reader = reader.option("kafka.isolation.level", "read_committed").option("maxOffsetsPerTrigger", "400")
         return reader.options(subscribe=topic, startingOffsets="earliest").load()
 
-    to_topic = read(source).select("partition", "value").writeStream.format("moldau").queryName("topic")
-    to_topic = to_topic.option("kafka.bootstrap.servers", bootstrap).option("topic", target)
+    copied, options = read(source).select("partition", "value"), {"kafka.bootstrap.servers": bootstrap, "topic": target}
+    if how == "write_updates":
+        to_topic = write_updates(copied, options).queryName("topic")
+    else:
+        to_topic = copied.writeStream.format("moldau").queryName("topic").options(**options)
     to_table = read(target).selectExpr("CAST(CAST(value AS STRING) AS LONG) AS number").writeStream.queryName("table")
     to_table = to_table.format("parquet").option("path", f"{directory}/table")
     queries = [

@@ -1,6 +1,6 @@
-"""A job as a user submits it: a topic copied once, changed on the way, to another topic and into Parquet files.
+"""Spark job as a user submits it: copies a topic once, changed, to another topic and into Parquet files.
 
-Run as a program of its own.
+Run as a program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Source and sink where people run Spark: on a standalone cluster, through Spark Connect, in a declarative pipeline.
+"""Source and sink on a standalone cluster, through Spark Connect, and in a declarative pipeline.
 
-Each starts JVMs of its own, which takes longer than what it then does: with full counts only.
+Each test starts its own JVMs, which takes longer than the test itself: only with full counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from moldau import Admin, Consumer, TopicPartition
 from tests.spark import topics
+from tests.support.waiting import wait_until
 
 JOB = Path(__file__).with_name("drain_job.py")
 JOB_TIMEOUT_S = 600
@@ -57,14 +57,15 @@ def holds_every_number_doubled_once(bootstrap: str, topic: str) -> None:
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(*everything)
         found: list[int] = []
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while any(consumer.position(one) < ends[one] for one in everything):
-            assert time.monotonic() < deadline, f"{len(found)} of {RECORDS} records, ends {ends}"
-            found += [int(record.value) for record in consumer.poll(1.0)]
+
+        def read_to_the_end() -> bool:
+            found.extend(int(record.value) for record in consumer.poll(1.0))
+            return all(consumer.position(one) >= ends[one] for one in everything)
+
+        wait_until(read_to_the_end, f"{RECORDS} records, to the offsets {ends}", START_TIMEOUT_S)
     assert sorted(found) == list(range(0, 2 * RECORDS, 2))
     with Admin(bootstrap_servers=bootstrap) as admin:
-        while still_open := admin.list_transactions(states=["Ongoing"]):
-            assert time.monotonic() < deadline, f"still open: {still_open}"
+        wait_until(lambda: not admin.list_transactions(states=["Ongoing"]), "no transaction is open", START_TIMEOUT_S)
 
 
 def environment() -> dict[str, str]:
@@ -100,11 +101,13 @@ def daemon(log: Path, *arguments: str, ready: str) -> Iterator[str]:
     with log.open("wb") as output:
         process = subprocess.Popen(spark_class(*arguments), stdout=output, stderr=output, env=environment())
     try:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while (found := re.search(ready, log.read_text(errors="replace"))) is None:
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text(errors="replace")
-            time.sleep(0.1)  # there is no event to wait for: only a log that grows
-        yield found[0]
+
+        def found() -> re.Match[str] | None:
+            text = log.read_text(errors="replace")
+            assert process.poll() is None, text
+            return re.search(ready, text)
+
+        yield wait_until(found, f"{ready!r} in {log}", START_TIMEOUT_S)[0]
     finally:
         process.terminate()
         process.wait(START_TIMEOUT_S)

@@ -1,9 +1,10 @@
-"""The source's readers without Spark: what Spark calls, called by the test, against a real broker."""
+"""Readers of the source without Spark: the test makes Spark's calls, against a real broker."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -15,11 +16,11 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import LongType, StructField, StructType
 
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ConfigurationError, UnknownTopicOrPartition
-from moldau.client.model import TopicPartition
 from moldau.spark.batch import BatchReader, FilteringBatchReader, batch_reader
+from moldau.spark.data_loss import DataLoss, WrongCheckpoint
 from moldau.spark.lookup import Lookup
-from moldau.spark.losses import DataLoss
 from moldau.spark.options import parse
 from moldau.spark.rows import row_schema
 from moldau.spark.stream import StreamReader, stream_reader
@@ -104,7 +105,7 @@ def query(bootstrap: str, _clients: None) -> Iterator[Callable[..., Query]]:
 # Batches --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_has_all_that_a_record_has(bootstrap: str, topic: str, batch: Callable[..., pa.Table]) -> None:
+def test_a_row_has_all_fields_of_a_record(bootstrap: str, topic: str, batch: Callable[..., pa.Table]) -> None:
     topics.send(bootstrap, topic, [b"a"], key=b"k", headers=[("h", b"1"), ("h", None)], timestamp=1_700_000_000_123)
     topics.send(bootstrap, topic, [None, b""])
     table = batch(WITH_HEADERS, subscribe=topic)
@@ -173,7 +174,7 @@ def test_a_read_begins_and_ends_where_offsets_and_times_say(
     assert values(batch(assign=json.dumps({topic: [0]}), startingOffsetsByTimestamp=by_time)) == numbers(2, 10)
     with pytest.raises(ConfigurationError, match=r"startingTimestamp.*-1 has no record"):
         batch(subscribe=topic, startingTimestamp="1007")
-    with pytest.raises(ConfigurationError, match=r"startingOffsets.*says nothing of .*-1"):
+    with pytest.raises(ConfigurationError, match=r"startingOffsets.*has no entry for .*-1"):
         batch(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 3}}))
     with pytest.raises(ConfigurationError, match=r"startingOffsets.*names .*-7"):
         batch(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 3, "1": 0, "7": 0}}))
@@ -183,7 +184,7 @@ def test_offsets_that_are_not_there_are_a_loss(bootstrap: str, topic: str, batch
     topics.send(bootstrap, topic, numbers(0, 10))
     topics.cut(bootstrap, topic, before=4)
     gone = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 2}})}
-    with pytest.raises(DataLoss, match=rf"{topic}-0 has offsets 4 to 10 .* 2"):
+    with pytest.raises(DataLoss, match=rf"{topic}-0 has offsets 4 to 10, .* 2\."):
         batch(**gone)
     assert values(batch(**gone, failOnDataLoss="false")) == numbers(4, 10)
     assert values(batch(subscribe=topic)) == numbers(4, 10)
@@ -219,16 +220,16 @@ def test_topics_without_records_have_no_rows(new_topic: NewTopic, batch: Callabl
     assert batch(subscribePattern="no topic has such a name").num_rows == 0
 
 
-def test_what_is_not_there_is_said_before_anything_is_read(topic: str, batch: Callable[..., pa.Table]) -> None:
-    with pytest.raises(ConfigurationError, match=r"subscribe: there is no topic 'not-there'"):
+def test_missing_topics_are_reported_before_reading(topic: str, batch: Callable[..., pa.Table]) -> None:
+    with pytest.raises(ConfigurationError, match=r"subscribe: topic 'not-there' does not exist"):
         batch(subscribe=f"{topic},not-there")
-    with pytest.raises(ConfigurationError, match=rf"assign: there is no partition {topic}-9"):
+    with pytest.raises(ConfigurationError, match=rf"assign: partition {topic}-9 does not exist"):
         batch(assign=json.dumps({topic: [0, 9]}))
     with pytest.raises(ConfigurationError, match=r"fetch\.max\.bytes"):
         batch(subscribe=topic, **{"kafka.fetch.max.byte": "1"})
 
 
-def test_columns_may_be_left_out_and_no_others_asked_for(
+def test_columns_may_be_omitted_and_unknown_ones_are_refused(
     bootstrap: str, topic: str, batch: Callable[..., pa.Table]
 ) -> None:
     topics.send(bootstrap, topic, numbers(0, 3))
@@ -255,7 +256,7 @@ def test_filters_spare_reading(bootstrap: str, new_topic: NewTopic) -> None:
 # Streams --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_goes_on_where_it_was(bootstrap: str, topic: str, query: Callable[..., Query]) -> None:
+def test_a_stream_continues_at_its_offsets(bootstrap: str, topic: str, query: Callable[..., Query]) -> None:
     topics.send(bootstrap, topic, numbers(0, 10))
     stream = query(subscribe=topic, startingOffsets="earliest")
     assert stream.trigger() == numbers(0, 10)
@@ -285,7 +286,7 @@ def test_new_partitions_and_topics_are_read_from_their_beginning(
     assert stream.trigger() is None
 
 
-def test_the_first_batch_can_be_read_again_although_a_stream_begins_at_the_latest(
+def test_the_first_batch_can_be_repeated_although_the_stream_starts_at_the_latest_offset(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:
     """The driver dies in its first batch: Spark has logged where it ends, and asks anew where it began."""
@@ -313,9 +314,7 @@ def test_a_first_batch_without_records_stays_without_when_it_is_read_again(
     assert stream.trigger() == numbers(0, 5)
 
 
-def test_a_limit_spreads_what_is_there_over_batches(
-    bootstrap: str, new_topic: NewTopic, query: Callable[..., Query]
-) -> None:
+def test_a_limit_spreads_records_over_batches(bootstrap: str, new_topic: NewTopic, query: Callable[..., Query]) -> None:
     topic = new_topic(2)
     topics.send(bootstrap, topic, numbers(0, 90), partition=0)
     topics.send(bootstrap, topic, numbers(90, 100), partition=1)
@@ -334,7 +333,7 @@ def test_the_engine_may_ask_for_everything_whatever_the_options_limit(
     assert stream.trigger(ALL) == numbers(0, 90)
 
 
-def test_available_now_ends_with_what_was_there_and_waits_for_no_minimum(
+def test_available_now_ends_at_the_offsets_of_the_start_without_a_minimum(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:
     topics.send(bootstrap, topic, numbers(0, 10))
@@ -361,7 +360,7 @@ def test_a_minimum_holds_a_batch_back_until_it_is_there(
     assert stream.trigger() == numbers(12, 13)
 
 
-def test_a_replaced_topic_is_noticed_although_its_offsets_look_right(
+def test_a_recreated_topic_is_noticed_although_its_offsets_are_plausible(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:
     topics.send(bootstrap, topic, numbers(0, 10))
@@ -416,7 +415,7 @@ def test_a_deleted_topic_is_a_loss_and_one_created_later_is_new(
     stream = query(subscribe=topic, startingOffsets="earliest")
     assert stream.trigger() == numbers(0, 10)
     topics.delete(bootstrap, topic)
-    with pytest.raises(DataLoss, match=f"topic '{topic}' is gone"):
+    with pytest.raises(DataLoss, match=f"topic '{topic}' does not exist any more"):
         stream.trigger()
     stream.restart(failOnDataLoss="false")
     assert stream.trigger() == []
@@ -425,7 +424,28 @@ def test_a_deleted_topic_is_a_loss_and_one_created_later_is_new(
     assert stream.trigger() == numbers(5, 8)
 
 
-def test_a_topic_that_vanishes_in_the_middle_of_a_look_is_told_from_other_errors(bootstrap: str, topic: str) -> None:
+def test_a_checkpoint_of_a_query_on_other_topics_is_reported(
+    bootstrap: str, new_topic: NewTopic, query: Callable[..., Query]
+) -> None:
+    arrows, orders = new_topic(), new_topic()
+    topics.send(bootstrap, arrows, numbers(0, 10))
+    topics.send(bootstrap, orders, numbers(100, 110))
+    stream = query(subscribe=arrows, startingOffsets="earliest")
+    began = stream._logged(stream.reader.initialOffset())
+    assert stream.trigger() == numbers(0, 10)
+    stream.restart(subscribe=orders)
+    complaint = f"the checkpoint belongs to a query on '{arrows}', and this query has subscribe={orders}: use another"
+    # The next batch, and the last one that is run again.
+    for attempt in (stream.trigger, lambda: stream.batch(began, stream.at or {})):
+        with pytest.raises(WrongCheckpoint, match=re.escape(complaint)) as refused:
+            attempt()
+        assert "failOnDataLoss" not in str(refused.value)
+    stream.restart(failOnDataLoss="false")
+    assert stream.batch(began, stream.at or {}) == []
+    assert stream.trigger() == numbers(100, 110)
+
+
+def test_a_topic_deleted_during_a_lookup_is_distinguished_from_other_errors(bootstrap: str, topic: str) -> None:
     lookup = Lookup(parse({"kafka.bootstrap.servers": bootstrap, "subscribe": topic}, streaming=True))
     try:
         with pytest.raises(UnknownTopicOrPartition):
@@ -471,14 +491,14 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(
     began = stream._logged(stream.reader.initialOffset())
     planned = stream.reader.partitions(began, stream.reader.latestOffset(began, ALL))
     topics.delete(bootstrap, topic)
-    with pytest.raises(DataLoss, match=rf"{topic}-0, offsets 0 to 9, .* is gone"):
+    with pytest.raises(DataLoss, match=rf"{topic}-0, offsets 0 to 9, .* does not exist any more"):
         collected(stream.reader, planned)
     stream.restart(failOnDataLoss="false")
     assert collected(stream.reader, planned).num_rows == 0
 
 
 @pytest.mark.usefixtures("_clients")
-def test_a_task_waits_for_a_broker_that_comes_back(broker: BrokerProcess) -> None:
+def test_a_task_waits_for_a_broker_that_restarts(broker: BrokerProcess) -> None:
     topics.create(broker.bootstrap, "restarted")
     topics.send(broker.bootstrap, "restarted", numbers(0, 10))
     stream = Query(broker.bootstrap, {"subscribe": "restarted", "startingOffsets": "earliest"})
@@ -492,14 +512,16 @@ def test_a_task_waits_for_a_broker_that_comes_back(broker: BrokerProcess) -> Non
     stream.reader.stop()
 
 
-def test_a_checkpoint_of_sparks_own_connector_goes_on(bootstrap: str, topic: str, query: Callable[..., Query]) -> None:
+def test_a_checkpoint_of_sparks_own_connector_can_be_continued(
+    bootstrap: str, topic: str, query: Callable[..., Query]
+) -> None:
     topics.send(bootstrap, topic, numbers(0, 10))
     stream = query(subscribe=topic)
     stream.at = {topic: {"0": 4}}
     assert stream.trigger() == numbers(4, 10)
 
 
-def test_a_group_is_told_how_far_the_query_has_come(bootstrap: str, topic: str, query: Callable[..., Query]) -> None:
+def test_the_query_commits_its_progress_to_a_group(bootstrap: str, topic: str, query: Callable[..., Query]) -> None:
     topics.send(bootstrap, topic, numbers(0, 10))
     stream = query(subscribe=topic, startingOffsets="earliest", commitGroupId=f"{topic}-watched")
     stream.trigger()
@@ -508,7 +530,7 @@ def test_a_group_is_told_how_far_the_query_has_come(bootstrap: str, topic: str, 
     assert topics.committed(bootstrap, f"{topic}-watched", topic) == 10
 
 
-def test_a_query_that_turns_to_committed_records_waits_for_what_it_has_passed_already(
+def test_a_query_that_changes_to_read_committed_waits_at_its_offsets(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:
     unfinished = topics.open_transaction(bootstrap, topic, numbers(0, 5), topic)

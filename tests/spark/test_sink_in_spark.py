@@ -1,4 +1,4 @@
-"""The sink inside of Spark: columns to records, checkpoints, mistakes that are told at once, attempts that fail."""
+"""Sink inside Spark: columns, checkpoints, early errors, failed attempts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from moldau import Admin, Consumer, Producer, TopicPartition
 from moldau.client.errors import MoldauError
 from moldau.testing import Broker
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,11 +64,9 @@ def written_numbers(broker: Broker, topic: str, isolation: str = "read_committed
 
 
 def nothing_stays_open(broker: Broker) -> None:
-    """Transactions that an attempt left are over soon, long before they time out: it may still be busy with that."""
-    deadline = time.monotonic() + DEADLINE_S
+    """Every transaction ends long before its time-out. An attempt that failed may still be aborting its own."""
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        while still_open := admin.list_transactions(states=["Ongoing"]):
-            assert time.monotonic() < deadline, f"still open: {still_open}"
+        wait_until(lambda: not admin.list_transactions(states=["Ongoing"]), "no transaction is open", DEADLINE_S)
 
 
 def fill(broker: Broker, topic: str, first: int, last: int) -> None:
@@ -131,7 +130,7 @@ def test_the_option_topic_goes_before_the_column(spark: SparkSession, broker: Br
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-def test_a_query_goes_on_from_its_checkpoint_and_writes_every_input_once(
+def test_a_query_continues_from_its_checkpoint_and_writes_every_input_once(
     spark: SparkSession, broker: Broker, topic: str, checkpoint: str, delivery: str
 ) -> None:
     source = new_topic(broker, "in")
@@ -166,20 +165,20 @@ def test_a_batch_that_spark_runs_again_is_there_once_and_with_at_least_once_twic
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
-        (["CAST(id AS STRING) AS key"], "there is no column 'value' to write; there are key"),
-        (["id AS value"], "column 'value' is of type bigint; it must be string or binary"),
-        (["'v' AS value", "id AS Key"], "column 'Key' is of type bigint; it must be string or binary"),
-        (["'v' AS value", "id AS partition"], "column 'partition' is of type bigint; it must be int"),
-        (["'v' AS value", "'now' AS timestamp"], "column 'timestamp' is of type string; it must be timestamp"),
+        (["CAST(id AS STRING) AS key"], "there is no column 'value' to write; the columns are key"),
+        (["id AS value"], "column 'value' has the type bigint; CAST it to string or binary"),
+        (["'v' AS value", "id AS Key"], "column 'Key' has the type bigint; CAST it to string or binary"),
+        (["'v' AS value", "id AS partition"], "column 'partition' has the type bigint; CAST it to int"),
+        (["'v' AS value", "'now' AS timestamp"], "column 'timestamp' has the type string; CAST it to timestamp"),
         (
             ["'v' AS value", "map('a', 'b') AS headers"],
-            "column 'headers' is of type map<string,string>; it must be arr",
+            "column 'headers' has the type map<string,string>; CAST it to arr",
         ),
-        (["'v' AS value", "7 AS topic"], "column 'topic' is of type int; it must be string"),
+        (["'v' AS value", "7 AS topic"], "column 'topic' has the type int; CAST it to string"),
         (["'v' AS value", "7 AS price"], "column 'price' cannot be written to a topic"),
     ],
 )
-def test_a_wrong_column_is_told_by_its_name(
+def test_the_error_of_a_wrong_column_names_it(
     spark: SparkSession, broker: Broker, topic: str, columns: list[str], complaint: str
 ) -> None:
     refused(spark.range(3).selectExpr(*columns), broker, complaint, topic=topic)
@@ -188,22 +187,25 @@ def test_a_wrong_column_is_told_by_its_name(
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({}, "nothing says which topic to write to: give the option topic, or a column topic"),
+        ({}, "no topic to write to: set the option topic, or add a column topic"),
         ({"topic": "not-there"}, "option topic: there is no topic 'not-there'"),
-        ({"topic": "TOPIC", "mode": "overwrite"}, "a topic cannot be overwritten, only added to: use mode('append')"),
+        (
+            {"topic": "TOPIC", "mode": "overwrite"},
+            "a topic cannot be overwritten, only appended to: use mode('append')",
+        ),
         ({"topic": "TOPIC", "delivery": "twice"}, "option delivery: 'twice' is not one of exactly_once, at_least_once"),
         ({"topic": "TOPIC", "delivry": "at_least_once"}, "option delivry: unknown; did you mean delivery?"),
         ({"topic": "TOPIC", "kafka.linger.mss": "5"}, "linger.mss"),
         ({"topic": "TOPIC", "kafka.linger.ms": "soon"}, "linger.ms"),
-        ({"topic": "TOPIC", "kafka.acks": "0"}, "option kafka.acks: not for Spark"),
+        ({"topic": "TOPIC", "kafka.acks": "0"}, "option kafka.acks: not supported in Spark"),
         ({"topic": "TOPIC", "transactionTimeoutMs": "0"}, "option transactionTimeoutMs: '0' is not a whole number"),
         (
             {"topic": "TOPIC", "transactionTimeoutMs": "900000000"},
-            "option transactionTimeoutMs: 900000000 is more than",
+            "option transactionTimeoutMs: 900000000 is greater than",
         ),
     ],
 )
-def test_a_wrong_option_is_told_by_its_name(
+def test_the_error_of_a_wrong_option_names_it(
     spark: SparkSession, broker: Broker, topic: str, options: dict[str, str], complaint: str
 ) -> None:
     given = {name: topic if value == "TOPIC" else value for name, value in options.items()}
@@ -221,7 +223,7 @@ def refused(frame: DataFrame, broker: Broker, complaint: str, mode: str = "appen
         MoldauSource(given).writer(frame.schema, overwrite=mode == "overwrite")
 
 
-def test_spark_asks_for_a_writer_before_any_data_moves_and_passes_on_what_it_hears(
+def test_spark_creates_the_writer_before_any_data_moves_and_shows_its_errors(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
     from pyspark.errors import PySparkException
@@ -229,7 +231,7 @@ def test_spark_asks_for_a_writer_before_any_data_moves_and_passes_on_what_it_hea
     complaint = re.escape("column 'price' cannot be written to a topic")
     with pytest.raises(PySparkException, match=complaint) as of_the_column:
         write(spark.range(3).selectExpr("'v' AS value", "7 AS price"), broker, topic=topic)
-    complaint = re.escape("a topic cannot be overwritten, only added to: use mode('append')")
+    complaint = re.escape("a topic cannot be overwritten, only appended to: use mode('append')")
     with pytest.raises(PySparkException, match=complaint) as of_the_option:
         write(numbers(spark, 3), broker, mode="overwrite", topic=topic)
     for refusal in (of_the_column, of_the_option):
@@ -238,7 +240,7 @@ def test_spark_asks_for_a_writer_before_any_data_moves_and_passes_on_what_it_hea
     nothing_stays_open(broker)
 
 
-def test_a_query_with_a_wrong_column_or_option_is_refused_likewise(
+def test_a_streaming_query_with_a_wrong_column_or_option_is_refused(
     spark: SparkSession, broker: Broker, topic: str, checkpoint: str
 ) -> None:
     source = new_topic(broker, "in")
@@ -264,7 +266,7 @@ def failing_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
             raise ValueError("as the test wants it")
 
 
-def test_an_attempt_that_fails_leaves_nothing_visible_and_nothing_open(
+def test_an_attempt_that_fails_leaves_no_visible_records_and_no_open_transaction(
     spark: SparkSession, broker: Broker, topic: str, checkpoint: str
 ) -> None:
     frame = numbers(spark, 500).repartition(2).mapInArrow(failing_at_first, "value STRING")
@@ -285,7 +287,6 @@ def killed_at_first(bootstrap: str, note: Path) -> Callable[[Iterator[pa.RecordB
 
     def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
-        import time
 
         import psutil
         from pyspark import TaskContext
@@ -313,7 +314,7 @@ def killed_at_first(bootstrap: str, note: Path) -> Callable[[Iterator[pa.RecordB
     return mapped
 
 
-def test_an_attempt_that_is_killed_leaves_nothing_visible_and_nothing_open(
+def test_an_attempt_that_is_killed_leaves_no_visible_records_and_no_open_transaction(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     note = tmp_path / "killed"
@@ -329,7 +330,7 @@ def test_an_attempt_that_is_killed_leaves_nothing_visible_and_nothing_open(
     nothing_stays_open(broker)
 
 
-def test_a_write_whose_tasks_all_fail_leaves_nothing_visible_and_nothing_open(
+def test_a_write_whose_tasks_all_fail_leaves_no_visible_records_and_no_open_transaction(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:
     frame = numbers(spark, 500).selectExpr("IF(value = '499', raise_error('as the test wants it'), value) AS value")

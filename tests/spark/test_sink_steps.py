@@ -1,4 +1,4 @@
-"""What the sink's two-phase commit does to a real broker, step by step, without Spark."""
+"""Two-phase commit of the sink against a real broker, step by step, without Spark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from moldau import Consumer, Producer, TopicPartition
 from moldau.cli.main import app
 from moldau.client.errors import MoldauError
 from moldau.spark.columns import Columns
-from moldau.spark.decisions import Decision, PreparedWrite
-from moldau.spark.ground import BrokerGround
+from moldau.spark.commit_log import CommitDecision, PreparedWrite
+from moldau.spark.sink_broker import SinkBroker
 from moldau.spark.sink_options import SinkOptions, parse
 from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit, end_run
 from moldau.spark.writer import Attempt, RunIsOver, Target, write_task
@@ -41,7 +41,7 @@ def topic(broker: Broker) -> str:
 @pytest.fixture
 def options(broker: Broker, topic: str) -> SinkOptions:
     given = parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic})
-    with BrokerGround(given) as ground:
+    with SinkBroker(given) as ground:
         return ground.checked(given)
 
 
@@ -79,22 +79,22 @@ def test_nothing_is_visible_before_the_commit_and_all_of_it_after(
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
     assert committed(broker, topic) == []
-    with BrokerGround(options) as ground:
+    with SinkBroker(options) as ground:
         assert TwoPhaseCommit(ground).commit(query, "r1", 0, writes)
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0)
 
 
-def test_the_next_run_finishes_what_was_decided_and_drops_the_copy(
+def test_the_next_run_finishes_the_decision_and_drops_the_repeated_batch(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
-    with BrokerGround(options) as first:
+    with SinkBroker(options) as first:
         first.take_over(query)
-        first.decide(Decision(query, "r1", 0, tuple(writes)))
+        first.decide(CommitDecision(query, "r1", 0, tuple(writes)))
         first.commit([])  # and here it dies
     copies = [write(options, query, "r2", 0, task) for task in range(2)]
-    with BrokerGround(options) as ground:
+    with SinkBroker(options) as ground:
         commits = TwoPhaseCommit(ground)
         assert not commits.commit(query, "r2", 0, copies)
         assert commits.commit(query, "r2", 1, [write(options, query, "r2", 1, task) for task in range(2)])
@@ -102,22 +102,22 @@ def test_the_next_run_finishes_what_was_decided_and_drops_the_copy(
     assert committed(broker, topic) == rows(0, 1)
 
 
-def test_committing_what_is_committed_changes_nothing(
-    broker: Broker, options: SinkOptions, topic: str, query: str
-) -> None:
+def test_repeating_a_commit_changes_nothing(broker: Broker, options: SinkOptions, topic: str, query: str) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
-    with BrokerGround(options) as first:
+    with SinkBroker(options) as first:
         assert TwoPhaseCommit(first).commit(query, "r1", 0, writes)
-    with BrokerGround(options) as second:
+    with SinkBroker(options) as second:
         copies = [write(options, query, "r2", 0, task) for task in range(2)]
         assert not TwoPhaseCommit(second).commit(query, "r2", 0, copies)
     assert committed(broker, topic) == rows(0)
 
 
-def test_what_killed_attempts_left_open_is_swept(broker: Broker, options: SinkOptions, topic: str, query: str) -> None:
+def test_transactions_of_killed_attempts_are_aborted(
+    broker: Broker, options: SinkOptions, topic: str, query: str
+) -> None:
     write(options, query, "r1", 0, 1, attempt=0)
     writes = [write(options, query, "r1", 0, 0), write(options, query, "r1", 0, 1, attempt=1)]
-    with BrokerGround(options) as ground:
+    with SinkBroker(options) as ground:
         TwoPhaseCommit(ground).commit(query, "r1", 0, writes)
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0)
@@ -126,7 +126,7 @@ def test_what_killed_attempts_left_open_is_swept(broker: Broker, options: SinkOp
 def test_a_driver_that_was_replaced_can_decide_nothing(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
-    with BrokerGround(options) as old, BrokerGround(options) as new:
+    with SinkBroker(options) as old, SinkBroker(options) as new:
         first = TwoPhaseCommit(old)
         assert first.commit(query, "r1", 0, [write(options, query, "r1", 0, task) for task in range(2)])
         second = TwoPhaseCommit(new)
@@ -137,18 +137,18 @@ def test_a_driver_that_was_replaced_can_decide_nothing(
     assert committed(broker, topic) == rows(0, 1, 2)
 
 
-def test_a_decision_that_was_aborted_in_part_is_a_loss_and_said_so(
+def test_a_decision_that_was_partly_aborted_is_reported_as_a_loss(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
-    with BrokerGround(options) as first:
+    with SinkBroker(options) as first:
         first.take_over(query)
-        decision = Decision(query, "r1", 0, tuple(writes))
+        decision = CommitDecision(query, "r1", 0, tuple(writes))
         first.decide(decision)
         first.abort([Transaction(decision.transactional_id(writes[1]), writes[1].producer_id, writes[1].epoch)])
-    with BrokerGround(options) as ground, pytest.raises(DecidedButLost, match="1 of its 2 transactions"):
+    with SinkBroker(options) as ground, pytest.raises(DecidedButLost, match="1 of its 2 transactions"):
         TwoPhaseCommit(ground).commit(query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)])
-    with BrokerGround(options) as ground:
+    with SinkBroker(options) as ground:
         commits = TwoPhaseCommit(ground, fail_on_data_loss=False)
         commits.commit(query, "r3", 0, [write(options, query, "r3", 0, task) for task in range(2)])
     assert committed(broker, topic) == [row for row in rows(0) if row.startswith(b"0/0/")]
@@ -158,23 +158,23 @@ def test_a_query_that_will_not_come_back_is_resolved_by_a_command(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
-    with BrokerGround(options) as first:
+    with SinkBroker(options) as first:
         first.take_over(query)
-        first.decide(Decision(query, "r1", 0, tuple(writes)))
+        first.decide(CommitDecision(query, "r1", 0, tuple(writes)))
     write(options, query, "r1", 1, 0)
     result = CliRunner().invoke(app, ["transactions", "resolve", query, "-b", broker.bootstrap_servers])
     assert result.exit_code == 0, result.output
-    assert "1 transactions that were open are aborted" in result.output
+    assert "1 open transactions are aborted" in result.output
     assert committed(broker, topic) == rows(0)
 
 
-def test_an_attempt_that_comes_when_its_run_is_over_leaves_nothing(
+def test_an_attempt_that_starts_after_its_run_leaves_nothing(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
-    with BrokerGround(options) as ground:
+    with SinkBroker(options) as ground:
         TwoPhaseCommit(ground).abort(query, "r1", 0, writes)
-        with pytest.raises(RunIsOver, match="attempt 1 of task 0 came too late"):
+        with pytest.raises(RunIsOver, match="attempt 1 of task 0 started too late"):
             write(options, query, "r1", 0, 0, attempt=1)
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
         # The next run has a gate of its own.
@@ -189,7 +189,7 @@ def test_an_attempt_that_is_about_to_write_when_its_run_ends_is_fenced(
 ) -> None:
     name = Attempt(query, "r1", 0, 0, 0).transactional_id
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name}
-    with Producer(settings) as late, BrokerGround(options) as ground:
+    with Producer(settings) as late, SinkBroker(options) as ground:
         late.init_transactions()
         end_run(ground, query, "r1")
         late.begin_transaction()
@@ -204,5 +204,5 @@ def test_a_task_without_rows_opens_nothing(options: SinkOptions, query: str) -> 
     empty = pa.record_batch({"value": pa.array([], pa.binary())})
     wrote = write_task(Target(options, COLUMNS), Attempt(query, "r1", 0, 0, 0), iter([empty]))
     assert (wrote.rows, wrote.write) == (0, None)
-    with BrokerGround(options) as ground:
+    with SinkBroker(options) as ground:
         assert ground.open_transactions(f"moldau-spark-{query}-") == []

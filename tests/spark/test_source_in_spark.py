@@ -1,19 +1,20 @@
-"""The source inside of Spark: planning, checkpoints, triggers, and Arrow through the JVM."""
+"""Source inside Spark: planning, checkpoints, triggers, and Arrow through the JVM."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from moldau.client.model import TopicPartition
+from moldau.client.data_types import TopicPartition
 from moldau.spark import from_moldau, lag
 from tests.spark import topics
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,15 +48,6 @@ def written(spark: SparkSession, into: str) -> list[int]:
     return sorted(int(row.value) for row in spark.read.parquet(into).select("value").collect())
 
 
-def eventually(spark_has: Callable[[], Any]) -> Any:
-    """The first true answer; each attempt asks Spark, which is pause enough."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        if answer := spark_has():
-            return answer
-    raise AssertionError(f"still not so after {DEADLINE_S} s")
-
-
 def test_two_hundred_partitions_with_skew_are_read_to_the_last_record(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic
 ) -> None:
@@ -87,7 +79,7 @@ def test_the_source_is_there_for_sql_and_rows_are_decoded(spark: SparkSession, b
     assert rows[0].headers[0].asDict() == {"key": "h", "value": bytearray(b"1")}
 
 
-def test_filters_are_pushed_down_where_spark_and_the_option_say_so(
+def test_filters_are_pushed_down_if_spark_and_the_option_allow_it(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic
 ) -> None:
     topic = new_topic(3)
@@ -105,7 +97,7 @@ def test_filters_are_pushed_down_where_spark_and_the_option_say_so(
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
 
 
-def test_a_mistake_in_the_options_is_told_by_its_name(spark: SparkSession, bootstrap: str, topic: str) -> None:
+def test_the_error_of_wrong_options_names_the_option(spark: SparkSession, bootstrap: str, topic: str) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match="option startingOffsets: 'first' is not JSON"):
@@ -116,7 +108,34 @@ def test_a_mistake_in_the_options_is_told_by_its_name(spark: SparkSession, boots
         ).load().count()
 
 
-def test_a_query_goes_on_from_its_checkpoint_through_all_that_happens_to_its_topic(
+def frames(error: BaseException) -> set[str]:
+    """The functions of our code that Spark names in an error."""
+    return set(re.findall(r'File "[^"]*/moldau/[^"]*", line \d+, in (\w+)', str(error)))
+
+
+def test_spark_shows_the_message_of_an_error_without_our_stack(
+    spark: SparkSession, bootstrap: str, new_topic: NewTopic, checkpoint: str, tmp_path: Path
+) -> None:
+    arrows, orders = new_topic(), new_topic()
+    topics.send(bootstrap, arrows, numbers(0, 10))
+    with pytest.raises(Exception, match="option startingOffsets: 'first' is not JSON") as when_planned:
+        read(spark, bootstrap, subscribe=arrows, startingOffsets="first").count()
+    lost = json.dumps({arrows: {"0": 20}})
+    with pytest.raises(Exception, match="but the option asks for offset 20") as when_read:
+        read(spark, bootstrap, subscribe=arrows, startingOffsets=lost).count()
+    without_topic = read(spark, bootstrap, subscribe=arrows).selectExpr("value", "CAST(NULL AS STRING) AS topic")
+    with pytest.raises(Exception, match="10 of 10 rows have no topic") as when_written:
+        without_topic.write.format("moldau").mode("append").option("kafka.bootstrap.servers", bootstrap).save()
+
+    drain(read_stream(spark, bootstrap, subscribe=arrows, startingOffsets="earliest"), checkpoint, str(tmp_path / "a"))
+    with pytest.raises(Exception, match=f"the checkpoint belongs to a query on '{arrows}'") as when_streamed:
+        drain(read_stream(spark, bootstrap, subscribe=orders), checkpoint, str(tmp_path / "a"))
+    for raised in (when_planned, when_read, when_written, when_streamed):
+        assert frames(raised.value) <= {"called_by_spark", "_iterated"}, raised.value
+        assert "During handling" not in str(raised.value) and "direct cause" not in str(raised.value)
+
+
+def test_a_query_continues_from_its_checkpoint_through_changes_of_its_topic(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic, checkpoint: str, tmp_path: Path
 ) -> None:
     """More records, more partitions, a batch that is run again, and in the end a topic of the same name."""
@@ -151,7 +170,7 @@ def test_a_query_goes_on_from_its_checkpoint_through_all_that_happens_to_its_top
     assert written(spark, into) == list(range(300))
 
 
-def test_a_running_query_keeps_up_and_shows_how_far_it_is(
+def test_a_running_query_keeps_up_and_shows_its_lag(
     spark: SparkSession, bootstrap: str, unused_name: Callable[[], str], checkpoint: str
 ) -> None:
     name = unused_name()
@@ -169,13 +188,13 @@ def test_a_running_query_keeps_up_and_shows_how_far_it_is(
     )
     try:
         topics.send(bootstrap, f"{name}.a", numbers(0, 10))
-        eventually(lambda: spark.table(table).count() == 10)
+        wait_until(lambda: spark.table(table).count() == 10, "ten rows are in the table", DEADLINE_S)
         topics.create(bootstrap, f"{name}.b")
         topics.send(bootstrap, f"{name}.b", numbers(10, 15))
-        eventually(lambda: spark.table(table).count() == 15)
+        wait_until(lambda: spark.table(table).count() == 15, "fifteen rows are in the table", DEADLINE_S)
         # Spark tells a source that a batch is done when it makes the next one.
-        eventually(lambda: topics.committed(bootstrap, name, f"{name}.a") == 10)
-        progress = eventually(lambda: next((one for one in query.recentProgress[::-1] if one.numInputRows), None))
+        wait_until(lambda: topics.committed(bootstrap, name, f"{name}.a") == 10, "the commit", DEADLINE_S)
+        progress = wait_until(lambda: next((one for one in query.recentProgress[::-1] if one.numInputRows), None))
         assert lag(progress) == {TopicPartition(f"{name}.a", 0): 0, TopicPartition(f"{name}.b", 0): 0}
         assert query.exception() is None
     finally:

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector against the broker, in batches and as a stream; and our source agrees with it."""
+"""Spark's own Kafka connector against the broker, in batches and as a stream, compared with our source."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_rows_of_our_source_are_those_of_sparks_own_connector(
         assert ours.orderBy(*order).collect() == theirs.orderBy(*order).collect()
 
 
-def test_sparks_own_connector_writes_and_streams_and_its_checkpoint_goes_on_with_ours(
+def test_sparks_own_connector_writes_and_streams_and_our_source_continues_its_checkpoint(
     spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], checkpoint: str, tmp_path: Path
 ) -> None:
     source, copy, into = new_topic(2), new_topic(), str(tmp_path / "rows")

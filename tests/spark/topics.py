@@ -1,4 +1,4 @@
-"""Topics for tests of Spark: filled, grown, cut and replaced through another client than ours."""
+"""Topics for Spark tests: filled, grown, truncated and replaced by a client that is not ours."""
 
 from __future__ import annotations
 

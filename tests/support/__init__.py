@@ -1,1 +1,1 @@
-"""What several kinds of tests share: broker processes, raw connections, waiting for conditions."""
+"""Helpers of several kinds of tests: broker processes, raw connections, waiting for conditions."""

@@ -1,4 +1,4 @@
-"""A broker as a user runs it: its own process, killed and restarted at will."""
+"""Broker in its own process, which tests kill and restart."""
 
 from __future__ import annotations
 

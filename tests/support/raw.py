@@ -1,6 +1,4 @@
-"""A blocking connection that speaks the protocol through our codec, one message at a time; for what clients would never
-send.
-"""
+"""Blocking connection for raw requests: our codec, one message at a time, also requests that no client sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One function a request: what these tests ask of a broker, through our codec and a blocking connection."""
+"""Requests of system tests: one function per request, with our codec on a blocking connection."""
 
 from __future__ import annotations
 

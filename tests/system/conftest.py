@@ -1,4 +1,4 @@
-"""A disk of a few megabytes, where this machine lets us mount one."""
+"""A disk of a few megabytes, if this machine allows mounting one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A broker inside the test's own process, in a thread with a loop of its own, on whatever file system it is handed.
+"""Broker in the test's process, in a thread with its own loop, on a given file system.
 
-Clients are real ones: they connect over TCP. Its metadata store is a real SQLite file, which no injected fault reaches.
+Clients are real and connect over TCP. Its metadata store is a real SQLite file, without injected faults.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Self
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker
 from moldau.host.fs import FileSystem
+from moldau.testing.broker_thread import ANSWER_TIMEOUT_S, BrokerThread
 from moldau.testing.clock import MovableClock
 from moldau.testing.faulty_fs import FaultyFileSystem
-from moldau.testing.life import ANSWER_TIMEOUT_S, Life
 from moldau.testing.memory_disk import MemoryDisk
 
 
@@ -26,7 +26,7 @@ class InProcessBroker:
     def __init__(self, fs: FileSystem, *data: Path, settings: dict[str, str] | None = None) -> None:
         data[0].mkdir(parents=True, exist_ok=True)  # the metadata store is there
         texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": ",".join(map(str, data)), **(settings or {})}
-        self._life = Life(lambda: assemble(texts, fs=fs), MovableClock())
+        self._life = BrokerThread(lambda: assemble(texts, fs=fs), MovableClock())
         self.broker: Broker | None = None
         self.bootstrap = ""
 

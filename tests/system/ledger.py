@@ -1,8 +1,8 @@
-"""What was sent to a partition and what was acknowledged, to be compared with what the partition then holds.
+"""Ledger of sent and acknowledged records, compared with the contents of the partition.
 
 Records are numbered by the stream that wrote them: one writer, one connection, one partition. Whatever happens to the
-broker, each stream must be found as a beginning of what was sent, in order, with nothing twice and nothing between; and
-that beginning must hold everything that was acknowledged, at the offset that was told.
+broker, the partition must hold a prefix of each stream, in order, without duplicates and without foreign records. The
+prefix must have everything that was acknowledged, at the acknowledged offset.
 """
 
 from __future__ import annotations

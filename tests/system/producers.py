@@ -1,4 +1,4 @@
-"""Producers that write numbered records until the broker goes away, each with several requests in flight."""
+"""Producers that write numbered records until the broker is gone, with several requests in flight."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`python -m tests.system.slow_broker broker ...`: the `moldau` command on a disk that is slow for some topics.
 
-Reads of topics whose names begin with `slow` take half a second each, those of `cold` ones a millisecond; neither is
-ever in the page cache. All others are as they are.
+Each read of a topic whose name begins with `slow` takes half a second, and of `cold` topics a millisecond. Neither is
+ever in the page cache. All other topics are unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 
 from moldau.broker.assembly import assemble
 from moldau.cli import main, serve
-from moldau.host.calls import LinuxCalls, files_allowed
+from moldau.host.syscalls import LinuxCalls, files_allowed
 from moldau.testing.faulty_fs import FaultyFileSystem
 
 SLOW_S = 0.5

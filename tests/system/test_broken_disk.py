@@ -1,9 +1,9 @@
-"""A disk that breaks takes its directory offline, and nothing else: not the broker, not the other directory."""
+"""Failing disks: only the failed directory goes offline; the broker and other directories continue."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +14,7 @@ from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.fetch import FetchResponse
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until_async
 from tests.system import calls
 from tests.system.in_process import InProcessBroker, Machine
 from tests.system.ledger import Ledger
@@ -60,7 +61,7 @@ def setup(tmp_path: Path) -> Setup:
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.EROFS], ids=["EIO", "EROFS"])
-def test_a_write_that_fails_takes_the_directory_offline_and_the_other_one_goes_on(setup: Setup, error: int) -> None:
+def test_a_failed_write_takes_the_directory_offline_and_the_other_one_is_served(setup: Setup, error: int) -> None:
     with setup.broker() as broker, RawConnection(broker.bootstrap) as connection:
         setup.create_topic(connection)
         good, bad = setup.partitions_in(connection, setup.good), setup.partitions_in(connection, setup.bad)
@@ -113,7 +114,8 @@ def test_a_read_of_aborted_transactions_that_fails_is_answered_as_any_other(
         setup.write(connection, bad)
         if not cached:
             setup.machine.fs.slow(f"{setup.bad}/*", 0)
-        monkeypatch.setattr(Log, "aborted_transactions", failing)
+        monkeypatch.setattr(Log, "aborted_in_memory", lambda *_: None)
+        monkeypatch.setattr(Log, "read_aborted", failing)
         assert calls.fetch(connection, TOPIC, bad[0], 0, isolation_level=1).error_code == STORAGE_ERROR
         assert calls.log_dirs(connection)[str(setup.bad)].error_code == STORAGE_ERROR
         assert broker.handler_failures == 0
@@ -139,7 +141,7 @@ def produce_pipelined(connection: RawConnection, partition: int) -> Any:
     return lambda: calls.produce_answer(connection, correlation_id).error_code
 
 
-def test_a_consumer_that_waits_for_records_hears_at_once_that_the_disk_has_failed(setup: Setup) -> None:
+def test_a_waiting_consumer_gets_an_error_at_once_when_the_disk_fails(setup: Setup) -> None:
     with setup.broker() as broker, RawConnection(broker.bootstrap) as connection:
         setup.create_topic(connection)
         bad = setup.partitions_in(connection, setup.bad)
@@ -155,18 +157,9 @@ def test_a_consumer_that_waits_for_records_hears_at_once_that_the_disk_has_faile
 
 def wait_until_parked(broker: InProcessBroker) -> None:
     assert broker.broker is not None
-    loop = broker.broker.loop
     delayed = broker.broker.delayed_fetches
-    parked = threading.Event()
-
-    def look() -> None:
-        if delayed.waiting:
-            parked.set()
-        else:
-            loop.call_soon(look)
-
-    loop.call_soon_threadsafe(look)
-    assert parked.wait(10), "the fetch does not wait"
+    parked = wait_until_async(lambda: delayed.waiting, "a fetch waits for records", 10)
+    asyncio.run_coroutine_threadsafe(parked, broker.broker.loop).result()
 
 
 def test_a_directory_that_works_again_after_a_restart_has_all_its_records(setup: Setup) -> None:
@@ -184,7 +177,7 @@ def test_a_directory_that_works_again_after_a_restart_has_all_its_records(setup:
         setup.check(connection, everything)
 
 
-def test_partitions_of_a_directory_that_is_broken_at_start_are_offline_and_not_begun_anew_elsewhere(
+def test_partitions_of_a_directory_that_fails_at_start_are_offline_and_not_recreated_elsewhere(
     setup: Setup,
 ) -> None:
     with setup.broker() as broker, RawConnection(broker.bootstrap) as connection:

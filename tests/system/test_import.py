@@ -1,4 +1,4 @@
-"""A broker that was alone becomes the first of a cluster: nothing of what it had is lost, and others can join it."""
+"""Import of a single broker into a cluster: no data is lost, and other brokers can join."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_broker_keeps_everything_on_its_way_into_a_cluster(zookeeper: ZooKeepe
     assert f"cluster {before.cluster_id}, {len(before.topics)} topics" in done.stdout
     again = import_(data, connect)
     assert again.exit_code == 0
-    assert "nothing is left to do" in again.stdout
+    assert "nothing to do" in again.stdout
 
     first = BrokerProcess(data, arguments=["--zookeeper", connect])
     second = BrokerProcess(tmp_path / "second", {"node.id": "2"}, arguments=["--zookeeper", connect])
@@ -149,7 +149,7 @@ def as_of_a_broker(data: Path, cluster_id: str) -> None:
     asyncio.run(make())
 
 
-def test_what_is_in_the_way_of_an_import_is_told(zookeeper: ZooKeeperEnsemble, tmp_path: Path) -> None:
+def test_an_obstacle_to_an_import_is_reported(zookeeper: ZooKeeperEnsemble, tmp_path: Path) -> None:
     one, other, nothing = tmp_path / "one", tmp_path / "other", tmp_path / "nothing"
     as_of_a_broker(one, "first")
     as_of_a_broker(other, "second")
@@ -157,16 +157,19 @@ def test_what_is_in_the_way_of_an_import_is_told(zookeeper: ZooKeeperEnsemble, t
     assert import_(one, taken).exit_code == 0
     refused = import_(other, taken)
     assert refused.exit_code == 1
-    assert f"nothing was imported into {taken}: there is a cluster already (first, this broker is of" in refused.stderr
+    assert (
+        f"nothing was imported into {taken}: there already is a cluster first, but this broker belongs to"
+        in refused.stderr
+    )
     refused = import_(one, f"{zookeeper.connect}/elsewhere")
     assert refused.exit_code == 1
-    assert "imported before, into another place" in refused.stderr
+    assert "imported into another metadata store before" in refused.stderr
     never_alone = tmp_path / "never-alone"
     never_alone.mkdir()
     (never_alone / "meta.properties").write_text("version=1\n")
     refused = import_(never_alone, taken)
     assert refused.exit_code == 1
-    assert "of a broker that was never alone" in refused.stderr
+    assert "belongs to a broker that was always part of a cluster" in refused.stderr
     refused = import_(nothing, taken)
     assert refused.exit_code == 1
     assert "has no metadata of a broker" in refused.stderr

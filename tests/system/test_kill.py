@@ -1,4 +1,4 @@
-"""kill -9 while producers write: nothing that was acknowledged is missing, and the next start needs no help."""
+"""kill -9 while producers write: no acknowledged record is missing, and the next start needs no help."""
 
 from __future__ import annotations
 

@@ -1,16 +1,21 @@
-"""Limits on what clients may take: each is met by a clear answer or a closed connection, and others do not notice."""
+"""Client limits: each gives a clear error or a closed connection, and other clients are not affected."""
 
 from __future__ import annotations
 
+import os
+import socket
 import struct
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pytest
 
+from moldau.broker.connection.reply_memory import PER_CONNECTION_BYTES
+from moldau.broker.handlers.fetch import RESPONSE_BYTES
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.header import encode_request_header
@@ -18,6 +23,7 @@ from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRes
 from moldau.wire.messages.fetch import FetchResponse
 from tests.support.process import BrokerProcess
 from tests.support.raw import ConnectionClosedError, RawConnection
+from tests.support.waiting import wait_until
 from tests.system import calls
 
 PATIENCE_S = 10
@@ -51,18 +57,6 @@ def admitted(connection: RawConnection) -> bool:
     return True
 
 
-@contextmanager
-def soon(what: str) -> Iterator[Callable[[bool], bool]]:
-    """`while not done(condition): ...` that fails when it takes too long."""
-    deadline = time.monotonic() + PATIENCE_S
-
-    def done(condition: bool) -> bool:
-        assert condition or time.monotonic() < deadline, what
-        return condition
-
-    yield done
-
-
 # Connections ----------------------------------------------------------------------------------------------------------
 
 
@@ -88,14 +82,16 @@ def test_a_connection_too_many_is_closed_and_one_that_ends_makes_room(
         for connection in connections:
             ping(connection)
         connections.pop().close()
-        with soon("the place that was given up stays taken") as done:
-            while not done(admitted(stack.enter_context(RawConnection(broker.bootstrap)))):
-                pass
+        wait_until(
+            lambda: admitted(stack.enter_context(RawConnection(broker.bootstrap))),
+            "a new connection takes the place of the closed one",
+            PATIENCE_S,
+        )
     assert broker.stop() == 0
     assert "connection refused" in broker.log
 
 
-def test_a_connection_without_a_word_is_closed_and_one_that_waits_for_an_answer_is_not(
+def test_an_idle_connection_is_closed_and_one_that_waits_for_an_answer_is_not(
     start: Callable[..., BrokerProcess],
 ) -> None:
     broker = start(connections_max_idle_ms=IDLE_MS)
@@ -204,7 +200,7 @@ MAX_MEMORY_FOR_UNREAD_BYTES = 100 << 20
 """The replies to them would be ten times that."""
 
 
-def test_a_client_that_asks_for_much_and_reads_nothing_costs_little_and_holds_up_nobody(
+def test_a_client_that_requests_much_and_reads_nothing_costs_little_memory_and_blocks_no_other(
     start: Callable[..., BrokerProcess],
 ) -> None:
     broker = start()
@@ -224,3 +220,94 @@ def test_a_client_that_asks_for_much_and_reads_nothing_costs_little_and_holds_up
         for _ in range(20):  # once it does read, it gets what it asked for
             response = greedy.receive(ApiKey.FETCH, calls.FETCH_VERSION, FetchResponse, 0)
             assert len(calls.records_in(response.responses[0].partitions[0].records)) == RECORDS
+
+
+COLD = "cold_reads_total"
+PIPELINED = 100
+BATCH_BYTES = 900_000
+BATCHES = 4
+"""In one answer. All answers together are more than three times what the broker may grow by."""
+
+
+def evict(broker: BrokerProcess) -> None:
+    """Empties the page cache of the broker's logs: the next read of them must ask the disk."""
+    for path in broker.data.glob("*/*.log"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class Metrics:
+    """The numbers of a broker, by the page that it has for them."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port: int = server.getsockname()[1]
+
+    def __getitem__(self, name: str) -> float:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=PATIENCE_S) as page:
+            lines = page.read().decode().splitlines()
+        return float(next(line for line in lines if line.startswith(f"moldau_{name} ")).split()[1])
+
+
+def write_batches(connection: RawConnection) -> None:
+    for _ in range(BATCHES):
+        calls.produce(connection, TOPIC, 0, [b"x" * BATCH_BYTES])
+
+
+def send_fetches(connection: RawConnection, **limits: int) -> range:
+    """Many fetches at once, for an answer with all batches each; returns their correlation ids."""
+    body = calls.fetch_request(TOPIC, 0, 0, **limits).encode(calls.FETCH_VERSION)
+    ids = range(PIPELINED)
+    connection.socket.sendall(b"".join(framed(ApiKey.FETCH, calls.FETCH_VERSION, body, one) for one in ids))
+    return ids
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["woken-together", "read-from-disk"])
+def test_answers_that_are_not_read_take_bounded_memory_and_come_in_order_when_they_are(
+    cold: bool, start: Callable[..., BrokerProcess]
+) -> None:
+    metrics = Metrics()
+    broker = start(moldau_metrics_port=metrics.port)
+    with RawConnection(broker.bootstrap) as greedy, RawConnection(broker.bootstrap) as other:
+        calls.create_topic(other, TOPIC)
+        if cold:
+            write_batches(other)
+            evict(broker)
+        before = psutil.Process(broker.pid).memory_info().rss
+        ids = send_fetches(greedy, min_bytes=BATCHES * BATCH_BYTES, max_wait_ms=60_000)
+        if cold:
+            # Where the disk is memory nothing is read from it, and the first answer stops the others.
+            wait_until(lambda: metrics["reply_memory_bytes"] and (metrics["reply_memory_waits"] or not metrics[COLD]))
+        else:
+            wait_until(lambda: metrics["fetches_waiting"] == PIPELINED)
+            write_batches(other)
+            wait_until(lambda: metrics["reply_memory_waits"] >= PIPELINED - 10)
+        began = time.monotonic()
+        for _ in range(100):
+            ping(other)
+        assert time.monotonic() - began < PATIENCE_S
+        assert metrics["reply_memory_bytes"] < PER_CONNECTION_BYTES + RESPONSE_BYTES
+        assert psutil.Process(broker.pid).memory_info().rss - before < MAX_MEMORY_FOR_UNREAD_BYTES
+        for correlation_id in ids:
+            response = greedy.receive(ApiKey.FETCH, calls.FETCH_VERSION, FetchResponse, correlation_id)
+            assert len(calls.records_in(response.responses[0].partitions[0].records)) == BATCHES
+        wait_until(lambda: metrics["reply_memory_bytes"] == 0)
+
+
+def test_when_others_have_filled_the_memory_for_answers_a_reader_gets_on_batch_by_batch(
+    start: Callable[..., BrokerProcess],
+) -> None:
+    metrics = Metrics()
+    broker = start(moldau_metrics_port=metrics.port, moldau_queued_max_response_bytes=100_000)
+    with RawConnection(broker.bootstrap) as greedy, RawConnection(broker.bootstrap) as other:
+        calls.create_topic(other, TOPIC)
+        write_batches(other)
+        assert len(calls.records_in(calls.fetch(other, TOPIC, 0, 0).records)) == BATCHES
+        send_fetches(greedy)
+        wait_until(lambda: metrics["reply_memory_bytes"] > metrics["reply_memory_limit_bytes"])
+        for offset in range(BATCHES):
+            assert [one.offset for one in calls.records_in(calls.fetch(other, TOPIC, 0, offset).records)] == [offset]
+        greedy.close()
+        wait_until(lambda: metrics["reply_memory_bytes"] == 0)
+        assert len(calls.records_in(calls.fetch(other, TOPIC, 0, 0).records)) == BATCHES

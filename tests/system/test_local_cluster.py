@@ -1,15 +1,16 @@
-"""A cluster of processes on one machine, by one command: it starts, tells, stops in good order, and leaves nothing."""
+"""`moldau up --brokers N`: processes on one machine start, report, stop in order, and leave nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
@@ -21,7 +22,7 @@ from moldau import Admin, Consumer, NewTopic, Producer
 from moldau.client.errors import UnknownTopicOrPartition
 from moldau.cluster.store import Create, SessionEvent
 from moldau.cluster.zookeeper_store import ZookeeperStore
-from tests.system.cluster.waiting import NotYet, eventually
+from tests.support.waiting import NETWORK_ERRORS, wait_until
 
 pytestmark = pytest.mark.needs_java
 
@@ -48,6 +49,7 @@ class Command:
         self._reader.start()
         self.table: dict[str, list[str]] = {}
         self.children: list[psutil.Process] = []
+        self.banner: list[str] = []
 
     def ready(self) -> Self:
         """Reads its table of processes, and the line that says that all of them serve."""
@@ -61,6 +63,10 @@ class Command:
                 self.table[" ".join(name)] = [address, pid, data]
         else:
             raise AssertionError(f"it ended without being ready: {self.complaints}")
+        for line in self.process.stdout:
+            self.banner.append(line.strip())
+            if line.startswith("  stop"):
+                break
         self.children = psutil.Process(self.process.pid).children(recursive=True)
         assert sorted(int(pid) for _, pid, _ in self.table.values()) == sorted(one.pid for one in self.children)
         return self
@@ -87,6 +93,15 @@ class Command:
 
     def pid(self, name: str) -> int:
         return int(self.table[name][1])
+
+    def listening(self) -> dict[str, set[int]]:
+        """The ports on which the command and its processes listen, by address."""
+        found: dict[str, set[int]] = {}
+        for process in (psutil.Process(self.process.pid), *self.children):
+            for one in process.net_connections("inet"):
+                if one.status == psutil.CONN_LISTEN:
+                    found.setdefault(one.laddr.ip.removeprefix("::ffff:"), set()).add(one.laddr.port)
+        return found
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -122,12 +137,11 @@ def replicas_of(admin: Admin, topic: str) -> list[list[int]]:
     """Of each partition. Any broker is asked, and may hear of the topic a moment after the one that made it."""
 
     def look() -> list[list[int]]:
-        try:
-            return [sorted(one.replicas) for one in admin.describe_topics([topic])[topic].partitions]
-        except UnknownTopicOrPartition as error:
-            raise NotYet(str(error)) from error
+        return [sorted(one.replicas) for one in admin.describe_topics([topic])[topic].partitions]
 
-    return eventually(look, END_TIMEOUT_S)
+    retry_on = (UnknownTopicOrPartition, *NETWORK_ERRORS)
+    found: list[list[int]] = wait_until(look, f"the partitions of {topic}", END_TIMEOUT_S, retry_on=retry_on)
+    return found
 
 
 def test_a_cluster_starts_stops_and_starts_again_with_everything(
@@ -159,21 +173,59 @@ def test_a_cluster_starts_stops_and_starts_again_with_everything(
 
     # A broker that dies is told of, the others go on, and the exit code remembers.
     os.kill(second.pid("broker 1"), signal.SIGKILL)
-    line = second.complained("is gone")
-    assert f"broker 1 (process {second.pid('broker 1')}) is gone: killed by signal 9" in line
+    line = second.complained("has died")
+    assert f"broker 1 (process {second.pid('broker 1')}) has died: killed by signal 9" in line
     again = second.complained("start it again with: moldau broker ")
     assert f"--data {tmp_path / 'cluster' / 'broker-1'} " in again
     with Producer(bootstrap_servers=second.addresses) as producer:
         producer.send("orders", b"after a death").result(60)
-    assert second.stop(signal.SIGINT) == 1
+
+    # Somebody starts a broker by hand in its place: it is not the command's to stop, and is named.
+    host, _, port = second.table["broker 1"][0].rpartition(":")
+    with socket.create_server((host, int(port))):
+        assert second.stop(signal.SIGINT) == 1
+    by_hand = second.complained("broker 1 was started again by hand and is not stopped")
+    assert f"end it with: kill {os.getpid()}" in by_hand
 
 
 def read(consumer: Consumer, count: int) -> list[bytes | None]:
     found: list[bytes | None] = []
-    deadline = time.monotonic() + END_TIMEOUT_S
-    while len(found) < count and time.monotonic() < deadline:
-        found += [record.value for record in consumer.poll(1.0)]
+
+    def enough() -> bool:
+        found.extend(record.value for record in consumer.poll(1.0))
+        return len(found) >= count
+
+    wait_until(enough, f"{count} records", END_TIMEOUT_S)
     return found
+
+
+def free_ports(count: int) -> int:
+    """The first of so many consecutive ports that nobody has. Linux gives clients others."""
+    starts = range(20_000, 32_000, count)
+    for first in random.sample(starts, len(starts)):
+        with contextlib.ExitStack() as held:
+            try:
+                for port in range(first, first + count):
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            return first
+    raise AssertionError(f"no {count} free ports")
+
+
+def test_nothing_listens_beyond_this_machine_and_zookeeper_has_the_next_free_port_after_the_brokers(
+    moldau: Callable[..., Command], tmp_path: Path
+) -> None:
+    first = free_ports(6)
+    # The brokers have two ports, metrics the third and fourth, another program the fifth.
+    with socket.create_server(("127.0.0.1", first + 4)):
+        cluster = moldau(
+            *("up", "--brokers", 2, "--port", first, "--metrics-port", first + 2, "--data", tmp_path / "cluster")
+        ).ready()
+        assert cluster.table["zookeeper"][0] == f"127.0.0.1:{first + 5}"
+        assert f"note    ZooKeeper listens on port {first + 5}, because {first + 2} is in use" in cluster.banner
+        assert cluster.listening() == {"127.0.0.1": {first, first + 1, first + 2, first + 3, first + 5}}
+        assert cluster.stop() == 0, cluster.complaints
 
 
 def test_nothing_outlives_a_command_that_is_killed_itself(moldau: Callable[..., Command], tmp_path: Path) -> None:
@@ -187,15 +239,16 @@ def test_without_zookeeper_the_cluster_ends_and_says_why(moldau: Callable[..., C
     cluster = moldau("up", "--brokers", 2, "--port", 0, "--data", tmp_path / "cluster").ready()
     os.kill(cluster.pid("zookeeper"), signal.SIGKILL)
     assert cluster.end() == 1
-    assert any("without ZooKeeper the brokers cannot go on" in line for line in cluster.complaints)
+    assert any("the brokers need ZooKeeper" in line for line in cluster.complaints)
 
 
-def test_three_zookeepers_go_on_without_one_and_sessions_move_to_the_others(
+def test_three_zookeepers_continue_without_one_and_sessions_move_to_the_others(
     moldau: Callable[..., Command], tmp_path: Path
 ) -> None:
     ensemble = moldau("zookeeper", "--servers", 3, "--port", 0, "--data", tmp_path / "zookeeper").ready()
     assert ensemble.addresses == ",".join(address for address, _, _ in ensemble.table.values())
     assert len(ensemble.children) == 3
+    assert list(ensemble.listening()) == ["127.0.0.1"]
 
     async def scenario() -> None:
         store = await ZookeeperStore.open(ensemble.addresses, session_timeout_s=10, connection_timeout_s=30)
@@ -212,7 +265,7 @@ def test_three_zookeepers_go_on_without_one_and_sessions_move_to_the_others(
         await store.close()
 
     asyncio.run(asyncio.wait_for(scenario(), END_TIMEOUT_S))
-    assert "is gone: killed by signal 9" in ensemble.complained("is gone")
+    assert "has died: killed by signal 9" in ensemble.complained("has died")
     assert ensemble.stop(signal.SIGINT) == 1
 
 
@@ -225,15 +278,15 @@ def test_one_brokers_data_and_a_clusters_are_not_taken_for_each_other(
         (marked / "meta.properties").write_text("version=1\n")
     refused = moldau("up", "--brokers", 3, "--data", alone)
     assert refused.end() == 1
-    assert "has the data of one broker alone" in refused.complaints[0]
+    assert "has the data of a single broker" in refused.complaints[0]
     refused = moldau("up", "--data", several)
     assert refused.end() == 2
     assert "has the data of several brokers" in refused.complaints[0]
 
 
-def test_a_port_that_is_taken_is_told_at_once(moldau: Callable[..., Command], tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_at_once(moldau: Callable[..., Command], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = moldau("zookeeper", "--port", port, "--data", tmp_path / "zookeeper")
         assert refused.end() == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in refused.complaints[0]
+    assert f"cannot listen on 127.0.0.1:{port}: process {os.getpid()} (" in refused.complaints[0]

@@ -1,4 +1,4 @@
-"""A partition moves to another data directory while clients write to it and read it."""
+"""A partition moves to another data directory while clients write and read it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_partition_moves_to_and_fro_under_a_writer(tmp_path: Path) -> None:
     assert "Traceback" not in broker.log
 
 
-def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
+def test_impossible_moves_are_refused(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     with BrokerWithTwoDirs(one, two) as broker, RawConnection(broker.bootstrap) as connection:
         calls.create_topic(connection, TOPIC)

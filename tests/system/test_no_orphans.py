@@ -1,4 +1,4 @@
-"""A run of tests that is killed leaves no brokers behind."""
+"""A killed test run leaves no broker processes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The machine loses power: unsynced bytes are gone, torn, or garbage, and the broker starts on what is left.
+"""Power loss: unsynced bytes are lost, torn or garbage, and the broker starts with the rest.
 
-With `flush.messages=1` an acknowledged record is there. Without it a log is a clean beginning of what was sent.
+With `flush.messages=1` every acknowledged record survives. Without it the log is a clean prefix of the sent records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SETTINGS = {"log.flush.offset.checkpoint.interval.ms": "20"}
 
 
 @pytest.mark.timeout(120)
-def test_what_was_acknowledged_after_a_flush_survives_and_the_rest_is_a_clean_prefix(
+def test_flushed_acknowledged_records_survive_and_the_log_is_a_clean_prefix(
     tmp_path: Path, seed: int, count: Callable[[int, int], int]
 ) -> None:
     rng = random.Random(seed)

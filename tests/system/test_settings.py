@@ -1,4 +1,4 @@
-"""Where settings come from, which of them wins, and that they are what the broker then does."""
+"""Sources of settings, their precedence, and their effect in the broker."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import pytest
 
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestConfig,
+    AlterConfigsRequestResource,
+)
 from moldau.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.compat.wire import ask
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 from tests.system import calls
 
 # As Kafka's own config/server.properties has it, apart from the comments.
@@ -39,6 +46,9 @@ transaction.state.log.min.isr=1
 log.retention.hours=100
 log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
+sasl.kerberos.min.time.before.relogin=60000
+ssl.client.auth=none
+my.plugin.url=http://example.org
 """
 
 
@@ -57,14 +67,28 @@ def partitions_of_a_new_topic(connection: RawConnection) -> int:
     return len(response.topics[0].partitions)
 
 
-def test_a_file_written_for_kafka_is_taken_as_it_is(tmp_path: Path, properties: Path) -> None:
+def test_a_properties_file_written_for_kafka_is_accepted(tmp_path: Path, properties: Path) -> None:
     process = BrokerProcess(tmp_path / "data", arguments=("--config", str(properties)))
     with process as broker, RawConnection(broker.bootstrap) as connection:
         assert [node.node_id for node in calls.metadata(connection).brokers] == [7]
         assert partitions_of_a_new_topic(connection) == 2
         assert calls.describe_configs(connection, calls.BROKER, "7")["num.io.threads"] == "8"
         assert calls.describe_configs(connection, calls.TOPIC, "new")["retention.ms"] == str(100 * 3_600_000)
-        assert "num.network.threads" in broker.log, "what has no effect is said"
+        for setting in ("num.network.threads", "sasl.kerberos.min.time.before.relogin", "my.plugin.url"):
+            assert setting in broker.log, "what has no effect is said"
+
+
+def test_a_setting_without_effect_that_is_altered_at_run_time_is_logged(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker, RawConnection(broker.bootstrap) as connection:
+        name = str(calls.metadata(connection).brokers[0].node_id)
+        resource = AlterConfigsRequestResource(
+            resource_type=calls.BROKER,
+            resource_name=name,
+            configs=[AlterConfigsRequestConfig(name="my.plugin.url", value="x")],
+        )
+        (answer,) = ask(connection, AlterConfigsRequest(resources=[resource])).responses
+        assert answer.error_code == ErrorCode.NONE
+        wait_until(lambda: "my.plugin.url" in broker.log)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +106,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(
         assert partitions_of_a_new_topic(connection) == expected
 
 
-def test_several_data_directories_are_filled_evenly_and_keep_what_they_have(tmp_path: Path) -> None:
+def test_several_data_directories_are_filled_evenly_and_keep_their_logs(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("one", "two", "three")]
     settings = {"log.dirs": ",".join(map(str, paths))}
     environment = {"MOLDAU_LOG_DIRS": settings["log.dirs"]}
@@ -110,7 +134,7 @@ def free_port() -> int:
         return port
 
 
-def test_clients_are_told_the_address_of_the_listener_that_they_came_by(tmp_path: Path) -> None:
+def test_clients_get_the_address_of_the_listener_that_they_use(tmp_path: Path) -> None:
     outside = free_port()
     settings = {
         "listeners": f"INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:{outside}",

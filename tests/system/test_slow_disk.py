@@ -1,4 +1,4 @@
-"""A topic whose every read takes half a second: its own readers wait, those of other topics do not."""
+"""A topic whose reads take half a second: only its own readers wait."""
 
 from __future__ import annotations
 

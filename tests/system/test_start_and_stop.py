@@ -1,4 +1,4 @@
-"""What an operator meets: refusals in one line and exit code 1, clean stops and exit code 0, restarts that keep all."""
+"""Start and stop: refusals in one line with exit code 1, clean stops with 0, restarts that keep all data."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def data(tmp_path: Path) -> Path:
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(broker: BrokerProcess) -> None:
+def test_a_second_broker_on_a_directory_is_refused_and_the_first_continues(broker: BrokerProcess) -> None:
     line = refused("--data", str(broker.data), "--listen", "127.0.0.1:0")
     assert str(broker.data) in line and str(broker.pid) in line
     with RawConnection(broker.bootstrap) as connection:
@@ -124,7 +124,7 @@ def test_a_directory_of_another_broker_is_refused(data: Path) -> None:
     assert "5" in line and "6" in line
 
 
-def test_a_metadata_file_that_is_none_is_refused(data: Path) -> None:
+def test_a_malformed_metadata_file_is_refused(data: Path) -> None:
     data.mkdir()
     (data / "moldau-metadata.sqlite").write_bytes(b"something else entirely, and quite long enough" * 100)
     assert "moldau-metadata.sqlite" in refused("--data", str(data), "--listen", "127.0.0.1:0")

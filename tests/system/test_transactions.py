@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from moldau.broker import markers
-from moldau.broker.broker import Broker
-from moldau.broker.ending import Ending
-from moldau.broker.markers import Marker
+from moldau.broker.txn.txn_marker_sender import TxnMarkerSender
+from moldau.broker.txn.txn_marker_writer import TxnMarker, TxnMarkerWriter
 from moldau.host.fs import LocalFileSystem
 from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
@@ -36,6 +34,7 @@ from tests.compat.transactions import requests
 from tests.compat.transactions.requests import committed_values, init, producer, write
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 from tests.system.in_process import InProcessBroker
 
 E = ErrorCode
@@ -67,13 +66,13 @@ def test_a_transaction_that_takes_too_long_is_aborted(broker: BrokerProcess) -> 
         me = producer(raw, "x", timeout_ms=100)
         write(raw, "x", me, TOPIC, b"late", version=12)
         wire.produced(raw, TOPIC, b"of others")
-        wire.eventually(lambda: state_of(raw) == "CompleteAbort")
+        wait_until(lambda: state_of(raw) == "CompleteAbort")
         assert committed_values(raw, TOPIC) == [b"of others"]
         assert requests.end(raw, "x", me, True, version=3).error == E.PRODUCER_FENCED
         assert write(raw, "x", me, TOPIC, b"more", sequence=1, version=10) == E.INVALID_PRODUCER_EPOCH
 
 
-def test_a_transaction_that_was_open_when_the_broker_was_killed_goes_on(broker: BrokerProcess) -> None:
+def test_a_transaction_that_was_open_when_the_broker_was_killed_continues(broker: BrokerProcess) -> None:
     with RawConnection(broker.bootstrap) as raw:
         me = producer(raw, "x")
         write(raw, "x", me, TOPIC, b"before", version=12)
@@ -85,7 +84,7 @@ def test_a_transaction_that_was_open_when_the_broker_was_killed_goes_on(broker: 
         assert write(raw, "x", me, TOPIC, b"after", sequence=1, version=12) == E.NONE
         assert committed_values(raw, TOPIC) == []
         assert requests.end(raw, "x", me, True, version=NEW_EPOCHS).error == E.NONE
-        wire.eventually(lambda: committed_values(raw, TOPIC) == [b"before", b"after"])
+        wait_until(lambda: committed_values(raw, TOPIC) == [b"before", b"after"])
 
 
 def test_producer_ids_are_never_given_twice(broker: BrokerProcess) -> None:
@@ -104,7 +103,7 @@ def test_an_id_that_is_not_used_is_forgotten(tmp_path: Path) -> None:
     settings = {**SETTINGS, "transactional.id.expiration.ms": "50"}
     with BrokerProcess(tmp_path / "data", settings) as broker, RawConnection(broker.bootstrap) as raw:
         me = producer(raw, "x")
-        wire.eventually(lambda: state_of(raw) == "TRANSACTIONAL_ID_NOT_FOUND")
+        wait_until(lambda: state_of(raw) == "TRANSACTIONAL_ID_NOT_FOUND")
         assert requests.end(raw, "x", me, False, version=NEW_EPOCHS).error == E.INVALID_PRODUCER_ID_MAPPING
         assert producer(raw, "x").producer_id != me.producer_id
 
@@ -113,7 +112,7 @@ def test_an_id_that_is_not_used_is_forgotten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_prepared_transaction_waits_for_whoever_ends_it(broker: BrokerProcess, commit: bool) -> None:
+def test_a_prepared_transaction_waits_until_it_is_ended(broker: BrokerProcess, commit: bool) -> None:
     with RawConnection(broker.bootstrap) as raw:
         me = producer(raw, "x", version=6, enable2_pc=True, timeout_ms=1)
         write(raw, "x", me, TOPIC, b"prepared", version=12)
@@ -124,7 +123,7 @@ def test_a_prepared_transaction_waits_for_whoever_ends_it(broker: BrokerProcess,
         request = InitProducerIdRequest(
             transactional_id="x", transaction_timeout_ms=1, enable2_pc=True, keep_prepared_txn=True
         )
-        answer = wire.eventually(
+        answer = wait_until(
             lambda: None if (found := wire.ask(raw, request, 6)).error_code in requests.COMES_BACK else found
         )
         assert answer.error_code == 0
@@ -134,7 +133,7 @@ def test_a_prepared_transaction_waits_for_whoever_ends_it(broker: BrokerProcess,
         successor = Identity(answer.producer_id, answer.producer_epoch)
         after = requests.end(raw, "x", successor, commit, version=NEW_EPOCHS)
         assert after == (E.NONE, Identity(successor.producer_id, successor.epoch + 1))
-        wire.eventually(lambda: state_of(raw) == ("CompleteCommit" if commit else "CompleteAbort"))
+        wait_until(lambda: state_of(raw) == ("CompleteCommit" if commit else "CompleteAbort"))
         assert committed_values(raw, TOPIC) == ([b"prepared"] if commit else [])
 
 
@@ -181,7 +180,7 @@ def fetch_offset(raw: RawConnection, *, stable: bool = False) -> tuple[ErrorCode
 
 
 def find_group(raw: RawConnection) -> None:
-    wire.eventually(lambda: wire.ask(raw, FindCoordinatorRequest(key="g", key_type=0), 3).error_code == 0)
+    wait_until(lambda: wire.ask(raw, FindCoordinatorRequest(key="g", key_type=0), 3).error_code == 0)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -197,9 +196,9 @@ def test_offsets_that_were_pending_when_the_broker_was_killed_follow_their_trans
     with RawConnection(broker.bootstrap) as raw:
         requests.find_coordinator(raw, "x")
         pending = (E.UNSTABLE_OFFSET_COMMIT, -1)
-        wire.eventually(lambda: fetch_offset(raw, stable=True) == pending)
+        wait_until(lambda: fetch_offset(raw, stable=True) == pending)
         assert fetch_offset(raw) == (E.NONE, -1)
-        answer = wire.eventually(
+        answer = wait_until(
             lambda: (
                 None
                 if (found := requests.end(raw, "x", me, commit, version=NEW_EPOCHS)).error in requests.COMES_BACK
@@ -208,7 +207,7 @@ def test_offsets_that_were_pending_when_the_broker_was_killed_follow_their_trans
         )
         assert answer.error == E.NONE
         expected = (E.NONE, 17 if commit else -1)
-        wire.eventually(lambda: fetch_offset(raw, stable=True) == expected)
+        wait_until(lambda: fetch_offset(raw, stable=True) == expected)
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_TXN_STATE), (4, E.TRANSACTION_ABORTABLE)])
@@ -236,7 +235,7 @@ def test_a_decision_without_its_markers_is_carried_out_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: bool
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Ending, "_write", lambda *_: None)
+        patch.setattr(TxnMarkerSender, "_write", lambda *_: None)
         with in_process(tmp_path) as broker, RawConnection(broker.bootstrap) as raw:
             wire.create_topic(raw, TOPIC, 1, {})
             me = producer(raw, "x")
@@ -246,7 +245,7 @@ def test_a_decision_without_its_markers_is_carried_out_after_a_restart(
             assert committed_values(raw, TOPIC) == []
             assert init(raw, "x").error == E.CONCURRENT_TRANSACTIONS
     with in_process(tmp_path) as broker, RawConnection(broker.bootstrap) as raw:
-        wire.eventually(lambda: state_of(raw) == ("CompleteCommit" if commit else "CompleteAbort"))
+        wait_until(lambda: state_of(raw) == ("CompleteCommit" if commit else "CompleteAbort"))
         assert committed_values(raw, TOPIC) == ([b"decided"] if commit else [])
 
 
@@ -254,17 +253,17 @@ def test_markers_that_cannot_be_written_are_tried_until_all_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[int] = []
-    real: Callable[..., None] = markers.write_marker
+    real: Callable[..., None] = TxnMarkerWriter.write
 
-    def faulty(broker: Broker, marker: Marker, topic: str, index: int, settled: Any) -> None:
+    def faulty(writer: TxnMarkerWriter, marker: TxnMarker, topic: str, index: int, settled: Any) -> None:
         if index == 1 and len(refused) < 3:
             refused.append(index)
             settled(E.KAFKA_STORAGE_ERROR)
         else:
-            real(broker, marker, topic, index, settled)
+            real(writer, marker, topic, index, settled)
 
-    monkeypatch.setattr(markers, "write_marker", faulty)
-    monkeypatch.setattr("moldau.broker.ending.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(TxnMarkerWriter, "write", faulty)
+    monkeypatch.setattr("moldau.broker.txn.txn_marker_sender.FIRST_PAUSE_S", 0.01)
     with in_process(tmp_path) as broker, RawConnection(broker.bootstrap) as raw:
         wire.create_topic(raw, TOPIC, 2, {})
         me = producer(raw, "x")
@@ -272,7 +271,7 @@ def test_markers_that_cannot_be_written_are_tried_until_all_are(
             write(raw, "x", me, TOPIC, b"x", partition=partition, version=12)
         after = requests.end(raw, "x", me, True, version=NEW_EPOCHS)
         assert after.error == E.NONE
-        wire.eventually(lambda: state_of(raw) == "CompleteCommit")
+        wait_until(lambda: state_of(raw) == "CompleteCommit")
         assert len(refused) == 3
         for partition in (0, 1):
             assert [header.is_control for header, _ in wire.stored_batches(raw, TOPIC, partition)] == [False, True]
@@ -287,7 +286,7 @@ def test_a_topic_that_is_deleted_does_not_hold_up_its_transactions(tmp_path: Pat
         write(raw, "x", me, "gone", b"goes", version=12)
         wire.ask(raw, DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name="gone")], timeout_ms=10_000))
         assert requests.end(raw, "x", me, True, version=NEW_EPOCHS).error == E.NONE
-        wire.eventually(lambda: state_of(raw) == "CompleteCommit")
+        wait_until(lambda: state_of(raw) == "CompleteCommit")
         assert committed_values(raw, TOPIC) == [b"stays"]
 
 
@@ -312,4 +311,4 @@ def test_batches_that_are_sent_ahead_stay_in_order_while_the_transaction_takes_t
             ((answer,),) = [one.partition_responses for one in response.responses]
             assert answer.error_code == 0
         assert requests.end(raw, "x", me, True, version=NEW_EPOCHS).error == E.NONE
-        wire.eventually(lambda: committed_values(raw, TOPIC) == [b"%d" % number for number in range(5)])
+        wait_until(lambda: committed_values(raw, TOPIC) == [b"%d" % number for number in range(5)])

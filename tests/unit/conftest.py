@@ -1,4 +1,4 @@
-"""Unit tests hear what a broker's parts log, also while a broker of the whole run's has hushed them."""
+"""Logging in unit tests: loggers are at full level, also while a broker of the same run has silenced them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.testing import quiet
+from moldau.testing import log_silencer
 
 
 @pytest.fixture(autouse=True)
 def _heard() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in quiet.LOGGERS]
+    loggers = [logging.getLogger(name) for name in log_silencer.LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.NOTSET)

@@ -1,7 +1,7 @@
-"""Finds code that reaches the machine past its seams: files, clock, chance, threads, sockets, processes, databases.
+"""Search for code that bypasses the seams to the machine: files, clock, randomness, threads, sockets, processes.
 
-A broker under simulation gets its disk, time and network handed in. One `time.time()` in the wrong place and a failure
-no longer replays from its seed; so each seam has its rooms, and anywhere else its modules and calls are a finding.
+A simulated broker gets its disk, time and network from outside. One `time.time()` in the wrong place, and a failure no
+longer replays from its seed. So each seam names the modules that may use it, and every other use is a finding.
 """
 
 from __future__ import annotations

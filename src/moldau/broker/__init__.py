@@ -1,1 +1,1 @@
-"""The broker process: listeners, sessions, requests that wait, and one handler a file for every API served."""
+"""The broker process: connections, request handlers, coordinators and background work."""

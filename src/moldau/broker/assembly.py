@@ -1,4 +1,4 @@
-"""Putting a broker together from its settings: on this machine's files and clock, or on those a test hands in."""
+"""Assembly of a broker from its settings, with the real files and clock or with those of a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from posixpath import join
 from moldau.broker.broker import Broker, Host
 from moldau.cluster.sqlite_store import SqliteStore
 from moldau.cluster.store import OpenStore
-from moldau.host import machine
+from moldau.host import boot
 from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.host.fs import FileSystem, LocalFileSystem
 from moldau.host.threads import Threads
@@ -17,9 +17,9 @@ from moldau.log.dirs import LogDirs
 from moldau.settings import BrokerSettings, SettingError
 
 METADATA_FILE = "moldau-metadata.sqlite"
-"""In the first data directory: topics, their ids and settings, the cluster's id."""
+"""File in the first data directory, with the topics, their ids and settings, and the id of the cluster."""
 IMPORTED_FILE = f"{METADATA_FILE}.imported"
-"""What it is called when all of that has gone into a cluster's store."""
+"""Its name after its contents were imported into the store of a cluster."""
 
 
 async def assemble(
@@ -32,23 +32,23 @@ async def assemble(
     boot_id: str | None = None,
     open_store: OpenStore | None = None,
 ) -> Broker:
-    """A broker that is ready to `start`, its metadata where `zookeeper.connect` says unless a store is given.
+    """A broker that is ready to `start`. Without `open_store`, its metadata is in the store of `zookeeper.connect`.
 
-    Raises SettingError, LogError or OSError, each with a text for people; so does `start`, and StoreError.
+    Raises SettingError, LogError or OSError, each with a message for the user. `start` raises these and StoreError.
     """
     settings = BrokerSettings(texts)
-    settings.listener_plan()  # whatever is wrong with the settings is said before the disk is touched
+    settings.listener_plan()  # report errors in the settings before the disk is touched
     clock = clock or SystemClock()
     randomness = randomness or SystemRandomness()
     fs = fs or LocalFileSystem()
     threads = threads or Threads(settings["moldau.threads"])
-    boot_id = boot_id if boot_id is not None else machine.boot_id()
+    boot_id = boot_id if boot_id is not None else boot.boot_id()
     paths = settings.log_dirs
     dirs = LogDirs(list(paths), fs, clock, randomness)
     try:
         settings = settings.with_node_id(dirs.open(settings.node_id))
         if open_store is None:
-            open_store = _engine(settings, paths[0], fs, threads)
+            open_store = _store(settings, paths[0], fs, threads)
         return Broker(settings, Host(clock, randomness, threads, boot_id), dirs, open_store)
     except BaseException:
         dirs.release()
@@ -56,9 +56,9 @@ async def assemble(
         raise
 
 
-def _engine(settings: BrokerSettings, directory: str, fs: FileSystem, threads: Threads) -> OpenStore:
-    """ZooKeeper where the settings name one, else a file in the directory. Neither is taken for the other: topics would
-    seem to be gone."""
+def _store(settings: BrokerSettings, directory: str, fs: FileSystem, threads: Threads) -> OpenStore:
+    """ZooKeeper if the settings name one, otherwise a file in the directory. Refuses to start with the other store than
+    before, because all topics would seem to be deleted."""
     connect: str | None = settings["zookeeper.connect"]
     path = join(directory, METADATA_FILE)
     if not connect:
@@ -78,7 +78,7 @@ def _engine(settings: BrokerSettings, directory: str, fs: FileSystem, threads: T
 
 
 def open_zookeeper(settings: BrokerSettings) -> OpenStore:
-    """Sessions with the ensemble of `zookeeper.connect`."""
+    """Open sessions with the ensemble of `zookeeper.connect`."""
     try:
         from moldau.cluster.zookeeper_store import ZookeeperStore
     except ModuleNotFoundError as error:

@@ -1,40 +1,44 @@
-"""The broker: what it is made of, how it starts, what it does by the clock, how it stops.
+"""The broker: assembly of its parts, start, periodic work, and stop.
 
-One loop owns everything here. What may block runs in `threads` and comes back as an event.
+Everything here runs on one event loop. Blocking work runs in `threads`, and its result returns to the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from moldau.broker import handlers  # noqa: F401  (registers them)
-from moldau.broker.cleaning import Cleaning
 from moldau.broker.configs import log_config, metadata_rules
-from moldau.broker.connections import IDLE_SWEEPS, Connections
-from moldau.broker.delayed import DelayedFetches
-from moldau.broker.fetch_sessions import FetchSessions
-from moldau.broker.groups import Groups
+from moldau.broker.connection.connection_limits import IDLE_SWEEPS, Connections
+from moldau.broker.connection.listener import Listener
+from moldau.broker.connection.reply_memory import ReplyMemory
+from moldau.broker.connection.session import Route, SessionHost, build_routes
+from moldau.broker.coordinators.group_coordinator import GroupCoordinator
+from moldau.broker.coordinators.txn_coordinator import TxnCoordinator
 from moldau.broker.handlers.api_versions import unsupported_version
-from moldau.broker.listener import Listener
-from moldau.broker.metrics import BrokerMetrics, serve_metrics
-from moldau.broker.moving import Moves
+from moldau.broker.log_cleaner import LogCleaner
+from moldau.broker.log_dir_moves import LogDirMoves
+from moldau.broker.metrics import BrokerMetrics, MetricsSources, serve_metrics
 from moldau.broker.peers import Peers
-from moldau.broker.registry import Handler
-from moldau.broker.replicating import cluster_access
-from moldau.broker.session import Route, build_routes
-from moldau.broker.transactions import Transactions
+from moldau.broker.replication_wiring import cluster_access
+from moldau.broker.requests.delayed_requests import DelayedFetches
+from moldau.broker.requests.deleted_topics import DeletedTopics
+from moldau.broker.requests.fetch_sessions import FetchSessions
+from moldau.broker.requests.handler_registry import Handler
+from moldau.broker.txn.txn_verification import ProduceVerifier
 from moldau.cluster.configs import Alteration
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ALL_BROKERS, BrokerImage, ClusterImage, Endpoint, TopicImage
+from moldau.cluster.image_publisher import TooBusy
 from moldau.cluster.membership import EVERYTHING
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import OpenStore, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
-from moldau.cluster.view import TooBusy
+from moldau.coordinator.runtime import CoordinatorHost
 from moldau.host.clock import Clock, Randomness
+from moldau.host.event_log import event_logger
 from moldau.host.threads import Threads
 from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs
@@ -45,30 +49,30 @@ from moldau.settings import BrokerSettings
 from moldau.settings.replication import RACK_AWARE
 from moldau.wire.api import ApiKey
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 UNLIMITED = 1 << 62
 PRODUCER_EXPIRY_CHECK_MS = 600_000
 HAND_OVER_S = 5.0
-"""How long a stopping broker tries to hand its leaderships to others."""
+"""How long a stopping broker tries to hand over its leaderships."""
 DRAIN_S = 5.0
-"""How long a stopping broker waits for connections to take their last answers."""
+"""How long a stopping broker waits for clients to read their last responses."""
 
 
 class Host(NamedTuple):
-    """What the machine, or a simulation of one, provides."""
+    """The services of the machine, or of a simulation."""
 
     clock: Clock
     randomness: Randomness
     threads: Threads
     boot_id: str
-    """Which run of the machine this is: what was not synced to disk does not outlive it."""
+    """Id of this boot of the machine. Data that was not synced to disk may be lost when it changes."""
 
 
 class Broker:
     def __init__(self, settings: BrokerSettings, host: Host, dirs: LogDirs, open_store: OpenStore) -> None:
         self.settings = settings
-        """Those in force now; replaced as a whole when one is changed at run time."""
+        """The current settings. The object is replaced when a setting is changed at run time."""
         self.threads = host.threads
         self.clock = host.clock
         self.now_ms = host.clock.now_ms
@@ -80,13 +84,13 @@ class Broker:
         self.metrics = BrokerMetrics()
         self.authorizer: Authorizer = AllowAll()
 
-        self.max_request_bytes: int = settings["socket.request.max.bytes"]
-        self.max_inflight: int = settings["moldau.max.inflight.requests.per.connection"]
         self.fetch_max_bytes: int = settings["fetch.max.bytes"]
         self.reads_by_rack: bool = settings["replica.selector.class"] == RACK_AWARE
         queued: int = settings["queued.max.request.bytes"]
         self.frame_memory = FrameMemory(queued if queued > 0 else UNLIMITED)
-        self.connections = Connections(self)
+        unsent: int = settings["moldau.queued.max.response.bytes"]
+        self.reply_memory = ReplyMemory(unsent if unsent > 0 else UNLIMITED)
+        self.connections = Connections(lambda: self.settings, self.metrics, self.loop.time)
         self.delayed_fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], host.randomness)
         self.routes = build_routes(self.metrics.apis)
@@ -94,39 +98,71 @@ class Broker:
         self.api_versions_fallback = Route(fallback, 0, self.metrics.apis[ApiKey.API_VERSIONS])
 
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._clockwork: list[asyncio.Task[None]] = []
+        self._periodic: list[asyncio.Task[None]] = []
         self._default_log_config: LogConfig | None = None
         rules = metadata_rules(lambda: self.settings)
         self.metadata = Metadata(self.node_id, open_store, host.randomness, rules)
         self.metadata.listen(self._image_changed)
+        self.deleted_topics = DeletedTopics()
+        self.metadata.listen(self.deleted_topics.follow)
         self.metadata.on_standing(self._standing_changed)
         plan = settings.listener_plan()
         self.peers = Peers(self.node_id, plan.inter_broker, lambda: self.image)
         self.metadata.listen(self.peers.follow)
         self.replicas = ReplicaManager(
-            self.node_id, dirs, host.threads, host.clock, self.log_config, self.spawn, cluster_access(self)
+            self.node_id,
+            dirs,
+            host.threads,
+            host.clock,
+            self.log_config,
+            self.spawn,
+            cluster_access(self.node_id, self.metadata, lambda: self.settings),
         )
-        self.cleaning = Cleaning(lambda: self.settings, self.replicas, dirs, host.threads, host.clock, host.randomness)
-        self.moves = Moves(self, host.randomness)
-        self.groups = Groups(self, host.randomness)
-        self.transactions = Transactions(self)
+        self.cleaning = LogCleaner(
+            lambda: self.settings, self.replicas, dirs, host.threads, host.clock, host.randomness
+        )
+        self.moves = LogDirMoves(dirs, host.threads, host.clock, host.randomness, self.spawn, lambda: self.stopping)
+        coordinator_host = CoordinatorHost(
+            self.loop,
+            host.clock,
+            host.threads,
+            self.replicas,
+            lambda: self.image,
+            lambda: self.metadata.in_touch,
+            lambda: self.stopping,
+            self.create_topics,
+            self.spawn,
+            settings["offsets.commit.timeout.ms"] / 1000,
+        )
+        self.groups = GroupCoordinator(coordinator_host, lambda: self.settings, self.metadata.listen, host.randomness)
+        self.transactions = TxnCoordinator(
+            coordinator_host,
+            lambda: self.settings,
+            lambda: self.metadata.store,
+            self.peers,
+            self.groups.runtime.shard_at,
+        )
+        self.produce_verifier = ProduceVerifier(self.transactions, self.replicas, lambda: self.settings)
         advertised = {address.name: address for address in plan.advertised}
-        self.listeners = [Listener(self, bound, advertised.get(bound.name, bound)) for bound in plan.bound]
+        self.listeners = [Listener(bound, advertised.get(bound.name, bound)) for bound in plan.bound]
         self._metrics_server: asyncio.Server | None = None
 
     @property
     def image(self) -> ClusterImage:
         return self.metadata.image
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Bind first, so that a taken port is an error before any data is touched; accept last."""
+        """Bind first, so that a port in use is reported before any data is touched. Accept connections last."""
+        session_host = self._session_host()
         for listener in self.listeners:
-            await listener.bind()
+            await listener.bind(session_host, self.settings)
         metrics_port: int = self.settings["moldau.metrics.port"]
         if metrics_port >= 0:
-            self._metrics_server = await serve_metrics(self, self.settings["moldau.metrics.host"], metrics_port)
+            self._metrics_server = await serve_metrics(
+                self._metrics_sources(), self.settings["moldau.metrics.host"], metrics_port
+            )
             log.info("metrics", extra={"address": "{}:{}".format(*self._metrics_server.sockets[0].getsockname()[:2])})
         endpoints = tuple(listener.endpoint() for listener in self.listeners)
         image = await self.metadata.open(self.log_dirs.cluster_id)
@@ -139,12 +175,11 @@ class Broker:
         image = self.image
         await self.replicas.start(image)
         await self.cleaning.start()
-        self.groups.start()
+        self.groups.runtime.start()
         self.transactions.start()
         for listener in self.listeners:
             await listener.serve()
-        for setting in self.settings.without_effect():
-            log.warning("setting has no effect", extra={"setting": setting.name, "reason": setting.no_effect})
+        self._warn_of_no_effect(())
         if self.settings["connections.max.idle.ms"] >= 0:
             self._every(self.settings["connections.max.idle.ms"] / IDLE_SWEEPS, self._close_idle)
         self._every(self.settings["log.retention.check.interval.ms"], self._apply_retention)
@@ -162,9 +197,36 @@ class Broker:
             },
         )
 
+    def _session_host(self) -> SessionHost:
+        return SessionHost(
+            self.loop,
+            self.frame_memory,
+            self.reply_memory,
+            self.settings["socket.request.max.bytes"],
+            self.settings["moldau.max.inflight.requests.per.connection"],
+            self.routes,
+            self.api_versions_fallback,
+            self.connections,
+            self.metrics,
+            self,
+        )
+
+    def _metrics_sources(self) -> MetricsSources:
+        return MetricsSources(
+            self.metrics,
+            self.connections,
+            self.frame_memory,
+            self.reply_memory,
+            self.delayed_fetches,
+            self.fetch_sessions,
+            self.replicas,
+            self.cleaning,
+            self.threads,
+        )
+
     async def _register(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Join the others, after it is known what is left of the logs: where their ends may be lost, this broker is
-        not in sync any more."""
+        """Register in the cluster, after the logs were loaded. If the ends of logs may be lost, this broker leaves the
+        ISRs of their partitions."""
         rack, directory_id = self.settings["broker.rack"], self.log_dirs.directory_id
         broker = BrokerImage(self.node_id, endpoints, rack, directory_id=directory_id)
         if not self.metadata.store.shared:
@@ -172,7 +234,9 @@ class Broker:
             return
         lost = self.log_dirs.lost_ends(self.boot_id, _hosted(self.image, self.node_id))
         if lost:
-            log.warning("the ends of logs may be lost: not in sync", extra={"node": self.node_id, "logs": len(lost)})
+            log.warning(
+                "the ends of logs may be lost, leaving their ISRs", extra={"node": self.node_id, "logs": len(lost)}
+            )
         await self.metadata.register(broker, lost)
         await self.log_dirs.remember_boot(self.threads, self.boot_id)
 
@@ -181,12 +245,12 @@ class Broker:
             self.replicas.stop_leading()
 
     async def _hand_over(self) -> None:
-        """Let others lead, so that no client waits for the end of this broker's session."""
+        """Hand over all leaderships, so that no client has to wait for the session timeout of this broker."""
         if not self.settings["controlled.shutdown.enable"] or not self.metadata.in_good_standing:
             return
         if len(self.image.brokers) < 2:
             return
-        # Not copying any more, it is not taken back into the sets that it leaves.
+        # If this broker still fetched, the new leaders would add it to the ISRs again.
         self.replicas.stop_copying()
         try:
             async with asyncio.timeout(HAND_OVER_S):
@@ -200,10 +264,11 @@ class Broker:
             try:
                 return await self.metadata.resign(EVERYTHING)
             except TooBusy:
-                continue  # others stop at the same time, and change the same topics
+                continue  # other brokers stop at the same time and change the same topics
 
     async def stop(self) -> None:
-        """Hand over, answer what can be answered, close, flush, and leave the directories clean."""
+        """Hand over leaderships, answer waiting requests, close connections, flush, and mark the directories as
+        clean."""
         await self._hand_over()
         self.stopping = True
         for listener in self.listeners:
@@ -211,7 +276,7 @@ class Broker:
         if self._metrics_server is not None:
             self._metrics_server.close()
         self.delayed_fetches.complete_all()
-        self.groups.stop()  # who waits to join must look for another coordinator
+        self.groups.runtime.stop()  # waiting members get NOT_COORDINATOR and look for the new coordinator
         self.connections.close_all()
         await self._connections_closed()
         self.transactions.stop()
@@ -219,9 +284,9 @@ class Broker:
         await self.metadata.stop()
         await self.cleaning.stop()
         self.replicas.stop()
-        for task in self._clockwork:
+        for task in self._periodic:
             task.cancel()
-        # Not cancelled but waited for: what a task does in a thread goes on there, and would meet the closing logs.
+        # Wait for tasks and do not cancel them: their work in threads would continue while the logs are closed.
         while self._tasks:
             await asyncio.wait(list(self._tasks))
         await self.log_dirs.close(self.threads, self.replicas.high_watermarks())
@@ -230,7 +295,7 @@ class Broker:
         log.info("stopped", extra={"node": self.node_id})
 
     async def abandon(self) -> None:
-        """Give everything back and write nothing more: after a start that failed, or where a test wants a crash."""
+        """Release everything without writing: after a failed start, or for a crash in a test."""
         self.stopping = True
         for listener in self.listeners:
             listener.stop()
@@ -240,7 +305,7 @@ class Broker:
         self.peers.close()
         await self.cleaning.stop()
         self.replicas.stop()
-        tasks = [*self._clockwork, *self._tasks]
+        tasks = [*self._periodic, *self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -253,11 +318,14 @@ class Broker:
             async with asyncio.timeout(DRAIN_S):
                 await self.connections.none_left()
         except TimeoutError:
-            log.warning("connections did not take their last answers", extra={"connections": len(self.connections)})
+            log.warning(
+                "clients did not read their last responses, connections aborted",
+                extra={"connections": len(self.connections)},
+            )
             self.connections.abort_all()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run beside the loop's other work; a failure is a bug and is logged."""
+        """Run a coroutine in the background. A failure is a bug and is logged."""
         task = self.loop.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._task_done)
@@ -269,17 +337,17 @@ class Broker:
             self.metrics.handler_failures += 1
             log.error("background task failed", exc_info=error)
 
-    # -- by the clock ----------------------------------------------------------------------------------------------
+    # -- periodic work ---------------------------------------------------------------------------------------------
 
     def _every(self, milliseconds: float, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Again and again; one that fails is logged, and tried again when it is due."""
+        """Run an action periodically. A failure is logged, and the action runs again after the interval."""
 
         async def repeat() -> None:
             while True:
                 await asyncio.sleep(milliseconds / 1000)
                 await asyncio.wait([self.spawn(action())])
 
-        self._clockwork.append(self.loop.create_task(repeat()))
+        self._periodic.append(self.loop.create_task(repeat()))
 
     async def _close_idle(self) -> None:
         self.connections.close_idle(self.loop.time())
@@ -306,11 +374,11 @@ class Broker:
         return self._default_log_config
 
     def _log_config_by_name(self, topic: str) -> LogConfig:
-        """For a log that was found on disk; its topic may be gone."""
+        """The settings of a log that was found on disk. Its topic may be deleted."""
         return self.log_config(self.image.topics.get(topic) or TopicImage(topic, b"", ()))
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
-        """The store has a change: carry it out, whatever becomes of the request that asked for it."""
+        """Apply a new image of the cluster. This does not depend on the request that has caused the change."""
         if not self.replicas.started:
             return
         if old.broker_configs != new.broker_configs:
@@ -319,17 +387,23 @@ class Broker:
         self.spawn(self.replicas.follow(new))
 
     def _take_dynamic_settings(self) -> None:
-        """Settings that were changed at run time, now or before a restart."""
-        image = self.image
-        self.settings = self.settings.with_dynamic(
-            image.broker_config(str(self.node_id)), image.broker_config(ALL_BROKERS)
-        )
+        """Apply the settings that were changed at run time, now or before a restart."""
+        image, before = self.image, self.settings
+        self.settings = before.with_dynamic(image.broker_config(str(self.node_id)), image.broker_config(ALL_BROKERS))
         self._default_log_config = None
+        if self.replicas.started:
+            self._warn_of_no_effect([setting.name for setting in before.without_effect()])
+
+    def _warn_of_no_effect(self, known: Container[str]) -> None:
+        """Log each configured setting that has no effect, except for those in `known`, which were logged before."""
+        for setting in self.settings.without_effect():
+            if setting.name not in known:
+                log.warning("setting has no effect", extra={"setting": setting.name, "reason": setting.no_effect})
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
-        """Each topic, ready to take records, or why not."""
+        """Create topics. Each answer is the topic, which now accepts records, or the refusal."""
         answers = await self.metadata.create_topics(topics, validate_only=validate_only)
         await self.replicas.settled()
         return answers

@@ -1,4 +1,4 @@
-"""Settings as the other parts of the broker want them: a log's as a LogConfig, the metadata's as rules."""
+"""Settings in the form that other parts of the broker need: LogConfig for logs, rules for the metadata."""
 
 from __future__ import annotations
 
@@ -12,31 +12,39 @@ from moldau.cluster.image import TopicImage
 from moldau.cluster.metadata import MetadataRules
 from moldau.cluster.topics import TopicDefaults
 from moldau.log.config import LogConfig
-from moldau.settings import BROKER, TOPIC, BrokerSettings, SettingTable, SettingType
+from moldau.settings import GROUP, TOPIC, BrokerSettings, SettingType, declared
 
 _LOG_SETTINGS = tuple((field.name, field.name.replace("_", ".")) for field in fields(LogConfig))
 
 
 def log_config(settings: BrokerSettings, overrides: Mapping[str, str]) -> LogConfig:
-    """What a topic's logs obey. Overrides were checked when they were stored."""
+    """The settings of a topic's logs. The overrides were checked when they were stored."""
     values = settings.topic_values(overrides)
     return LogConfig(**{field: values[name] for field, name in _LOG_SETTINGS})  # type: ignore[arg-type]
 
 
 def metadata_rules(current: Callable[[], BrokerSettings]) -> MetadataRules:
-    """What decisions about the cluster must know of settings; asked anew each time, since some change."""
+    """The settings that decisions about the cluster depend on. Each use reads the current settings, because some of
+    them can be changed at run time."""
     settings = current()
     return MetadataRules(
         defaults=TopicDefaults(settings["num.partitions"], settings["default.replication.factor"]),
         topic_configs=ConfigRules(
             check=lambda overrides: current().topic_error(overrides),
-            is_list=lambda name: _is_list(TOPIC, name),
+            is_list=TOPIC.is_list,
             default=lambda name: next((one.value for one in current().describe_topic({}, [name])), None),
         ),
         broker_configs=ConfigRules(
             check=lambda texts: current().dynamic_error(texts),
-            is_list=lambda name: _is_list(BROKER, name),
-            default=lambda name: next((one.value for one in current().describe([name])), None),
+            is_list=lambda name: declared(name).type is SettingType.LIST,
+            default=lambda name: next(
+                (one.value for one in current().describe([name])), declared(name).format(declared(name).default)
+            ),
+        ),
+        group_configs=ConfigRules(
+            check=lambda overrides: current().group_error(overrides),
+            is_list=GROUP.is_list,
+            default=GROUP.default_text,
         ),
         min_insync_replicas=lambda topic: _topic_value(current(), topic, "min.insync.replicas"),
         unclean_election=lambda topic: _topic_value(current(), topic, "unclean.leader.election.enable"),
@@ -51,7 +59,3 @@ def metadata_rules(current: Callable[[], BrokerSettings]) -> MetadataRules:
 def _topic_value(settings: BrokerSettings, topic: TopicImage, name: str) -> Any:
     overrides = {name: topic.configs[name]} if name in topic.configs else {}
     return settings.topic_values(overrides)[name]
-
-
-def _is_list(table: SettingTable, name: str) -> bool:
-    return name in table and table[name].type is SettingType.LIST

@@ -1,19 +1,29 @@
-"""What the broker counts. Plain integers on the hot path; prometheus-client sees them only when somebody scrapes."""
+"""Metrics of the broker, and the Prometheus page that shows them.
+
+The hot path counts in plain integers. prometheus-client reads them only when the page is requested.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.net.page import serve_page
+from moldau.net.http_page import serve_page
 from moldau.wire.api import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from moldau.broker.broker import Broker
+    from moldau.broker.connection.connection_limits import Connections
+    from moldau.broker.connection.reply_memory import ReplyMemory
+    from moldau.broker.log_cleaner import LogCleaner
+    from moldau.broker.requests.delayed_requests import DelayedFetches
+    from moldau.broker.requests.fetch_sessions import FetchSessions
+    from moldau.host.threads import Threads
+    from moldau.net.framing import FrameMemory
+    from moldau.replication.manager import ReplicaManager
 
 LATENCY_BUCKETS = 25
-"""Powers of two of a microsecond: 1 µs to 16 s and beyond."""
+"""One bucket per power of two, in microseconds: 1 µs to 16 s, and one for everything longer."""
 
 
 class ApiMetrics:
@@ -29,7 +39,7 @@ class ApiMetrics:
         self.buckets = [0] * LATENCY_BUCKETS
 
     def done(self, seconds: float) -> None:
-        """A request was answered `seconds` after its last byte came in."""
+        """Count a request that was answered `seconds` after its last byte was received."""
         self.requests += 1
         self.seconds += seconds
         bucket = int(seconds * 1e6).bit_length()
@@ -37,10 +47,7 @@ class ApiMetrics:
 
 
 class BrokerMetrics:
-    """Counters of the whole broker.
-
-    Each names a limit that was met or a thing that went wrong, or the data that passed.
-    """
+    """Counters of the whole broker: limits that were reached, failures, and the data that went through."""
 
     __slots__ = (
         "apis",
@@ -76,35 +83,50 @@ _COUNTERS = {
     "bytes_in": "Record bytes appended",
     "bytes_out": "Record bytes sent to readers",
     "messages_in": "Records appended",
-    "cold_reads": "Reads that the page cache could not answer and a thread did",
+    "cold_reads": "Reads that were not in the page cache and needed a thread",
     "connections_accepted": "Connections accepted",
     "connections_refused": "Connections refused by max.connections or max.connections.per.ip",
     "connections_idle_closed": "Connections closed by connections.max.idle.ms",
-    "handler_failures": "Requests that failed inside the broker, a bug each",
+    "handler_failures": "Requests and background tasks that failed because of a bug in the broker",
     "inflight_limit_hits": "Times a connection reached moldau.max.inflight.requests.per.connection",
     "malformed_requests": "Connections closed for bytes that are not a request",
-    "unsupported_versions": "ApiVersions requests of a version we do not know",
+    "unsupported_versions": "Requests of an API or version that is not served",
 }
 
 _CLEANER_COUNTERS = {
     "cleanings": "Logs compacted",
-    "failures": "Compactions that came to nothing",
-    "segments_replaced": "Compacted segments taken in",
+    "failures": "Compactions that failed",
+    "segments_replaced": "Compacted segments that replaced others",
     "bytes_read": "Bytes read by compaction",
     "bytes_written": "Bytes written by compaction",
 }
 
 
-class Collector:
-    """Turns the counters into prometheus-client's families at scrape time."""
+class MetricsSources(NamedTuple):
+    """The parts of the broker that the metrics page reads."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    counters: BrokerMetrics
+    connections: Connections
+    frame_memory: FrameMemory
+    reply_memory: ReplyMemory
+    delayed_fetches: DelayedFetches
+    fetch_sessions: FetchSessions
+    replicas: ReplicaManager
+    cleaner: LogCleaner
+    threads: Threads
+
+
+class Collector:
+    """Converts the counters into prometheus-client's metric families when the page is requested."""
+
+    def __init__(self, sources: MetricsSources) -> None:
+        self._sources = sources
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-        metrics = self.broker.metrics
+        sources = self._sources
+        metrics = sources.counters
         requests = CounterMetricFamily("moldau_requests", "Requests answered", labels=["api"])
         received = CounterMetricFamily("moldau_request_bytes", "Bytes of requests", labels=["api"])
         sent = CounterMetricFamily("moldau_reply_bytes", "Bytes of replies", labels=["api"])
@@ -128,41 +150,49 @@ class Collector:
         yield from (requests, received, sent, latency)
         for field, text in _COUNTERS.items():
             yield CounterMetricFamily(f"moldau_{field}", text, value=getattr(metrics, field))
-        in_sync = self.broker.replicas.in_sync
-        yield CounterMetricFamily("moldau_isr_shrinks", "Replicas left an in-sync set led here", value=in_sync.shrinks)
-        yield CounterMetricFamily("moldau_isr_expansions", "Replicas came into one", value=in_sync.expansions)
-        evicted = "Fetch sessions that made room for others (max.incremental.fetch.session.cache.slots)"
-        yield CounterMetricFamily("moldau_fetch_sessions_evicted", evicted, value=self.broker.fetch_sessions.evicted)
+        in_sync = sources.replicas.in_sync
+        yield CounterMetricFamily(
+            "moldau_isr_shrinks", "Replicas that left the ISR of a partition led here", value=in_sync.shrinks
+        )
+        yield CounterMetricFamily(
+            "moldau_isr_expansions", "Replicas that joined the ISR of a partition led here", value=in_sync.expansions
+        )
+        evicted = "Fetch sessions evicted for others (max.incremental.fetch.session.cache.slots)"
+        yield CounterMetricFamily("moldau_fetch_sessions_evicted", evicted, value=sources.fetch_sessions.evicted)
         for field, (text, value) in self._gauges().items():
             yield GaugeMetricFamily(f"moldau_{field}", text, value=value)
 
         for field, text in _CLEANER_COUNTERS.items():
-            yield CounterMetricFamily(
-                f"moldau_cleaner_{field}", text, value=getattr(self.broker.cleaning.counts, field)
-            )
+            yield CounterMetricFamily(f"moldau_cleaner_{field}", text, value=getattr(sources.cleaner.counts, field))
 
     def _gauges(self) -> dict[str, tuple[str, float]]:
-        broker = self.broker
+        sources = self._sources
         return {
-            "connections": ("Open connections", len(broker.connections)),
-            "request_memory_bytes": ("Bytes of requests being received or waiting", broker.frame_memory.in_use),
-            "request_memory_limit_bytes": ("queued.max.request.bytes", broker.frame_memory.limit),
-            "request_memory_refusals": ("Times a connection waited for request memory", broker.frame_memory.refused),
-            "fetches_waiting": ("Fetch requests waiting for data", broker.delayed_fetches.waiting),
-            "fetch_sessions": ("Fetch sessions", len(broker.fetch_sessions)),
-            "partitions": ("Partitions hosted", len(broker.replicas)),
-            "partitions_led": ("Partitions that this broker leads", sum(one.leads for one in broker.replicas)),
+            "connections": ("Open connections", len(sources.connections)),
+            "request_memory_bytes": ("Bytes of requests being received or waiting", sources.frame_memory.in_use),
+            "request_memory_limit_bytes": ("queued.max.request.bytes", sources.frame_memory.limit),
+            "request_memory_refusals": ("Times a connection waited for request memory", sources.frame_memory.refused),
+            "reply_memory_bytes": ("Bytes of responses that were not sent yet", sources.reply_memory.in_use),
+            "reply_memory_limit_bytes": ("moldau.queued.max.response.bytes", sources.reply_memory.limit),
+            "reply_memory_waits": ("Times a fetch waited until unsent responses were sent", sources.reply_memory.waits),
+            "fetches_waiting": ("Fetch requests waiting for data", sources.delayed_fetches.waiting),
+            "fetch_sessions": ("Fetch sessions", len(sources.fetch_sessions)),
+            "partitions": ("Partitions hosted", len(sources.replicas)),
+            "partitions_led": ("Partitions that this broker leads", sum(one.leads for one in sources.replicas)),
             "partitions_under_replicated": (
                 "Partitions led here whose replicas are not all in sync",
-                sum(one.lacks_replicas for one in broker.replicas),
+                sum(one.lacks_replicas for one in sources.replicas),
             ),
             "partitions_under_min_isr": (
-                "Partitions led here with fewer in sync than min.insync.replicas",
-                sum(one.leads and one.in_sync_count < one.log.config.min_insync_replicas for one in broker.replicas),
+                "Partitions led here with fewer in-sync replicas than min.insync.replicas",
+                sum(one.leads and one.under_min_isr for one in sources.replicas),
             ),
-            "leaders_copied_from": ("Brokers that partitions are copied from", broker.replicas.fetcher_count),
-            "partitions_offline": ("Partitions whose directory has failed", broker.replicas.offline_count),
-            "thread_jobs_waiting": ("Jobs waiting for a thread", broker.threads.waiting),
+            "leaders_copied_from": (
+                "Leaders that this broker fetches from as a follower",
+                sources.replicas.fetcher_count,
+            ),
+            "partitions_offline": ("Partitions whose directory has failed", sources.replicas.offline_count),
+            "thread_jobs_waiting": ("Jobs waiting for a thread", sources.threads.waiting),
         }
 
 
@@ -170,10 +200,10 @@ def _api_name(api: ApiKey) -> str:
     return APIS[api].name
 
 
-async def serve_metrics(broker: Broker, host: str, port: int) -> asyncio.Server:
-    """A page for Prometheus; any path gives it."""
+async def serve_metrics(sources: MetricsSources, host: str, port: int) -> asyncio.Server:
+    """Serve the page for Prometheus, at every path."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()
-    registry.register(Collector(broker))
+    registry.register(Collector(sources))
     return await serve_page(host, port, "text/plain; version=0.0.4; charset=utf-8", lambda: generate_latest(registry))

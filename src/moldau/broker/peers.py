@@ -1,10 +1,12 @@
-"""The other brokers, for whoever has something to ask them: `await peers.ask(broker_id, request)`.
+"""Connections to other brokers: `await peers.ask(broker_id, request, lane)`.
 
-One connection a broker and lane, made when it is first needed, kept while the broker lives, and closed when the cluster
-says that it is gone: whoever waits hears it then, not after a time-out. Requests of one lane are answered in order, so
-those that wait for replication and those that somebody waits for take different ones. After a failure there is a pause
-before the next attempt; who asks meanwhile hears PeerUnavailable at once. Nothing is repeated here: what became of a
-request is not known, and only who asked knows whether it may be asked twice, and of whom.
+* There is one connection per broker and lane. It is opened when it is first needed, kept, and closed when the broker
+  leaves the cluster. Waiting requests then fail at once, not after a timeout.
+* A connection answers its requests in order. So requests that wait for replication have another lane than requests that
+  a client waits for.
+* After a failed connection attempt there is a pause. Requests during the pause raise PeerUnavailable at once.
+* Nothing is retried here: after a failure it is unknown whether the broker has carried out the request. Only the caller
+  knows whether it may be repeated, and to which broker.
 """
 
 from __future__ import annotations
@@ -15,41 +17,41 @@ from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint
-from moldau.net.exchange import ANSWERS_MEMORY_BYTES, Exchange, ExchangeLost, open_exchange
 from moldau.net.framing import FrameMemory
+from moldau.net.peer_connection import ANSWERS_MEMORY_BYTES, PeerConnection, PeerConnectionLost, open_peer_connection
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.message import Request
 
 REQUEST_TIMEOUT_S: Final = 30.0
-"""For a connection to be made, and for an answer on it."""
+"""Timeout of connecting, and of each response."""
 
 MAX_IN_FLIGHT: Final = 100
-"""Requests that wait for their answers on one connection; who comes beyond is refused."""
+"""Requests that wait for their responses on one connection. Further ones raise PeerUnavailable."""
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
-"""After a connection that failed: doubled with each failure in a row."""
+"""The pause after a failed connection attempt. It doubles with each failure in a row."""
 
 
 class PeerUnavailable(Exception):
-    """The broker could not be asked, or did not answer. It may have carried the request out all the same."""
+    """The broker could not be asked, or did not answer. It may have carried out the request nevertheless."""
 
 
-class Lane(Enum):
-    """Requests that wait for each other."""
+class PeerLane(Enum):
+    """A class of requests with a connection of its own: they are answered in order."""
 
     VERIFICATION = "verification"
-    """Is a partition part of a transaction? A producer waits for the answer."""
+    """AddPartitionsToTxn, which adds and verifies partitions. A producer waits for the response."""
     MARKERS = "markers"
-    """The ends of transactions, answered when they are replicated."""
+    """WriteTxnMarkers, answered when the markers are replicated."""
 
 
 Q = TypeVar("Q")
 
 
-class Together(Generic[Q]):
-    """Questions for other brokers that go together: those that come while a request to a broker is under way wait, and
-    are sent in the next one."""
+class RequestBatcher(Generic[Q]):
+    """Batches questions for other brokers: those that arrive while a request to a broker is in flight are sent together
+    in the next request."""
 
     def __init__(
         self,
@@ -57,17 +59,18 @@ class Together(Generic[Q]):
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         *,
         max_waiting: int,
-        max_together: int,
+        max_batch: int,
     ) -> None:
         self._send = send
         self._spawn = spawn
         self._max_waiting = max_waiting
-        self._max_together = max_together
+        self._max_batch = max_batch
         self._waiting: dict[int, list[Q]] = {}
-        """By broker, while a request to it is under way."""
+        """By broker, while a request to it is in flight."""
 
     def add(self, broker_id: int, question: Q) -> bool:
-        """Whether there was room for it. `send` then hears of it, once; unless the broker is stopped before."""
+        """Queue a question. False if the queue is full. Otherwise `send` gets the question once, unless this broker
+        stops before."""
         waiting = self._waiting.get(broker_id)
         if waiting is None:
             self._waiting[broker_id] = [question]
@@ -81,14 +84,14 @@ class Together(Generic[Q]):
     async def _send_all(self, broker_id: int) -> None:
         try:
             while waiting := self._waiting[broker_id]:
-                questions = waiting[: self._max_together]
-                del waiting[: self._max_together]
+                questions = waiting[: self._max_batch]
+                del waiting[: self._max_batch]
                 await self._send(broker_id, questions)
         finally:
             left = self._waiting.pop(broker_id)
             this = asyncio.current_task()
             if left and this is not None and not this.cancelling():
-                # The failure of some is a bug, and logged as one; it must not be the end of those behind them.
+                # `send` has failed, which is a bug; `spawn` logs it. The questions that still wait must be sent.
                 self._waiting[broker_id] = left
                 self._spawn(self._send_all(broker_id))
 
@@ -99,21 +102,21 @@ class Peers:
         self._listener = listener
         self._image = image
         self._memory = FrameMemory(ANSWERS_MEMORY_BYTES)
-        self._peers: dict[tuple[int, Lane], _Peer] = {}
+        self._peers: dict[tuple[int, PeerLane], _Peer] = {}
         self._closed = False
 
-    async def ask(self, broker_id: int, request: Request, lane: Lane) -> Any:
-        """The response, in the highest version that is not about to change. Raises PeerUnavailable."""
-        exchange = await self._exchange(broker_id, lane)
-        if exchange.in_flight >= MAX_IN_FLIGHT:
-            raise PeerUnavailable(f"{exchange.in_flight} requests wait for broker {broker_id} already")
+    async def ask(self, broker_id: int, request: Request, lane: PeerLane) -> Any:
+        """Send a request in its highest stable version and return the response. Raises PeerUnavailable."""
+        connection = await self._connected(broker_id, lane)
+        if connection.in_flight >= MAX_IN_FLIGHT:
+            raise PeerUnavailable(f"{connection.in_flight} requests to broker {broker_id} are in flight already")
         try:
-            return await exchange.ask(request, APIS[ApiKey(request.API_KEY)].max_stable_version)
-        except ExchangeLost as error:
+            return await connection.ask(request, APIS[ApiKey(request.API_KEY)].max_stable_version)
+        except PeerConnectionLost as error:
             raise PeerUnavailable(str(error)) from error
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Brokers that are gone, or live a new life, have their connections closed."""
+        """Close the connections to brokers that have left the cluster or were registered again."""
         if old.brokers is new.brokers:
             return
         for (broker_id, lane), peer in list(self._peers.items()):
@@ -122,7 +125,7 @@ class Peers:
                 peer.close()
 
     def close(self) -> None:
-        """No more questions; whoever waits hears PeerUnavailable."""
+        """Close all connections. Waiting and new requests raise PeerUnavailable."""
         self._closed = True
         for peer in self._peers.values():
             peer.close()
@@ -130,47 +133,47 @@ class Peers:
 
     # -- connections -----------------------------------------------------------------------------------------------
 
-    async def _exchange(self, broker_id: int, lane: Lane) -> Exchange:
+    async def _connected(self, broker_id: int, lane: PeerLane) -> PeerConnection:
         peer = self._peers.get((broker_id, lane))
         if peer is None:
-            peer = self._meet(broker_id, lane)
-        if peer.exchange is not None and not peer.exchange.closed:
-            return peer.exchange
+            peer = self._register(broker_id, lane)
+        if peer.connection is not None and not peer.connection.closed:
+            return peer.connection
         if peer.opening is None:
             now = asyncio.get_running_loop().time()
             if now < peer.not_before:
                 raise PeerUnavailable(f"broker {broker_id} could not be reached a moment ago")
             peer.opening = asyncio.create_task(self._connect(peer))
-            peer.opening.add_done_callback(_heard)
-        # Whoever stops waiting leaves the connection to the others, and to those who come later.
+            peer.opening.add_done_callback(_retrieve)
+        # `wait` does not cancel the task: if this request is cancelled, others may wait for the same connection.
         done, _ = await asyncio.wait([peer.opening])
         for opening in done:
             if opening.cancelled():
-                raise PeerUnavailable(f"broker {broker_id} is gone")
+                raise PeerUnavailable(f"broker {broker_id} has left the cluster")
             return opening.result()
-        raise AssertionError("waiting without a time-out ends with what was waited for")
+        raise AssertionError("asyncio.wait without a timeout returned before the task was done")
 
-    def _meet(self, broker_id: int, lane: Lane) -> _Peer:
+    def _register(self, broker_id: int, lane: PeerLane) -> _Peer:
         broker = self._image().brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(self._listener)
         if broker is None or endpoint is None or self._closed:
-            raise PeerUnavailable(f"broker {broker_id} is not there")
+            raise PeerUnavailable(f"broker {broker_id} is not registered")
         peer = self._peers[broker_id, lane] = _Peer(broker, endpoint)
         return peer
 
-    async def _connect(self, peer: _Peer) -> Exchange:
+    async def _connect(self, peer: _Peer) -> PeerConnection:
         try:
-            peer.exchange = await self._open(peer.broker.id, peer.endpoint)
-        except ExchangeLost as error:
+            peer.connection = await self._open(peer.broker.id, peer.endpoint)
+        except PeerConnectionLost as error:
             peer.failed(asyncio.get_running_loop().time())
             raise PeerUnavailable(str(error)) from error
         finally:
             peer.opening = None
         peer.pause_s = FIRST_PAUSE_S
-        return peer.exchange
+        return peer.connection
 
-    async def _open(self, broker_id: int, endpoint: Endpoint) -> Exchange:
-        return await open_exchange(
+    async def _open(self, broker_id: int, endpoint: Endpoint) -> PeerConnection:
+        return await open_peer_connection(
             endpoint.host,
             endpoint.port,
             self._client_id,
@@ -180,22 +183,22 @@ class Peers:
         )
 
 
-def _heard(opening: asyncio.Task[Exchange]) -> None:
-    """Those who waited know how it went; if there are none left, nobody need be told."""
+def _retrieve(opening: asyncio.Task[PeerConnection]) -> None:
+    """Retrieve the exception, so that asyncio does not log it if no request waits for the connection any more."""
     if not opening.cancelled():
         opening.exception()
 
 
 class _Peer:
-    """One lane to one life of one broker."""
+    """One lane to one registration of one broker."""
 
-    __slots__ = ("broker", "endpoint", "exchange", "not_before", "opening", "pause_s")
+    __slots__ = ("broker", "connection", "endpoint", "not_before", "opening", "pause_s")
 
     def __init__(self, broker: BrokerImage, endpoint: Endpoint) -> None:
         self.broker = broker
         self.endpoint = endpoint
-        self.exchange: Exchange | None = None
-        self.opening: asyncio.Task[Exchange] | None = None
+        self.connection: PeerConnection | None = None
+        self.opening: asyncio.Task[PeerConnection] | None = None
         self.not_before = 0.0
         self.pause_s = FIRST_PAUSE_S
 
@@ -206,5 +209,5 @@ class _Peer:
     def close(self) -> None:
         if self.opening is not None:
             self.opening.cancel()
-        if self.exchange is not None:
-            self.exchange.close()
+        if self.connection is not None:
+            self.connection.close()

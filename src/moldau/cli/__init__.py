@@ -1,1 +1,1 @@
-"""`moldau ...`: what people type. Each command is a thin shell around a package that could be used without it."""
+"""Command line of Moldau: each command is a thin layer over a package that also works without it."""

@@ -1,7 +1,7 @@
-"""Taking in partitions that Apache Kafka wrote: their directories are copied, their topics entered into the metadata.
+"""Import of partitions written by Apache Kafka: copies their directories and adds their topics to the metadata.
 
-The broker must not be running. Topics keep their names and ids; their settings are the broker's defaults, since a
-partition directory does not have them. Nothing of the source is changed.
+The broker must not be running. Topics keep their names and ids. Their settings are the broker's defaults, because a
+partition directory does not contain settings. The source is not changed.
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ from typing import NamedTuple
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker
 from moldau.cli.serve import EXIT_OK, describe, fail
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import BrokerImage
-from moldau.cluster.names import CLUSTER_METADATA
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import StoreError
+from moldau.cluster.topic_names import CLUSTER_METADATA
 from moldau.cluster.topics import NewTopic
 from moldau.host.clock import SystemClock
 from moldau.host.fs import LocalFileSystem
-from moldau.log.adopt import adopt
+from moldau.log.adoption import adopt
 from moldau.log.errors import LogError
-from moldau.log.names import PARTITION_METADATA, PartitionName, decode_partition_metadata, parse_directory
+from moldau.log.file_names import PARTITION_METADATA, decode_partition_metadata, parse_directory
 from moldau.settings import SettingError
+from moldau.wire.topic_partition import TopicPartition
 
 COPYING = "moldau-adopting"
-"""The directory that copies are made in; no partition can have its name."""
+"""The directory for copies in progress. No partition can have this name."""
 
 
 class AdoptError(Exception):
-    """Why nothing was taken in, for a person."""
+    """The reason why nothing was imported, as a message for the user."""
 
 
-class Source(NamedTuple):
+class AdoptedPartition(NamedTuple):
     path: Path
-    name: PartitionName
+    name: TopicPartition
     topic_id: bytes
 
 
 def adopt_partitions(data: Path, sources: Sequence[Path]) -> int:
-    """The exit code. All sources are taken in, or none."""
+    """Import all sources, or none. Return the exit code."""
     try:
         found = [_source(path) for path in sources]
         topics = _topics(found)
@@ -55,7 +56,7 @@ def adopt_partitions(data: Path, sources: Sequence[Path]) -> int:
     return EXIT_OK
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path) -> AdoptedPartition:
     path = path.absolute()
     name = parse_directory(path.name)
     if not path.is_dir() or name is None:
@@ -65,24 +66,27 @@ def _source(path: Path) -> Source:
     try:
         topic_id = decode_partition_metadata((path / PARTITION_METADATA).read_bytes())
     except FileNotFoundError:
-        raise AdoptError(f"{path} has no {PARTITION_METADATA}, which tells the topic's id") from None
+        raise AdoptError(
+            f"{path} has no {PARTITION_METADATA} with the topic's id; copy the whole directory of the partition"
+        ) from None
     except ValueError as error:
         raise AdoptError(f"{path / PARTITION_METADATA}: {error}") from None
-    return Source(path, name, topic_id)
+    return AdoptedPartition(path, name, topic_id)
 
 
-def _topics(sources: Sequence[Source]) -> dict[str, bytes]:
-    """The id of each topic; partitions of one topic must agree on it."""
+def _topics(sources: Sequence[AdoptedPartition]) -> dict[str, bytes]:
+    """The id of each topic. All partitions of a topic must have the same one."""
     ids: dict[str, bytes] = {}
     for source in sources:
         if ids.setdefault(source.name.topic, source.topic_id) != source.topic_id:
             raise AdoptError(
-                f"{source.path} is of another topic {source.name.topic!r} than the others: their ids differ"
+                f"{source.path} belongs to another topic {source.name.topic!r} than the other directories: the topic "
+                "ids differ"
             )
     return ids
 
 
-async def _adopt(data: Path, sources: Sequence[Source], topics: dict[str, bytes]) -> None:
+async def _adopt(data: Path, sources: Sequence[AdoptedPartition], topics: dict[str, bytes]) -> None:
     broker = await assemble({"log.dirs": str(data)})
     try:
         cluster_id = broker.log_dirs.cluster_id
@@ -103,23 +107,24 @@ async def _adopt(data: Path, sources: Sequence[Source], topics: dict[str, bytes]
         await broker.abandon()
 
 
-def _wanted(broker: Broker, topic: str, topic_id: bytes, sources: Sequence[Source]) -> NewTopic:
+def _wanted(broker: Broker, topic: str, topic_id: bytes, sources: Sequence[AdoptedPartition]) -> NewTopic:
     indexes = {source.name.partition for source in sources if source.name.topic == topic}
     missing = sorted(set(range(max(indexes))) - indexes)
     if missing:
-        print(f"moldau: {topic}: partitions {missing} were not given and begin empty", file=sys.stderr)
+        print(f"moldau: {topic}: partitions {missing} were not given and start empty", file=sys.stderr)
     assignments = tuple((index, (broker.node_id,)) for index in range(max(indexes) + 1))
     return NewTopic(topic, assignments=assignments, topic_id=topic_id)
 
 
-def _copy(source: Source, data: Path) -> None:
-    """Beside its final place first, read and checked there: nothing half copied or damaged is taken for a partition."""
+def _copy(source: AdoptedPartition, data: Path) -> None:
+    """Copy to a temporary directory and check the copy there, so that no incomplete or damaged copy becomes a
+    partition."""
     target = data / source.path.name
     if target == source.path:
-        _check(target)  # it was put there by hand already
+        _check(target)  # the user has already put it there
         return
     if target.exists():
-        raise AdoptError(f"{target} exists already")
+        raise AdoptError(f"{target} already exists")
     copying = data / COPYING / source.path.name
     shutil.rmtree(copying, ignore_errors=True)
     try:

@@ -1,9 +1,9 @@
-"""Programs that a command runs beside itself, and that never outlive it, however it ends.
+"""Child processes of a command, which never outlive it.
 
-A child is in a session of its own, so that Ctrl-C at a terminal reaches only the command, which ends its children in
-the order that suits them. Should the command be killed outright, the kernel tells the child (Linux).
+A child has its own session, so that Ctrl-C in a terminal reaches only the command, which then ends its children in the
+right order. If the command is killed, the kernel signals the child (Linux).
 
-It must be started by a thread that lives as long as the child may: the kernel watches the thread, not the process.
+The thread that starts a child must live as long as the child: the kernel watches the thread, not the process.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from moldau.cli.output import EXIT_INTERRUPTED
 STOP_TIMEOUT_S: Final = 30.0
 KILL_TIMEOUT_S: Final = 10.0
 
-# Run by a bare interpreter that becomes the program: what the kernel was asked to do survives the exec. A parent that
-# died before the kernel was asked is noticed by its process id.
+# A bare interpreter runs this and then becomes the program: the request to the kernel survives the exec. If the parent
+# died before the request, the process id of the parent has changed.
 _LAUNCH: Final = """\
 import os, signal, sys
 try:
@@ -37,12 +37,14 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 class StopAsked(BaseException):
-    """Somebody wants the command to end: Ctrl-C, or SIGTERM. Raised in the main thread, wherever that is."""
+    """The command must end, because of Ctrl-C or SIGTERM. Raised in the main thread at any point."""
 
 
 class Stopping:
-    """Inside of its `with` the first SIGINT or SIGTERM raises `StopAsked`. From `begin` on, which is where children are
-    being ended, another one ends them and the command at once."""
+    """Signal handling: inside `with`, the first SIGINT or SIGTERM raises `StopAsked`.
+
+    After `begin`, while the children are being ended, another signal kills them and ends the command at once.
+    """
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
@@ -60,7 +62,7 @@ class Stopping:
             signal.signal(number, handler)
 
     def begin(self, children: Sequence[ChildProcess]) -> None:
-        """No `StopAsked` comes any more."""
+        """From now on, `StopAsked` is not raised any more."""
         self._children = list(children)
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
@@ -68,14 +70,14 @@ class Stopping:
             self._children = []
             raise StopAsked
         if not self._children:
-            return  # asked again before the stop has begun: once is enough
+            return  # a second signal before `begin`: ignored
         for child in self._children:
             child.kill()
         os._exit(EXIT_INTERRUPTED)
 
 
 class ChildProcess:
-    """One running program."""
+    """One running child process."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class ChildProcess:
         directory: str | None = None,
         keeps: Sequence[int] = (),
     ) -> None:
-        """`keeps` are open files that the child has, too: a lock on one is held for as long as it lives."""
+        """`keeps` are open files that the child inherits: it holds a lock on one of them as long as it lives."""
         self.name = name
         launcher = [sys.executable, "-ISc", _LAUNCH, str(os.getpid())]
         self.process = subprocess.Popen(
@@ -111,12 +113,12 @@ class ChildProcess:
         return self.process.poll() is None
 
     def ending(self) -> str:
-        """How it ended, for a person: "exit code 1", "killed by signal 9"."""
+        """The way it ended, as a message for the user: "exit code 1", "killed by signal 9"."""
         code = self.process.wait()
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """Asks it to end, and makes it where it does not; its exit code, negative for a signal's number."""
+        """Ask the child to end, and kill it after the timeout. Return its exit code, negative for a signal."""
         self.terminate()
         try:
             return self.process.wait(timeout_s)
@@ -126,21 +128,21 @@ class ChildProcess:
     def terminate(self) -> None:
         if self.alive:
             self.process.send_signal(signal.SIGTERM)
-            self.process.send_signal(signal.SIGCONT)  # one that is paused would never see it
+            self.process.send_signal(signal.SIGCONT)  # a stopped process would not handle SIGTERM
 
     def kill(self) -> int:
-        """Ends it at once."""
+        """Kill the child."""
         if self.alive:
             self.process.kill()
         return self.process.wait(KILL_TIMEOUT_S)
 
 
 def first_to_end(children: Sequence[ChildProcess]) -> ChildProcess:
-    """Waits until one of them has ended. They are all the children that this process has."""
+    """Wait until one of them has ended. They must be all children of this process."""
     while True:
-        # Not reaped here: that is for whoever asks the child how it ended.
+        # Do not reap it here: `ending` needs its exit status.
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
         for child in children:
             if not child.alive:
                 return child
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)  # nobody's that we know
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)  # reap a child that we do not know

@@ -1,4 +1,7 @@
-"""`moldau cluster ...`: brokers, data directories, features and APIs; `cluster_moves.py` has what changes it."""
+"""Command `moldau cluster ...`: shows brokers, data directories, features and APIs.
+
+Commands that change the cluster are in `cluster_moves.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.cli import cluster_moves
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.completion import topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    CommandConfigOption,
+    OutputOption,
+    WaitOption,
+    connected,
+)
 from moldau.cli.output import Output, print_json, print_table, show
 from moldau.cli.partition_filters import is_under_replicated
 
 if TYPE_CHECKING:
     from moldau.client.admin import ClusterDescription, OngoingReassignment, TopicDescription
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
-app = typer.Typer(help="Look at the cluster, and move what its brokers hold and lead.", no_args_is_help=True)
+app = typer.Typer(help="Show the cluster, and move replicas and leaders between brokers.", no_args_is_help=True)
 app.command()(cluster_moves.drain)
 app.command()(cluster_moves.elect)
 app.command()(cluster_moves.reassign)
@@ -26,18 +37,19 @@ app.command()(cluster_moves.reassign)
 @app.command()
 def describe(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the cluster's id, its brokers and what they lead and hold, and the partitions that are not well.
+    """Show the cluster's id, its brokers with their leaders and replicas, and the partitions with problems.
 
-    A broker that is not there any more and still has replicas is shown without an address. Of a broker's replicas,
-    those that are behind are not in sync.
+    A broker that is not running but still has replicas is shown without an address. The column `behind` counts the
+    replicas of a broker that are not in sync.
 
     Example: moldau cluster describe --bootstrap-server localhost:9092
     """
-    with connected(bootstrap, command_config) as admin:
-        from moldau.cli.reassigning import still_there
+    with connected(bootstrap, command_config, wait=wait) as admin:
+        from moldau.cli.reassignment_plans import still_there
 
         cluster = admin.describe_cluster()
         topics = still_there(admin, [one.name for one in admin.list_topics(include_internal=True)])
@@ -55,7 +67,7 @@ def describe(
 
 
 def brokers_shown(cluster: ClusterDescription, topics: Iterable[TopicDescription]) -> list[dict[str, Any]]:
-    """A row a broker: those that live, and those that are gone and still have replicas."""
+    """One row per broker: the live ones, and the dead ones that still have replicas."""
     leads: Counter[int] = Counter()
     holds: Counter[int] = Counter()
     behind: Counter[int] = Counter()
@@ -101,7 +113,7 @@ def health_line(health: Mapping[str, int]) -> str:
     names = {
         "under_replicated": "under-replicated",
         "offline": "without a leader",
-        "not_preferred": "not led by their first replica",
+        "not_preferred": "not led by their preferred replica",
         "moving": "moving",
     }
     wrong = [f"{health[name]} {text}" for name, text in names.items() if health[name]]
@@ -111,20 +123,21 @@ def health_line(health: Mapping[str, int]) -> str:
 
 @app.command("log-dirs")
 def log_dirs(
-    broker: Annotated[
-        list[int] | None, typer.Option(metavar="ID", help="Only this broker; may be given often.")
+    broker: Annotated[list[int] | None, typer.Option(metavar="ID", help="Only this broker. Can be repeated.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="Only this topic. Can be repeated.", autocompletion=topic_names)
     ] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="Only this topic; may be given often.")] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the data directories of brokers, and how large each partition in them is.
+    """Show the data directories of brokers, and the size of each partition in them.
 
     Example: moldau cluster log-dirs --topic orders
     """
-    with connected(bootstrap, command_config) as admin:
-        from moldau.client.model import TopicPartition
+    with connected(bootstrap, command_config, wait=wait) as admin:
+        from moldau.client.data_types import TopicPartition
 
         partitions = None
         if topic:
@@ -169,14 +182,15 @@ def log_dirs(
 @app.command()
 def features(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the features of the cluster: what the brokers could do, and what is in force.
+    """Show the features of the cluster: the supported versions, and the finalized version.
 
     Example: moldau cluster features --output json
     """
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         found = admin.describe_features()
     shown = [
         {
@@ -192,16 +206,19 @@ def features(
 
 @app.command()
 def apis(
-    broker: Annotated[int | None, typer.Option(metavar="ID", help="Which broker (default: the first).")] = None,
+    broker: Annotated[
+        int | None, typer.Option(metavar="ID", help="The broker to ask (default: the first one).")
+    ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the APIs that a broker serves, and in which versions.
+    """Show the APIs that a broker supports, with their versions.
 
     Example: moldau cluster apis --broker 1
     """
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         node = admin.describe_cluster().brokers[0].id if broker is None else broker
         versions = admin.api_versions(node)
     from moldau.wire.api import APIS, ApiKey

@@ -1,8 +1,8 @@
-"""`moldau cluster import`: a broker that was alone becomes the first of a cluster, with everything it has.
+"""Command `moldau cluster import`: turns a single broker into the first broker of a cluster.
 
-Its metadata goes from the file in its data directory into ZooKeeper: topics with their ids and settings, the cluster's
-id, the numbers of producers. Records, committed offsets and transactions are in its logs, which stay where they are.
-The broker must not be running.
+The command copies its metadata from the file in its data directory to ZooKeeper: topics with their ids and settings,
+the cluster id, and the next producer id. Records, committed offsets and transactions are in its logs, which stay where
+they are. The broker must not be running.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ T = TypeVar("T")
 
 def import_broker(
     zookeeper: Annotated[
-        str, typer.Option(metavar="HOST:PORT,.../CHROOT", help="The ensemble of the new cluster; nothing may be there.")
+        str,
+        typer.Option(metavar="HOST:PORT,.../CHROOT", help=("The ensemble of the new cluster. The path must be empty.")),
     ],
-    data: Annotated[Path, typer.Option(help="The data directory of the broker; its first one, where it has several.")],
+    data: Annotated[Path, typer.Option(help="The data directory of the broker; the first one, if it has several.")],
 ) -> None:
-    """Make a broker that was alone the first of a cluster, with its topics, offsets, transactions and settings.
+    """Turn a single broker into the first broker of a cluster, with its topics, offsets, transactions and settings.
 
-    The broker must be stopped. Interrupted, the command can be run again. Example: moldau cluster import --data
+    The broker must be stopped. If the command is interrupted, run it again. Example: moldau cluster import --data
     moldau-data --zookeeper localhost:2181/moldau
     """
     from moldau.cli.serve import EXIT_OK, describe, fail
 
     if not zookeeper.strip():
-        usage_error("--zookeeper: names no server; write HOST:PORT,HOST:PORT/CHROOT")
+        usage_error("--zookeeper: no server is given; write HOST:PORT,HOST:PORT/CHROOT")
     from moldau.cluster.store import StoreError
     from moldau.log.errors import LogError
     from moldau.settings import SettingError
@@ -52,12 +53,12 @@ def import_broker(
 
 
 class _Refused(Exception):
-    """Why nothing was done, for a person."""
+    """The reason why nothing was done, as a message for the user."""
 
 
 async def _import(data: Path, zookeeper: str) -> None:
     from moldau.broker.assembly import IMPORTED_FILE, METADATA_FILE, open_zookeeper
-    from moldau.cluster.transfer import require_done, transfer
+    from moldau.cluster.tree_import import import_tree, require_done
     from moldau.host.clock import SystemClock, SystemRandomness
     from moldau.host.fs import LocalFileSystem
     from moldau.host.threads import Threads
@@ -70,9 +71,13 @@ async def _import(data: Path, zookeeper: str) -> None:
     open_store = open_zookeeper(settings)
     if not metadata.exists() and not imported.exists():
         if (data / META_PROPERTIES).exists():
-            raise _Refused(f"{data} is of a broker that was never alone: start it in the cluster that it belongs to")
+            raise _Refused(
+                f"{data} belongs to a broker that was always part of a cluster: start it with the --zookeeper of that "
+                "cluster"
+            )
         raise _Refused(
-            f"{data} has no metadata of a broker ({METADATA_FILE}); --data is the directory it is started with"
+            f"{data} has no metadata of a broker ({METADATA_FILE}); give --data the directory that the broker was "
+            "started with"
         )
     threads = Threads()
     if not metadata.exists():
@@ -80,13 +85,13 @@ async def _import(data: Path, zookeeper: str) -> None:
             await _between(imported, zookeeper, open_store, threads, require_done)
         finally:
             await threads.close()
-        print(f"{data} was imported before; nothing is left to do")
+        print(f"{data} has already been imported; nothing to do")
         return
     dirs = LogDirs([str(data)], LocalFileSystem(), SystemClock(), SystemRandomness())
     try:
-        node_id = dirs.open()  # and keeps a broker from starting meanwhile; one that runs is told
+        node_id = dirs.open()  # also locks the directory, so that no broker can start; fails if one is running
         try:
-            done = await _between(metadata, zookeeper, open_store, threads, transfer)
+            done = await _between(metadata, zookeeper, open_store, threads, import_tree)
             metadata.rename(imported)
             LocalFileSystem().sync_dir(str(data))
         finally:
@@ -96,7 +101,7 @@ async def _import(data: Path, zookeeper: str) -> None:
     print(f"imported broker {node_id}: cluster {done.cluster_id}, {done.topics} topics; its old metadata is {imported}")
     print(f"  start   moldau broker --data {data} --zookeeper {zookeeper} --listen HOST:PORT")
     if done.already:
-        complain("the metadata was in ZooKeeper already: an earlier import had come to its end there")
+        complain("the metadata was already in ZooKeeper: an earlier import had completed that step")
 
 
 async def _between(
@@ -106,16 +111,16 @@ async def _between(
     threads: Threads,
     work: Callable[[Store, Store], Coroutine[Any, Any, T]],
 ) -> T:
-    """Does something with the broker's own store and the cluster's."""
+    """Run `work` with the broker's own store and the cluster's store."""
     from moldau.cluster.sqlite_store import SqliteStore
-    from moldau.cluster.transfer import TransferRefused
+    from moldau.cluster.tree_import import TreeImportRefused
 
     source = await SqliteStore.open(str(metadata), threads)
     try:
         target = await open_store()
         try:
             return await work(source, target)
-        except TransferRefused as refused:
+        except TreeImportRefused as refused:
             raise _Refused(f"nothing was imported into {zookeeper}: {refused}") from None
         finally:
             await target.close()

@@ -1,4 +1,4 @@
-"""`moldau cluster drain|elect|reassign`: who holds partitions, and who leads them."""
+"""Command `moldau cluster drain|elect|reassign`: moves replicas and leaders between brokers."""
 
 from __future__ import annotations
 
@@ -12,29 +12,39 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.completion import topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    CommandConfigOption,
+    OutputOption,
+    WaitOption,
+    connected,
+)
 from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, Output, fail, print_json, show, usage_error
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-    from moldau.cli.draining import Tally
-    from moldau.cli.reassigning import Plan
+    from moldau.cli.broker_drain import Tally
+    from moldau.cli.reassignment_plans import Plan
     from moldau.client.blocking.admin import Admin
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
 EXIT_UNDER_WAY = 3
-"""Nothing is wrong, and it is not done yet."""
+"""The exit code for "no error, but not done yet"."""
 
 LINE_EVERY_S = 10.0
-"""How often a drain that nobody watches says how far it is."""
+"""The interval between two progress lines of a drain that does not run in a terminal."""
 
 AT_ONCE = 10
 MAX_AT_ONCE = 1_000
 
 ThrottleOption = Annotated[
     int | None,
-    typer.Option(min=1, metavar="BYTES", help="Copy at most so many bytes a second to, and from, each broker."),
+    typer.Option(
+        min=1, metavar="BYTES", help=("Limit the copying to and from each broker to this many bytes per second.")
+    ),
 ]
 
 
@@ -42,45 +52,51 @@ ThrottleOption = Annotated[
 
 
 def elect(
-    topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="All partitions of it; or several.")] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC", help="All partitions of this topic. Can be repeated.", autocompletion=topic_names
+        ),
+    ] = None,
     partition: Annotated[
         list[int] | None, typer.Option(metavar="N", help="With one --topic: only these partitions of it.")
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="All partitions of all topics.")] = False,
     unclean: Annotated[
         bool,
-        typer.Option("--unclean", help="Any replica that lives, where nobody in sync does. MAY LOSE RECORDS."),
+        typer.Option("--unclean", help="Elect any live replica if no in-sync replica is alive. MAY LOSE RECORDS."),
     ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Make the first replica of partitions their leader again; or, with --unclean, any one that is left.
+    """Elect the preferred leader of partitions, or, with --unclean, any live replica.
 
-    Brokers do the former by themselves after a while (auto.leader.rebalance.enable). Ends with 1 where a partition
-    could not be given a leader.
+    Brokers elect preferred leaders themselves after a while (auto.leader.rebalance.enable). Exit code: 0, or 1 if a
+    partition could not get a leader.
 
     Example: moldau cluster elect --all; or: moldau cluster elect --unclean --topic orders --partition 3
     """
     if bool(topic) == all_:
-        usage_error("name partitions by --topic, or give --all")
+        usage_error("give partitions with --topic, or use --all")
     if partition and len(topic or ()) != 1:
-        usage_error("--partition goes with one --topic")
-    with connected(bootstrap, command_config) as admin:
+        usage_error("--partition needs exactly one --topic")
+    with connected(bootstrap, command_config, wait=wait) as admin:
         wanted = None if all_ else _partitions(admin, topic or [], partition)
         shown, failed = _elected(admin, wanted, unclean)
     if shown or output is Output.JSON:
         show(shown, ("topic", "partition", "elected", "error"), output)
     already = sum(not one["elected"] and one["error"] is None for one in shown)
     if output is Output.TEXT and (already or not shown):
-        led = "with a leader" if unclean else "led by their first replica"
-        print(f"no election is needed: {_count(already, 'partition') if shown else 'all partitions'} {led}")
+        led = "with a leader" if unclean else "led by their preferred replica"
+        print(f"no election needed: {_count(already, 'partition') if shown else 'all partitions'} {led}")
     if failed:
         raise typer.Exit(EXIT_ERROR)
 
 
 def _partitions(admin: Admin, topics: list[str], only: list[int] | None) -> list[TopicPartition]:
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
     if only:
         return [TopicPartition(topics[0], index) for index in only]
@@ -92,7 +108,7 @@ def _partitions(admin: Admin, topics: list[str], only: list[int] | None) -> list
 
 
 def _elected(admin: Admin, wanted: list[TopicPartition] | None, unclean: bool) -> tuple[list[dict[str, Any]], bool]:
-    from moldau.cli.electing import elected
+    from moldau.cli.election_results import elected
     from moldau.client.admin import ElectionType
 
     results, errors = elected(admin, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED, wanted)
@@ -113,54 +129,64 @@ def _elected(admin: Admin, wanted: list[TopicPartition] | None, unclean: bool) -
 
 def reassign(
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="PLAN", help="The plan, in the JSON of kafka-reassign-partitions.")
+        Path | None,
+        typer.Option("--file", metavar="PLAN", help=("The plan, in the JSON format of kafka-reassign-partitions.")),
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Begin with the plan.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Start the plan.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Tell how far the plan is; ends throttles when done.")
+        bool, typer.Option("--verify", help="Show the progress of the plan; removes throttles when it is done.")
     ] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Take back what of the plan is under way.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help=("Cancel the reassignments of the plan that are in progress."))
+    ] = False,
     generate: Annotated[bool, typer.Option("--generate", help="Print a plan for --topic and --brokers.")] = False,
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC", help="With --generate: which; or several.")
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="With --generate: the topic. Can be repeated.", autocompletion=topic_names),
     ] = None,
     brokers: Annotated[
-        str | None, typer.Option(metavar="1,2,3", help="With --generate: on which brokers (default: on all).")
+        str | None, typer.Option(metavar="1,2,3", help="With --generate: the brokers to use (default: all).")
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="With --generate: only give each partition so many replicas."),
+        typer.Option(
+            min=1, metavar="N", help=("With --generate: only change the number of replicas per partition to N.")
+        ),
     ] = None,
     throttle: ThrottleOption = None,
     save_current: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --execute: where to write a plan that leads back.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help=("With --execute: write a plan that restores the current replicas to this file.")
+        ),
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Move partitions to other brokers by a plan. Without --execute it is only shown what would move.
+    """Move partitions to other brokers according to a plan. Without --execute, only show what would move.
 
-    --verify ends with 0 when all of the plan is done, with 3 while some of it is under way, with 1 otherwise.
+    Exit code of --verify: 0 when the whole plan is done, 3 while partitions are still moving, 1 otherwise.
 
-    Example: moldau cluster reassign --generate --topic orders --brokers 1,2,3 > plan.json; then
-    moldau cluster reassign --file plan.json --execute --throttle 50000000; and until that is done
-    moldau cluster reassign --file plan.json --verify
+    Example: moldau cluster reassign --generate --topic orders --brokers 1,2,3 > plan.json; then moldau cluster reassign
+    --file plan.json --execute --throttle 50000000; and until that is done moldau cluster reassign --file plan.json
+    --verify
     """
-    from moldau.cli.reassigning import BadPlanError, parse_plan
+    from moldau.cli.reassignment_plans import BadPlanError, parse_plan
     from moldau.cluster.relocation import NoRoomError
 
     if sum((execute, verify, cancel, generate)) > 1:
         usage_error("choose one of --execute, --verify, --cancel and --generate")
     if generate == (file is not None):
-        usage_error("give a plan by --file, or have one made by --generate")
+        usage_error("give a plan with --file, or create one with --generate")
     if generate and not topic:
-        usage_error("--generate wants a --topic")
+        usage_error("--generate needs a --topic")
     if not generate and (topic or brokers is not None or replication_factor is not None):
-        usage_error("--topic, --brokers and --replication-factor go with --generate")
+        usage_error("--topic, --brokers and --replication-factor need --generate")
     if not execute and (throttle is not None or save_current is not None):
-        usage_error("--throttle and --save-current go with --execute")
-    with connected(bootstrap, command_config) as admin:
+        usage_error("--throttle and --save-current need --execute")
+    with connected(bootstrap, command_config, wait=wait) as admin:
         try:
             if generate:
                 _generate(admin, topic or [], brokers, replication_factor)
@@ -184,14 +210,14 @@ def reassign(
 
 
 def _generate(admin: Admin, topics: list[str], brokers: str | None, factor: int | None) -> None:
-    from moldau.cli.reassigning import as_brokers, generated, plan_json
+    from moldau.cli.reassignment_plans import as_brokers, generated, plan_json
 
     nodes = as_brokers(admin.describe_cluster().brokers)
     if brokers is not None:
         try:
             ids = list(dict.fromkeys(int(node) for node in brokers.split(",")))
         except ValueError:
-            usage_error(f"--brokers wants ids with commas between them, not {brokers!r}")
+            usage_error(f"--brokers needs ids separated by commas, not {brokers!r}")
         missing = set(ids) - {node.id for node in nodes}
         if missing:
             fail(f"there is no broker {', '.join(map(str, sorted(missing)))} in the cluster")
@@ -200,11 +226,13 @@ def _generate(admin: Admin, topics: list[str], brokers: str | None, factor: int 
 
 
 def _execute(admin: Admin, plan: Plan, throttle: int | None, save_current: Path | None) -> None:
-    from moldau.cli.reassigning import current, plan_json, set_throttle
+    from moldau.cli.reassignment_plans import current, plan_json, progress_of, set_throttle
     from moldau.client.errors import MoldauError
 
     topics = admin.describe_topics(sorted({one.topic for one in plan}))
     before = {one: replicas for one, replicas in current(topics.values()).items() if one in plan}
+    progress = progress_of(plan, topics, admin.list_partition_reassignments(list(plan)))
+    there = sum(one.done for one in progress.values())
     if save_current is not None:
         save_current.write_text(plan_json(before) + "\n")
     if throttle is not None:
@@ -215,9 +243,10 @@ def _execute(admin: Admin, plan: Plan, throttle: int | None, save_current: Path 
         if throttle is not None:
             _end_throttle(admin, plan)
         raise
-    print(f"begun: {_count(len(plan), 'partition')}; `--verify` tells how far they are")
+    more = "; use `--verify` to see the progress" if there < len(plan) else ""
+    print(f"{len(plan) - there} started, {there} already in place{more}")
     if throttle is not None:
-        print(f"at most {throttle} bytes a second, until `--verify` finds all of them done")
+        print(f"limited to {throttle} bytes per second, until `--verify` finds that all are done")
 
 
 def _cancel(admin: Admin, plan: Plan) -> None:
@@ -225,12 +254,12 @@ def _cancel(admin: Admin, plan: Plan) -> None:
     if moving:
         admin.alter_partition_reassignments(dict.fromkeys(moving))
     _end_throttle(admin, plan)
-    print(f"taken back: {_count(len(moving), 'partition')}")
+    print(f"cancelled: {_count(len(moving), 'partition')}")
 
 
 def _end_throttle(admin: Admin, plan: Plan) -> None:
-    """Unless partitions of the plan move: for those it was set."""
-    from moldau.cli.reassigning import clear_throttle, still_there
+    """Remove the throttle, unless partitions of the plan are still moving."""
+    from moldau.cli.reassignment_plans import clear_throttle, still_there
 
     if not admin.list_partition_reassignments(list(plan)):
         topics = still_there(admin, sorted({one.topic for one in plan}))
@@ -242,14 +271,14 @@ def _require_brokers(admin: Admin, plan: Plan) -> None:
     missing = {node for replicas in plan.values() for node in replicas} - {*there}
     if missing:
         fail(
-            f"the plan cannot be carried out: there is no broker {', '.join(map(str, sorted(missing)))} "
-            f"in the cluster, only {', '.join(map(str, there))}"
+            f"the plan cannot be executed: there is no broker {', '.join(map(str, sorted(missing)))} in the cluster, "
+            f"only {', '.join(map(str, there))}"
         )
 
 
 def _verify(admin: Admin, plan: Plan, output: Output, *, finish: bool) -> int:
-    """Show how far a plan is; the exit code that says so."""
-    from moldau.cli.reassigning import commas, progress_of, still_there
+    """Show the progress of a plan, and return the exit code."""
+    from moldau.cli.reassignment_plans import commas, progress_of, still_there
 
     topics = still_there(admin, sorted({one.topic for one in plan}))
     found = progress_of(plan, topics, admin.list_partition_reassignments(list(plan)))
@@ -277,35 +306,41 @@ def _verify(admin: Admin, plan: Plan, output: Output, *, finish: bool) -> int:
 
 
 def drain(
-    broker: Annotated[int, typer.Argument(metavar="BROKER", help="The id of the broker; it may be dead.")],
-    batch: Annotated[int, typer.Option(min=1, max=MAX_AT_ONCE, help="How many partitions move at once.")] = AT_ONCE,
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="The id of the broker. It need not be running.")],
+    batch: Annotated[
+        int, typer.Option(min=1, max=MAX_AT_ONCE, help=("The number of partitions that move at the same time."))
+    ] = AT_ONCE,
     throttle: ThrottleOption = None,
     timeout: Annotated[
-        float | None, typer.Option(min=1, metavar="SECONDS", help="Give up when nothing has moved for so long.")
+        float | None, typer.Option(min=1, metavar="SECONDS", help="Give up after this time without progress.")
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Move every replica of a broker to the others, so that it can be stopped for good.
+    """Move all replicas of a broker to other brokers, so that it can be removed.
 
-    The others share what comes, rack by rack. Ctrl-C leaves what is under way to itself; run it again to go on. New
-    topics may still be placed on the broker: stop it, or drain it again. Ends with 0 when the broker holds nothing,
-    with 130 after Ctrl-C, with 1 otherwise, also where there is no such broker.
+    The other brokers share the replicas, balanced across racks. After Ctrl-C, moves in progress continue; run the
+    command again to finish. New topics may still be placed on the broker: stop it, or drain it again. Exit code: 0 when
+    the broker has no replica left, 130 after Ctrl-C, 1 otherwise, also if there is no such broker.
 
     Example: moldau cluster drain 3 --throttle 50000000
     """
-    from moldau.cli.draining import Drain
+    from moldau.cli.broker_drain import Drain
     from moldau.cli.interrupt import CtrlC
     from moldau.cluster.relocation import NoRoomError
 
     woken = threading.Event()
-    with connected(bootstrap, command_config) as admin, CtrlC(woken.set) as keyboard, _Shown(broker) as bars:
+    with connected(bootstrap, command_config, wait=wait) as admin, CtrlC(woken.set) as keyboard, _Shown(broker) as bars:
         run = Drain(admin, broker, at_once=batch, throttle=throttle, timeout_s=timeout, wait=woken.wait, tell=bars.tell)
         try:
             done = run.run()
         except NoRoomError as error:
-            fail(f"{error}; add a broker, or let the topic have fewer replicas (moldau cluster reassign --generate)")
+            fail(
+                f"{error}; add a broker, or reduce the number of replicas (moldau cluster reassign --generate "
+                "--replication-factor)"
+            )
         bars.stop()
         tally = run.tally
         if not tally.partitions and broker not in run.registered:
@@ -325,7 +360,7 @@ def drain(
         else:
             print(_summary(broker, done, tally, throttled=throttle is not None))
             if done and broker in run.registered:
-                print("It takes part in new topics until it is stopped.")
+                print("New topics may still be placed on it until it is stopped.")
         assert done or keyboard.pressed
         if not done:
             raise typer.Exit(EXIT_INTERRUPTED)
@@ -335,11 +370,13 @@ def _summary(broker: int, done: bool, tally: Tally, *, throttled: bool) -> str:
     moved = f"{tally.partitions_done} of {_count(tally.partitions, 'partition')} moved"
     if done:
         return (
-            f"broker {broker} holds nothing any more: {moved}" if tally.partitions else f"broker {broker} holds nothing"
+            f"broker {broker} has no replicas any more: {moved}"
+            if tally.partitions
+            else (f"broker {broker} has no replicas")
         )
-    slow = "; the throttle stays until it has" if throttled else ""
-    under_way = f"{len(tally.moving)} more are under way and go on by themselves"
-    return f"stopped: {moved}, {under_way}. Run it again to finish{slow}"
+    slow = "; the throttle stays until then" if throttled else ""
+    under_way = f"{len(tally.moving)} more are in progress and continue"
+    return f"stopped: {moved}, {under_way}. Run the command again to finish{slow}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -347,7 +384,8 @@ def _count(number: int, noun: str) -> str:
 
 
 class _Shown:
-    """How far a drain is, on standard error: two bars where a person looks, else a line now and then."""
+    """The progress of a drain on standard error: two progress bars in a terminal, otherwise a line from time to
+    time."""
 
     def __init__(self, broker: int) -> None:
         self._broker = broker
@@ -370,7 +408,7 @@ class _Shown:
             bars.stop()
 
     def tell(self, tally: Tally) -> None:
-        from moldau.cli.draining import STUCK_S, waiting_for
+        from moldau.cli.broker_drain import STUCK_S, waiting_for
 
         if sys.stderr.isatty():
             self._draw(tally)

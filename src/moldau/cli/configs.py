@@ -1,4 +1,4 @@
-"""`moldau configs ...`: the settings of topics, brokers and groups that are kept in the cluster."""
+"""Command `moldau configs ...`: shows and changes the stored settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.completion import group_names, topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    CommandConfigOption,
+    OutputOption,
+    WaitOption,
+    connected,
+)
 from moldau.cli.output import Output, print_json, print_table, usage_error
 from moldau.cli.topics import assignments
 
@@ -15,10 +23,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Describe and alter settings of topics, brokers and groups.", no_args_is_help=True)
 
-TopicOption = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic; may be given often.")]
-BrokerOption = Annotated[list[int] | None, typer.Option("--broker", metavar="ID", help="A broker, by its id.")]
-AllBrokersOption = Annotated[bool, typer.Option("--all-brokers", help="What is set at run time for all brokers.")]
-GroupOption = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="A group.")]
+TopicOption = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="A topic. Can be repeated.", autocompletion=topic_names),
+]
+BrokerOption = Annotated[
+    list[int] | None, typer.Option("--broker", metavar="ID", help=("The id of a broker. Can be repeated."))
+]
+AllBrokersOption = Annotated[
+    bool, typer.Option("--all-brokers", help=("The settings that are set at run time for all brokers."))
+]
+GroupOption = Annotated[
+    list[str] | None, typer.Option("--group", metavar="GROUP", help="A group.", autocompletion=group_names)
+]
 
 
 def _resources(
@@ -33,7 +50,7 @@ def _resources(
         *(ConfigResource.group(name) for name in groups or ()),
     ]
     if not resources:
-        usage_error("say whose settings: --topic, --broker, --all-brokers or --group")
+        usage_error("give --topic, --broker, --all-brokers or --group")
     return resources
 
 
@@ -43,17 +60,18 @@ def describe(
     broker: BrokerOption = None,
     all_brokers: AllBrokersOption = False,
     group: GroupOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="Settings that have their default, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include settings that have their default value.")] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show settings, and where each value comes from.
+    """Show settings, and the source of each value.
 
     Example: moldau configs describe --topic orders --all
     """
     resources = _resources(topic, broker, all_brokers, group)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         found = admin.describe_configs(resources)
         shown = {
             resource: [entry for entry in found[resource].values() if everything or is_set(resource, entry)]
@@ -83,7 +101,7 @@ def describe(
 
 
 def is_set(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    """Whether somebody set it for this very thing, at run time."""
+    """Whether the value is set for this resource itself."""
     from moldau.client.admin import ConfigKind, ConfigSource
 
     if resource.kind is ConfigKind.BROKER:
@@ -115,21 +133,27 @@ def alter(
     broker: BrokerOption = None,
     all_brokers: AllBrokersOption = False,
     group: GroupOption = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A new value.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=("Set a value. Can be repeated."))
+    ] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="NAME", help="Take a setting back to its default.")
+        list[str] | None,
+        typer.Option("--delete", metavar="NAME", help=("Reset a setting to its default. Can be repeated.")),
     ] = None,
     append: Annotated[
-        list[str] | None, typer.Option("--append", metavar="NAME=VALUE", help="Add to a setting that is a list.")
+        list[str] | None, typer.Option("--append", metavar="NAME=VALUE", help="Append a value to a list setting.")
     ] = None,
     subtract: Annotated[
-        list[str] | None, typer.Option("--subtract", metavar="NAME=VALUE", help="Take out of a setting that is a list.")
+        list[str] | None, typer.Option("--subtract", metavar="NAME=VALUE", help="Remove a value from a list setting.")
     ] = None,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check, and change nothing.")] = False,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Check the change, but do not apply it.")
+    ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Change settings; those that are not named stay as they are.
+    """Change settings. Other settings stay as they are.
 
     Example: moldau configs alter --topic orders --set retention.ms=3600000 --append cleanup.policy=compact
     """
@@ -144,7 +168,7 @@ def alter(
     }
     if not changes:
         usage_error("nothing to alter: give --set, --delete, --append or --subtract")
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         admin.alter_configs(dict.fromkeys(resources, changes), validate_only=validate_only)
         for resource in resources:
-            print(f"settings of {resource} {'can be altered so' if validate_only else 'altered'}")
+            print(f"settings of {resource} {'are valid; nothing was changed' if validate_only else 'altered'}")

@@ -1,6 +1,6 @@
-"""`moldau consume`, the console consumer: records become lines of standard output, as fast as they are read there.
+"""Command `moldau consume`, the console consumer: writes records to standard output, one per line.
 
-With a group, what is committed is what was written: a reader that goes away in the middle costs no record.
+With a group, it commits only offsets of records that were written: if the reader of a pipe exits, no record is lost.
 """
 
 from __future__ import annotations
@@ -14,10 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, OutputOption, client_settings, told_to_wait
+from moldau.cli.completion import group_names, topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    OutputOption,
+    WaitOption,
+    client_settings,
+    require_listener,
+    told_to_wait,
+)
+from moldau.cli.console_input_format import Format
+from moldau.cli.console_output_format import Render, json_renderer, text_form, text_renderer
 from moldau.cli.interrupt import CtrlC
-from moldau.cli.lines_in import Format
-from moldau.cli.lines_out import Render, json_renderer, text_form, text_renderer
 from moldau.cli.output import EXIT_INTERRUPTED, Output, one_line_errors, usage_error
 from moldau.cli.progress import ProgressBar
 from moldau.cli.times import parse_datetime_ms
@@ -26,20 +35,20 @@ from moldau.cli.topics import assignments
 if TYPE_CHECKING:
     from moldau.client.blocking.consumer import Consumer
     from moldau.client.consumer.decode import Record
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
 POLL_S = 0.5
-"""How long one look for records takes at most: the time-out of the command is that exact."""
+"""The longest time of one poll, and so the precision of the command's timeout."""
 
 RECORDS_A_POLL = 10_000
-"""Records that are written together. More would not be faster."""
+"""The number of records per write. A larger number is not faster."""
 
 COMMIT_EVERY_S = 5.0
-"""As `auto.commit.interval.ms`, but only of what was written."""
+"""Like `auto.commit.interval.ms`, but only for records that were written."""
 
 
 class Start(NamedTuple):
-    """Where reading begins: an offset, a time in milliseconds, or what `auto.offset.reset` says."""
+    """The start of the read: an offset, a time in milliseconds, or the rule of `auto.offset.reset`."""
 
     offset: int | None = None
     timestamp_ms: int | None = None
@@ -48,31 +57,31 @@ class Start(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """When reading ends, if not with Ctrl-C."""
+    """The end of the read, unless Ctrl-C comes first."""
 
     max_messages: int | None = None
     until_end: bool = False
     timeout_s: float | None = None
-    """Without a record."""
+    """The longest time without a record."""
 
 
 def start_of(from_beginning: bool, offset: str | None, timestamp: str | None) -> Start:
-    """What the options say together; ValueError where they contradict each other."""
+    """Combine the options; ValueError if they contradict each other."""
     if sum([from_beginning, offset is not None, timestamp is not None]) > 1:
-        raise ValueError("--from-beginning, --offset and --timestamp exclude each other")
+        raise ValueError("use only one of --from-beginning, --offset and --timestamp")
     if timestamp is not None:
         return Start(timestamp_ms=int(timestamp) if timestamp.isdigit() else parse_datetime_ms(timestamp))
     if offset in ("earliest", "latest"):
         return Start(at=offset)
     if offset is not None:
         if not offset.isdigit():
-            raise ValueError(f"--offset is a number, earliest or latest, not {offset!r}")
+            raise ValueError(f"--offset must be a number, earliest or latest, not {offset!r}")
         return Start(offset=int(offset))
     return Start(at="earliest" if from_beginning else None)
 
 
 class Reading:
-    """One run of the command: polls, writes, commits, until it is to end."""
+    """One run of the command: polls, writes and commits until the end."""
 
     def __init__(self, consumer: Consumer, render: Render, write: Callable[[bytes], None], *, commits: bool) -> None:
         self._consumer = consumer
@@ -85,14 +94,14 @@ class Reading:
         self.count = 0
 
     def run(self, ending: Ending, ends: dict[TopicPartition, int], bar: ProgressBar) -> None:
-        """Until it is to end. `ends` are the offsets that are the end, where there is one."""
+        """Run until the end. `ends` has the end offset of each partition for --until-end."""
         from moldau.client.errors import WakeupError
 
         with self.interruption:
             try:
                 self._run(ending, ends, bar)
             except WakeupError:
-                pass  # by Ctrl-C, while there was nothing to write
+                pass  # woken by Ctrl-C while there was nothing to write
 
     def _run(self, ending: Ending, ends: dict[TopicPartition, int], bar: ProgressBar) -> None:
         left = {partition: end for partition, end in ends.items() if self._consumer.position(partition) < end}
@@ -109,7 +118,7 @@ class Reading:
             elif ending.timeout_s is not None and now - silent_since >= ending.timeout_s:
                 return
             if ending.until_end:
-                # Not by the records alone: behind the last one may be markers of transactions, or gaps.
+                # Use the position, not the records: transaction markers or gaps may follow the last record.
                 left = {one: end for one, end in left.items() if self._consumer.position(one) < end}
             if self._commits and now - self._committed_at >= COMMIT_EVERY_S:
                 self._committed_at = now
@@ -128,45 +137,65 @@ class Reading:
         self.count += len(wanted)
 
     def finish(self) -> None:
-        """Commits what was written. Where writing was interrupted nobody knows how much that is: what was committed
-        before holds, and the rest will come again."""
+        """Commit the records that were written. If a write was interrupted, its length is unknown: then the last commit
+        stays valid, and the later records are delivered again."""
         if self._commits and self.count and not self._writing:
             self._consumer.commit()
 
 
 def consume(
-    topic_argument: Annotated[str | None, typer.Argument(metavar="TOPIC", help="The topic to read.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="The same, as Kafka's tool wants it written.")] = None,
+    topic_argument: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="The topic to read.", autocompletion=topic_names)
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", help="The topic to read, as in Kafka's tool.", autocompletion=topic_names),
+    ] = None,
     include: Annotated[
-        str | None, typer.Option("--include", "--whitelist", metavar="PATTERN", help="All topics that match it whole.")
+        str | None,
+        typer.Option(
+            "--include",
+            "--whitelist",
+            metavar="PATTERN",
+            help=("Read all topics whose whole name matches this pattern."),
+        ),
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="From the first record on; a group goes on where it was.")
+        bool,
+        typer.Option(
+            "--from-beginning", help=("Start with the first record. A group continues at its committed offsets.")
+        ),
     ] = False,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Read this one alone.")] = None,
-    offset: Annotated[str | None, typer.Option("--offset", help="Begin here: a number, earliest or latest.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Read only this partition.")] = None,
+    offset: Annotated[
+        str | None, typer.Option("--offset", help="Start at this offset: a number, earliest or latest.")
+    ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", help="Begin with this time: ISO 8601, or milliseconds since 1970.")
+        str | None, typer.Option("--timestamp", help="Start at this time: ISO 8601, or milliseconds since 1970.")
     ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", min=1, help="End after so many records.")
+        int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after this many records.")
     ] = None,
     until_end: Annotated[
-        bool, typer.Option("--until-end", "-e", help="End with the last record that is there when this begins.")
+        bool,
+        typer.Option("--until-end", "-e", help=("Stop after the last record that exists when the command starts.")),
     ] = False,
     timeout_ms: Annotated[
-        int | None, typer.Option("--timeout-ms", min=1, help="End when no record has come for so long.")
+        int | None, typer.Option("--timeout-ms", min=1, help="Stop after this time without a record.")
     ] = None,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Read as a member of this group.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Read as a member of this group.", autocompletion=group_names)
+    ] = None,
     isolation_level: Annotated[
         str | None, typer.Option("--isolation-level", help="read_uncommitted (the default) or read_committed.")
     ] = None,
     read_committed: Annotated[
-        bool, typer.Option("--read-committed", help="No records of open or aborted transactions.")
+        bool, typer.Option("--read-committed", help="Skip records of open and aborted transactions.")
     ] = False,
     format_: Annotated[
-        Format, typer.Option("--format", "-f", help="How keys and values are shown: as they are, as JSON, or in hex.")
+        Format, typer.Option("--format", "-f", help="The format of keys and values: as they are, as JSON, or in hex.")
     ] = Format.STRING,
     property_: Annotated[
         list[str] | None,
@@ -174,23 +203,35 @@ def consume(
             "--property",
             "--formatter-property",
             metavar="NAME=VALUE",
-            help="What lines show: print.key, print.value, print.timestamp, print.partition, print.offset, "
-            "print.epoch, print.headers (true or false), key.separator, line.separator, headers.separator, "
-            "null.literal.",
+            help=(
+                "The content of lines: print.key, print.value, print.timestamp, print.partition, print.offset, "
+                "print.epoch, print.headers (true or false), key.separator, line.separator, headers.separator, "
+                "null.literal."
+            ),
         ),
     ] = None,
     consumer_property: Annotated[
         list[str] | None,
-        typer.Option("--consumer-property", "--command-property", "-X", metavar="NAME=VALUE", help="A setting."),
+        typer.Option(
+            "--consumer-property",
+            "--command-property",
+            "-X",
+            metavar="NAME=VALUE",
+            help=("A client setting. Can be repeated."),
+        ),
     ] = None,
     consumer_config: Annotated[
         Path | None,
-        typer.Option("--consumer.config", "--consumer-config", "--command-config", help="A file of settings."),
+        typer.Option(
+            "--consumer.config", "--consumer-config", "--command-config", help=("A file with client settings.")
+        ),
     ] = None,
     output: OutputOption = Output.TEXT,
-    progress: Annotated[bool, typer.Option(help="A bar where the end is known and lines go elsewhere.")] = True,
+    progress: Annotated[
+        bool, typer.Option(help=("Show a progress bar if the end is known and the output is not a terminal."))
+    ] = True,
 ) -> None:
-    """Print the records of a topic, one a line.
+    """Print the records of a topic, one per line.
 
     Example: moldau consume orders --from-beginning --property print.key=true
 
@@ -198,13 +239,13 @@ def consume(
     """
     name = topic_argument or topic
     if (name is None) == (include is None):
-        usage_error("name the topic, or a pattern with --include")
+        usage_error("give a topic, or a pattern with --include")
     if partition is not None and (name is None or group is not None):
-        usage_error("--partition goes with one topic and without a group")
+        usage_error("--partition needs one topic and cannot be used with --group")
     try:
         start = start_of(from_beginning, offset, timestamp)
         if output is Output.JSON and property_:
-            raise ValueError("--property says what lines show; with --output json all of a record is shown")
+            raise ValueError("--property cannot be used with --output json, which shows the whole record")
         render = (
             json_renderer(format_)
             if output is Output.JSON
@@ -213,7 +254,10 @@ def consume(
     except ValueError as error:
         usage_error(str(error))
     if group is not None and (start.offset is not None or start.timestamp_ms is not None or until_end):
-        usage_error("a group begins where it was: --offset, --timestamp and --until-end go without one")
+        usage_error(
+            "a group continues at its committed offsets: --offset, --timestamp and --until-end cannot be used with "
+            "--group"
+        )
     with one_line_errors():
         settings = client_settings(bootstrap, consumer_config, "consumer")
         settings |= assignments(consumer_property)
@@ -223,19 +267,28 @@ def consume(
             settings["group.id"] = group
         ending = Ending(max_messages, until_end, None if timeout_ms is None else timeout_ms / 1000)
         what = What(name, include, partition)
-        raise typer.Exit(run(settings, what, start, ending, render, progress=progress))
+        raise typer.Exit(run(settings, what, start, ending, render, progress=progress, wait=wait))
 
 
 class What(NamedTuple):
-    """What is read: one topic, or one partition of it, or all topics that match."""
+    """The topics to read: one topic, one partition of it, or all topics that match."""
 
     topic: str | None
     pattern: str | None = None
     partition: int | None = None
 
 
-def run(settings: dict[str, Any], what: What, start: Start, ending: Ending, render: Render, *, progress: bool) -> int:
-    """Reads and writes until it is to end; the exit code."""
+def run(
+    settings: dict[str, Any],
+    what: What,
+    start: Start,
+    ending: Ending,
+    render: Render,
+    *,
+    progress: bool,
+    wait: bool,
+) -> int:
+    """Read and write until the end, and return the exit code."""
     from moldau.client.blocking.consumer import Consumer
 
     in_group = "group.id" in settings
@@ -243,6 +296,7 @@ def run(settings: dict[str, Any], what: What, start: Start, ending: Ending, rend
     settings |= {"enable.auto.commit": False, "auto.offset.reset": _reset(settings, start)}
     settings.setdefault("max.poll.records", RECORDS_A_POLL)
     with Consumer(settings) as consumer:
+        require_listener(str(settings["bootstrap.servers"]), wait=wait)
         reading = Reading(consumer, render, write_out, commits=commits)
         try:
             ends = _begin(consumer, what, start, ending, in_group)
@@ -257,7 +311,7 @@ def run(settings: dict[str, Any], what: What, start: Start, ending: Ending, rend
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
         except BrokenPipeError:
-            return 0  # who reads our lines has had enough
+            return 0  # the reader of the pipe has exited
         reading.finish()
     print(f"Processed a total of {reading.count} messages", file=sys.stderr)
     return code
@@ -268,9 +322,9 @@ def _reset(settings: dict[str, Any], start: Start) -> str:
 
 
 def _begin(consumer: Consumer, what: What, start: Start, ending: Ending, in_group: bool) -> dict[TopicPartition, int]:
-    """Says what to read and from where; where the end is asked for, the offset that is the end of each partition."""
+    """Assign or subscribe, and seek to the start. Return the end offset of each partition for --until-end."""
+    from moldau.client.data_types import TopicPartition
     from moldau.client.errors import UnknownTopicOrPartition
-    from moldau.client.model import TopicPartition
 
     if what.topic is None:
         with told_to_wait():
@@ -280,12 +334,12 @@ def _begin(consumer: Consumer, what: What, start: Start, ending: Ending, in_grou
     with told_to_wait():
         known = [one.index for one in consumer.partitions_for(what.topic)]
     if in_group:
-        consumer.subscribe(what.topic)  # also one that is not there yet, as Kafka's tool does
+        consumer.subscribe(what.topic)  # even a topic that does not exist yet, as Kafka's tool does
         return {}
     wanted = known if what.partition is None else [what.partition]
     if not known or not set(wanted) <= set(known):
         missing = what.topic if not known else f"{what.topic} partition {what.partition}"
-        raise UnknownTopicOrPartition(f"reading {missing}: there is no such topic or partition")
+        raise UnknownTopicOrPartition(f"reading {missing}: this topic or partition does not exist")
     partitions = [TopicPartition(what.topic, index) for index in wanted]
     consumer.assign(partitions)
     ends = consumer.end_offsets(*partitions) if ending.until_end else {}
@@ -303,7 +357,7 @@ def _begin(consumer: Consumer, what: What, start: Start, ending: Ending, in_grou
 
 
 def write_out(data: bytes) -> None:
-    """All of it, past Python's buffers: a reader that went away is seen at once."""
+    """Write all bytes without Python's buffers, so that a closed pipe is noticed at once."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(1, rest) :]

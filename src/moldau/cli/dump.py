@@ -1,4 +1,4 @@
-"""What is in a partition's files, for people (one line an entry, with Kafka's names for the fields) and as JSON."""
+"""Contents of a partition's files, printed as text (one line per entry, with Kafka's field names) or as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from moldau.cli.serve import EXIT_ERROR, EXIT_OK, fail
 from moldau.host.fs import FileSystem, LocalFileSystem
-from moldau.log import names
+from moldau.log import file_names
 from moldau.log.aborted import decode_aborted
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import LogError
@@ -21,11 +21,11 @@ from moldau.records import BatchError, Codec, ControlType, decode_batch, parse_m
 
 Entry = dict[str, Any]
 
-SUFFIXES = (names.LOG, names.INDEX, names.TIME_INDEX, names.TXN_INDEX, names.SNAPSHOT)
+SUFFIXES = (file_names.LOG, file_names.INDEX, file_names.TIME_INDEX, file_names.TXN_INDEX, file_names.SNAPSHOT)
 
 
 def dump_files(paths: Iterable[Path], *, records: bool, as_json: bool) -> int:
-    """Prints each file; the exit code: 1 where one is damaged or cannot be read, after the others were printed."""
+    """Print each file. Return exit code 1 if one is damaged or unreadable, after the others were printed."""
     fs = LocalFileSystem()
     code = EXIT_OK
     for path in _expanded(paths):
@@ -44,27 +44,29 @@ def dump_files(paths: Iterable[Path], *, records: bool, as_json: bool) -> int:
 
 
 def _expanded(paths: Iterable[Path]) -> Iterator[Path]:
-    """A directory stands for its files that we can read, in order."""
+    """Replace a directory by its readable files, in order."""
     for path in paths:
         if path.is_dir():
-            yield from sorted(file for file in path.iterdir() if file.name == names.EPOCHS or file.suffix in SUFFIXES)
+            yield from sorted(
+                file for file in path.iterdir() if file.name == file_names.EPOCHS or file.suffix in SUFFIXES
+            )
         else:
             yield path
 
 
 def entries_of(fs: FileSystem, path: Path, *, records: bool) -> Iterator[Entry]:
-    kind = names.EPOCHS if path.name == names.EPOCHS else path.suffix
-    if kind == names.LOG:
+    kind = file_names.EPOCHS if path.name == file_names.EPOCHS else path.suffix
+    if kind == file_names.LOG:
         return _batches(fs, path, records)
     readers = {
-        names.INDEX: _offset_index,
-        names.TIME_INDEX: _time_index,
-        names.TXN_INDEX: _aborted,
-        names.SNAPSHOT: _producers,
-        names.EPOCHS: _epochs,
+        file_names.INDEX: _offset_index,
+        file_names.TIME_INDEX: _time_index,
+        file_names.TXN_INDEX: _aborted,
+        file_names.SNAPSHOT: _producers,
+        file_names.EPOCHS: _epochs,
     }
     if kind not in readers:
-        raise ValueError(f"not a file of a partition; known are {', '.join(SUFFIXES)} and {names.EPOCHS}")
+        raise ValueError(f"not a file of a partition; known files: {', '.join(SUFFIXES)} and {file_names.EPOCHS}")
     return readers[kind](path, fs.read_bytes(str(path)))
 
 
@@ -118,7 +120,7 @@ def _text(data: bytes | None) -> str | None:
 
 def _base_offset(path: Path) -> int:
     if not path.stem.isdigit():
-        raise ValueError("an index file is named by its segment's first offset, in twenty digits")
+        raise ValueError("the name of an index file must be the base offset of its segment, in twenty digits")
     return int(path.stem)
 
 

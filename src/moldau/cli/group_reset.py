@@ -1,4 +1,4 @@
-"""`moldau groups reset`: move the committed offsets of a group by a rule; shown first, done with --execute."""
+"""Command `moldau groups reset`: moves the committed offsets of a group; only a preview without --execute."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.completion import group_names, topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    CommandConfigOption,
+    OutputOption,
+    WaitOption,
+    connected,
+)
 from moldau.cli.output import Output, print_json, print_table, usage_error
 from moldau.cli.times import parse_datetime_ms, parse_duration_ms
 
 if TYPE_CHECKING:
     from moldau.client.admin import Reset
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
 RULES = "--to-earliest, --to-latest, --to-current, --to-offset, --to-datetime, --by-duration, --shift-by or --from-file"
 
 
 def parse_partitions(text: str) -> list[str | TopicPartition]:
-    """`orders` is a topic with all its partitions, `orders:0,2` two partitions of it."""
-    from moldau.client.model import TopicPartition
+    """Parse `orders` (a topic with all its partitions) or `orders:0,2` (two partitions of it)."""
+    from moldau.client.data_types import TopicPartition
 
     topic, colon, indexes = text.partition(":")
     if not colon:
@@ -34,8 +42,8 @@ def parse_partitions(text: str) -> list[str | TopicPartition]:
 
 
 def parse_offsets(lines: Iterable[str]) -> dict[TopicPartition, int]:
-    """The lines `topic,partition,offset` of a file that an export wrote."""
-    from moldau.client.model import TopicPartition
+    """Parse the lines `topic,partition,offset` of an exported file."""
+    from moldau.client.data_types import TopicPartition
 
     found = {}
     for number, row in enumerate(csv.reader(lines), 1):
@@ -50,47 +58,56 @@ def parse_offsets(lines: Iterable[str]) -> dict[TopicPartition, int]:
 
 
 def reset(
-    group: Annotated[str, typer.Argument(help="The group; it may have no members.")],
+    group: Annotated[str, typer.Argument(help="The group. It must have no members.", autocompletion=group_names)],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC[:0,1]", help="A topic, or some of its partitions; may be given often."),
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:0,1]",
+            help="A topic, or some of its partitions. Can be repeated.",
+            autocompletion=topic_names,
+        ),
     ] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All that the group has committed.")] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record that is left.")] = False,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help=("All topics that the group has committed offsets for."))
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record that still exists.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="To where it is.")] = False,
-    to_offset: Annotated[int | None, typer.Option(help="To an offset, or the nearest there is.")] = None,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To the current committed offset.")] = False,
+    to_offset: Annotated[int | None, typer.Option(help="To this offset, or the nearest existing one.")] = None,
     to_datetime: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM-DDThh:mm:ss.sss", help="To the first record since then (UTC).")
+        str | None,
+        typer.Option(metavar="YYYY-MM-DDThh:mm:ss.sss", help=("To the first record at or after this time (UTC).")),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option(metavar="PnDTnHnMnS", help="To the first record since so long ago.")
+        str | None, typer.Option(metavar="PnDTnHnMnS", help="To the first record after now minus this duration.")
     ] = None,
-    shift_by: Annotated[int | None, typer.Option(help="On by so many records; a negative number: back.")] = None,
+    shift_by: Annotated[int | None, typer.Option(help="Forward by this many records, or backward if negative.")] = None,
     from_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="To the offsets in a file of TOPIC,PARTITION,OFFSET lines.")
+        Path | None, typer.Option(metavar="FILE", help="To the offsets in a file with lines TOPIC,PARTITION,OFFSET.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done (the default).")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the changes (the default).")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Make the changes.")] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Move the committed offsets of a group. Without --execute it is only shown what would be done.
+    """Move the committed offsets of a group. Without --execute, only show the changes.
 
     Example: moldau groups reset billing --topic orders --to-datetime 2026-01-31T00:00:00 --execute
     """
     if dry_run and execute:
-        usage_error("--dry-run and --execute contradict each other")
+        usage_error("use only one of --dry-run and --execute")
     flags = (to_earliest, to_latest, to_current)
     rule = _rule(flags, to_offset, to_datetime, by_duration, shift_by, from_file)
     if from_file is None and not topic and not all_topics:
-        usage_error("say which offsets: --topic TOPIC, or --all-topics")
+        usage_error("give the topics with --topic TOPIC, or use --all-topics")
     try:
         chosen = None if all_topics else [one for text in topic or () for one in parse_partitions(text)]
     except ValueError as error:
         usage_error(str(error))
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         plan = admin.reset_group_offsets(group, rule, chosen, dry_run=not execute)
     if output is Output.JSON:
         print_json(
@@ -103,7 +120,7 @@ def reset(
     headers = ("group", "topic", "partition", "before", "after")
     print_table(headers, [(group, one.topic, one.partition, new.before, new.after) for one, new in plan.items()])
     if not execute:
-        typer.echo("Nothing was changed: this is what --execute would do.", err=True)
+        typer.echo("Nothing was changed. Use --execute to make these changes.", err=True)
 
 
 def _rule(

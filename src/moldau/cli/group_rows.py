@@ -1,4 +1,4 @@
-"""How far groups have read, one row a partition: what our commands and the tools of Kafka's names both print."""
+"""Offsets of groups, one row per partition, shared by our commands and the tools with Kafka's names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.client.admin import GroupDescription, ListedOffset, MemberDescription, OffsetSpec, SomeFailed
+from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import MoldauError
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OffsetRow:
-    """One partition that a group reads or has read: where it is, where the end is, and who reads it."""
+    """One partition of a group: its committed offset, its end, and the member that reads it."""
 
     partition: TopicPartition
     committed: OffsetAndMetadata | None
@@ -35,10 +35,10 @@ def rows(
     committed: Mapping[TopicPartition, OffsetAndMetadata],
     ends: Mapping[TopicPartition, int],
 ) -> list[OffsetRow]:
-    """What members read, member by member, and then what nobody reads."""
+    """The partitions of each member, followed by the partitions that no member reads."""
     found = []
     assigned: set[TopicPartition] = set()
-    # As Kafka's tool has them: members with much to read first; those with nothing are not mentioned.
+    # The order of Kafka's tool: members with most partitions first. Members without partitions are left out.
     for member in sorted(group.members, key=lambda one: -len(one.assignment)):
         found += [OffsetRow(one, committed.get(one), ends.get(one), member) for one in member.assignment]
         assigned.update(member.assignment)
@@ -47,14 +47,14 @@ def rows(
 
 
 def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
-    """The rows of one group, as they are now."""
+    """The current rows of one group."""
     committed = admin.list_group_offsets(group.id)
     assigned = {one for member in group.members for one in member.assignment}
     return rows(group, committed, end_offsets(admin, {*committed, *assigned}))
 
 
 def end_offsets(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where partitions end; those that are gone, or have no leader to ask, are left out."""
+    """The end offsets. Partitions that do not exist any more or have no leader are left out."""
     if not partitions:
         return {}
     topics = sorted({one.topic for one in partitions})

@@ -1,4 +1,4 @@
-"""`moldau groups ...`: list and describe groups, see how far they have read, move their offsets, delete them."""
+"""Command `moldau groups ...`: lists and describes groups, shows their lag, resets their offsets, deletes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.cli import group_reset
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.completion import group_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    CommandConfigOption,
+    OutputOption,
+    WaitOption,
+    connected,
+)
 from moldau.cli.output import Output, fail, print_json, print_table, show, usage_error
 
 if TYPE_CHECKING:
@@ -16,35 +24,41 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 
-GroupsArgument = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.")]
+GroupsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=group_names)
+]
 GroupOption = Annotated[
-    list[str] | None, typer.Option("--group", metavar="GROUP", help="A group, as Kafka's tools want it written.")
+    list[str] | None,
+    typer.Option(
+        "--group", metavar="GROUP", help="A group, as in Kafka's tools. Can be repeated.", autocompletion=group_names
+    ),
 ]
 
 
 def groups_of(arguments: list[str] | None, options: list[str] | None) -> list[str]:
     names = list(dict.fromkeys([*(arguments or ()), *(options or ())]))
     if not names:
-        usage_error("name a group")
+        usage_error("give the name of a group")
     return names
 
 
 @app.command("list")
 def list_(
-    long: Annotated[bool, typer.Option("--long", "-l", help="With type and state, as a table.")] = False,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Show a table with type and state.")] = False,
     state: Annotated[list[str] | None, typer.Option(help="Only groups in this state, such as Stable or Empty.")] = None,
     type_: Annotated[
         list[str] | None, typer.Option("--type", help="Only groups of this type: Classic, Consumer.")
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """List the names of all groups, one a line.
+    """List the names of all groups, one per line.
 
     Example: moldau groups list --long --state Empty
     """
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         found = [
             {"group": one.id, "type": one.type, "state": one.state, "protocol_type": one.protocol_type}
             for one in admin.list_groups(states=state or (), types=type_ or ())
@@ -61,15 +75,16 @@ def describe(
     groups: GroupsArgument = None,
     group: GroupOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the state of groups, how many members they have, and how far behind they are.
+    """Show the state of groups, the number of their members, and their lag.
 
     Example: moldau groups describe billing
     """
     names = groups_of(groups, group)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         from moldau.cli.group_rows import offset_rows
 
         described = admin.describe_groups(names)
@@ -96,15 +111,16 @@ def offsets(
     groups: GroupsArgument = None,
     group: GroupOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show for each partition where a group is, where the end is, the lag, and who reads it.
+    """Show the committed offset, the end, the lag and the member of each partition of a group.
 
     Example: moldau groups offsets billing --output json
     """
     names = groups_of(groups, group)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         from moldau.cli.group_rows import offset_rows
 
         found = [
@@ -136,15 +152,16 @@ def members(
     groups: GroupsArgument = None,
     group: GroupOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the members of groups, and what each reads.
+    """Show the members of groups, and the partitions that each reads.
 
     Example: moldau groups members billing
     """
     names = groups_of(groups, group)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         found = [
             _member_json(name, member) for name, one in admin.describe_groups(names).items() for member in one.members
         ]
@@ -176,14 +193,15 @@ def delete(
     groups: GroupsArgument = None,
     group: GroupOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Delete groups without members, with the offsets that they have committed.
+    """Delete groups without members, including their committed offsets.
 
     Example: moldau groups delete billing
     """
     names = groups_of(groups, group)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         from moldau.client.admin import SomeFailed
 
         failed: dict[str, Exception] = {}

@@ -1,4 +1,4 @@
-"""Ctrl-C for commands that must not be torn out of the middle of something."""
+"""Handling of Ctrl-C in commands that must not be interrupted in the middle of an operation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Self
 
 
 class CtrlC:
-    """Inside of its `with` the first Ctrl-C is noted, and `wake` called, which may end a wait; whoever works looks at
-    `pressed` where stopping is safe. A second Ctrl-C is a KeyboardInterrupt: nobody has to wait for a hanging pipe."""
+    """Inside `with`, the first Ctrl-C sets `pressed` and calls `wake`, which may end a wait. The command checks
+    `pressed` where it can stop safely. A second Ctrl-C raises KeyboardInterrupt, so that a blocked pipe cannot hold the
+    user up."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake

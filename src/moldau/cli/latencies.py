@@ -1,11 +1,11 @@
-"""Durations and rates as performance tools tell them: an HDR histogram, and windows of a second."""
+"""Latencies and rates of the performance tools: an HDR histogram, and rates per reporting interval."""
 
 from __future__ import annotations
 
 from typing import Any
 
 MAX_US = 3_600_000_000
-"""An hour. What takes longer is counted as that."""
+"""One hour. Longer durations are counted as one hour."""
 
 DIGITS = 3
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -13,7 +13,7 @@ MEGABYTE = 1024 * 1024
 
 
 class Latencies:
-    """Durations, with three significant digits from a microsecond to an hour."""
+    """Durations with three significant digits, from a microsecond to an hour."""
 
     def __init__(self) -> None:
         from hdrh.histogram import HdrHistogram
@@ -46,14 +46,14 @@ class Latencies:
         return {"mean_ms": round(self.mean_ms, 3), "max_ms": self.max_ms, **found}
 
     def __str__(self) -> str:
-        """As Kafka's tools say it: `1.23 ms avg latency, 9.00 ms max latency, 1.02 ms 50th, …`."""
+        """The summary in the format of Kafka's tools: `1.23 ms avg latency, 9.00 ms max latency, 1.02 ms 50th, …`."""
         parts = [f"{self.mean_ms:.2f} ms avg latency", f"{self.max_ms:.2f} ms max latency"]
         parts += [f"{self.percentile_ms(percentile):.2f} ms {percentile:g}th" for percentile in PERCENTILES]
         return ", ".join(parts)
 
 
 class Rate:
-    """How many records and bytes in how much time."""
+    """The number of records and bytes since a start time."""
 
     def __init__(self, now: float) -> None:
         self.began = now
@@ -84,7 +84,7 @@ class Rate:
 
 
 class Reporter:
-    """Says every so often how fast the last while was, and at the end how fast all of it."""
+    """Reports the rate of each interval, and the total rate at the end."""
 
     def __init__(self, verb: str, now: float, every_s: float) -> None:
         self.verb = verb
@@ -97,7 +97,7 @@ class Reporter:
         self._window.add(records, size)
 
     def due(self, now: float) -> str | None:
-        """The line of the window that has just ended, if one has."""
+        """The line for the interval that has just ended, or None."""
         if now - self._window.began < self._every_s:
             return None
         line = self._window.text(self.verb, now)

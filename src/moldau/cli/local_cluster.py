@@ -1,15 +1,15 @@
-"""`moldau up --brokers N`: ZooKeeper and several brokers on this machine, as processes, from start to stop.
+"""Command `moldau up --brokers N`: runs ZooKeeper and several brokers as processes on this machine.
 
-For development: sessions last a few seconds, so that a killed broker is missed soon, and topics have three replicas of
-which two must be in sync. What the processes log is passed on with their name before each line. A broker that dies is
-reported, and the others go on; where ZooKeeper dies, all end.
+For development: ZooKeeper sessions last a few seconds, so that a killed broker is noticed soon, and topics have three
+replicas, of which two must be in sync. The log lines of the processes are printed with their name as a prefix. If a
+broker dies, the command reports it and the others continue. If ZooKeeper dies, all processes end.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,24 +18,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from moldau.cli.banner import ANNOUNCEMENT
+from moldau.cli.banner import ANNOUNCEMENT, things_to_try
 from moldau.cli.children import ChildProcess, StopAsked, Stopping, first_to_end
 from moldau.cli.output import EXIT_ERROR, Cell, complain, print_table
+from moldau.cli.ports import find_listener, is_free, who_listens
 from moldau.cli.zookeeper.java import NotInstalled
 from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
-from moldau.settings.listeners import MAX_PORT
+from moldau.settings.broker import BROKER
+from moldau.settings.listeners import MAX_PORT, WILDCARDS
+from moldau.settings.setting import SettingError
+from moldau.settings.sources import read_environment
 
 EXIT_OK: Final = 0
-HOST: Final = "127.0.0.1"
+LOCAL: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 60.0
 SESSION_TIMEOUT_MS: Final = 4_000
 MAX_REPLICAS: Final = 3
+ZOOKEEPER_PORTS_TRIED: Final = 100
 MARK_OF_A_BROKER: Final = "meta.properties"
 
 
+FOR_DEVELOPMENT: Final = {"group.initial.rebalance.delay.ms": "0"}
+"""Settings of every broker of `moldau up`, unless the user sets them: the first member of a group need not wait."""
+
+
 class Wanted(NamedTuple):
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     data: Path
     brokers: int
@@ -44,11 +53,13 @@ class Wanted(NamedTuple):
     settings: Sequence[str]
     metrics_port: int | None
     options: Sequence[str]
-    """For every broker: how it logs."""
+    """The logging options of every broker."""
+    host: str = LOCAL
+    """The address that the brokers listen on. ZooKeeper is always local."""
 
 
 class ClusterFailed(Exception):
-    """Why the cluster did not start, for a person."""
+    """The reason why the cluster did not start, as a message for the user."""
 
 
 def broker_directory(data: Path, number: int) -> Path:
@@ -56,13 +67,17 @@ def broker_directory(data: Path, number: int) -> Path:
 
 
 def is_cluster(data: Path) -> bool:
-    """Whether several brokers have their data there. To one broker alone they would look like partitions."""
+    """Whether the directory has the data of several brokers. A single broker would mistake their directories for
+    partitions."""
     return (broker_directory(data, 0) / MARK_OF_A_BROKER).exists()
 
 
 def run(wanted: Wanted) -> int:
-    """The exit code: 0 after a stop that was asked for and went well, 1 where a process did not start, died or had to
-    be killed, 130 after a second Ctrl-C."""
+    """Run the cluster and return the exit code.
+
+    0 after a requested stop without problems; 1 if a process did not start, died or had to be killed; 130 after a
+    second Ctrl-C.
+    """
     cluster = LocalCluster(wanted)
     with Stopping() as stopping:
         code = EXIT_OK
@@ -72,11 +87,11 @@ def run(wanted: Wanted) -> int:
             code = cluster.watch()
         except StopAsked:
             code = EXIT_ERROR if cluster.lost else EXIT_OK
-        except (ClusterFailed, ZooKeeperFailed, NotInstalled) as error:
+        except (ClusterFailed, ZooKeeperFailed, NotInstalled, SettingError) as error:
             complain(str(error))
             code = EXIT_ERROR
         except OSError as error:
-            from moldau.cli.serve import describe  # a broker's modules, which are not needed otherwise
+            from moldau.cli.serve import describe  # imports the modules of a broker, which are not needed otherwise
 
             complain(describe(error))
             code = EXIT_ERROR
@@ -87,14 +102,14 @@ def run(wanted: Wanted) -> int:
 
 
 class BrokerChild:
-    """One broker's process, and the thread that passes on what it says."""
+    """The process of one broker, and the thread that forwards its output."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self.number = number
         self.command = command
         self.address = ""
         self.heard = threading.Event()
-        """It serves, or it has ended: look at `address`."""
+        """Set when the broker is ready or has ended; `address` tells which."""
         self.child = ChildProcess(
             f"broker {number}", [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
@@ -115,7 +130,8 @@ class BrokerChild:
         self.heard.set()
 
     def stop(self) -> bool:
-        """Whether it went well. One that did not serve yet may end by the signal: it had nothing to hand over."""
+        """Stop the broker; return whether it stopped cleanly. A broker that was not ready yet may be ended by the
+        signal: it had no partitions to hand over."""
         code = self.child.stop(STOP_TIMEOUT_S)
         self._reader.join(STOP_TIMEOUT_S)
         if code == -signal.SIGTERM and not self.address:
@@ -132,8 +148,10 @@ class LocalCluster:
         self._wanted = wanted
         self._zookeeper: ZooKeeperEnsemble | None = None
         self._brokers: list[BrokerChild] = []
+        self._notes: list[str] = []
+        """Messages for the banner about unexpected choices."""
         self.lost = False
-        """A process died that nobody had asked to."""
+        """Whether a process died unexpectedly."""
 
     @property
     def children(self) -> list[ChildProcess]:
@@ -141,17 +159,17 @@ class LocalCluster:
         return [*(broker.child for broker in self._brokers), *(server.child for server in servers)]
 
     def start(self) -> None:
-        """Returns when every broker serves."""
+        """Start all processes. Returns when every broker is ready."""
         data = self._wanted.data
         if (data / MARK_OF_A_BROKER).exists():
             raise ClusterFailed(
-                f"{data} has the data of one broker alone; name another directory, or make it the first of a cluster: "
-                f"move it to {broker_directory(data, 0)}, then see moldau cluster import --help"
+                f"{data} has the data of a single broker; use another directory, or make it the first broker of a "
+                f"cluster: move it to {broker_directory(data, 0)}, then see moldau cluster import --help"
             )
         self._require_ports()
         connect = self._wanted.zookeeper
         if connect is None:
-            ensemble = ZooKeeperEnsemble(data)
+            ensemble = ZooKeeperEnsemble(data, port=self._zookeeper_port())
             self._zookeeper = ensemble.start()
             connect = ensemble.connect
         self._brokers = []
@@ -161,40 +179,66 @@ class LocalCluster:
         for broker in self._brokers:
             broker.heard.wait(max(0.0, deadline - time.monotonic()))
             if not broker.address:
-                ended = f"ended ({broker.child.ending()})" if broker.heard.is_set() else "does not serve"
-                raise ClusterFailed(f"{broker.child.name} {ended}; what it said is above")
+                ended = f"ended ({broker.child.ending()})" if broker.heard.is_set() else "is not ready"
+                raise ClusterFailed(f"{broker.child.name} {ended}; see its messages above")
 
     def _require_ports(self) -> None:
-        """Brokers would find out for themselves, seconds later and each in its own words."""
-        wanted = self._wanted
-        for option, first in (("--port", wanted.port), ("--metrics-port", wanted.metrics_port or 0)):
-            for port in range(first, first + wanted.brokers) if first else ():
+        """Check the ports first: the brokers would fail some seconds later, each with its own message."""
+        if self._wanted.host in WILDCARDS:
+            raise ClusterFailed(
+                f"--listen: clients and other brokers cannot connect to {self._wanted.host}; give an address of this "
+                "machine"
+            )
+        for option, ports in self._ports().items():
+            host = self._wanted.host if option == "--port" else LOCAL
+            for port in ports:
                 if not 0 < port <= MAX_PORT:
                     raise ClusterFailed(f"{option}: {port} is not a port from 1 to {MAX_PORT}")
-                try:
-                    socket.create_server((HOST, port)).close()
-                except OSError:
+                if not is_free(host, port):
                     raise ClusterFailed(
-                        f"a broker cannot listen on {HOST}:{port}: another program does already; "
-                        f"choose other ports with {option} (0: any free ones)"
-                    ) from None
+                        f"a broker cannot listen on {host}:{port}: {who_listens(host, port)}; "
+                        f"or choose other ports with {option} (0: any free ones)"
+                    )
+
+    def _ports(self) -> dict[str, range]:
+        """The configured ports of the brokers, by option."""
+        firsts = {"--port": self._wanted.port, "--metrics-port": self._wanted.metrics_port or 0}
+        return {option: range(first, first + self._wanted.brokers) for option, first in firsts.items() if first}
+
+    def _zookeeper_port(self) -> int:
+        """The first free port after the brokers' ports; 0 (any free port) if the brokers use any free ports."""
+        told = self._ports()
+        if "--port" not in told:
+            return 0
+        first = told["--port"].stop
+        tried = range(first, min(first + ZOOKEEPER_PORTS_TRIED, MAX_PORT + 1))
+        metrics = told.get("--metrics-port", range(0))
+        for port in tried:
+            if port not in metrics and is_free(LOCAL, port):
+                if port != first:
+                    self._notes.append(f"ZooKeeper listens on port {port}, because {first} is in use")
+                return port
+        raise ClusterFailed(f"no port from {first} to {tried.stop - 1} is free for ZooKeeper; choose a lower --port")
 
     def _command(self, number: int, connect: str) -> list[str]:
         wanted = self._wanted
         replicas = min(wanted.brokers, MAX_REPLICAS)
         in_sync = max(1, replicas - 1)
-        settings = [
-            f"node.id={number}",
-            f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
-            f"default.replication.factor={replicas}",
-            f"min.insync.replicas={in_sync}",
-            f"offsets.topic.replication.factor={replicas}",
-            f"transaction.state.log.replication.factor={replicas}",
-            f"transaction.state.log.min.isr={in_sync}",
-            *wanted.settings,
-        ]
+        defaults = {
+            "zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS,
+            "default.replication.factor": replicas,
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            **FOR_DEVELOPMENT,
+        }
+        given = read_environment(os.environ, BROKER)  # the brokers read it as well, but --set would override it
+        settings = [f"{name}={value}" for name, value in defaults.items() if name not in given]
+        settings = [f"node.id={number}", *settings, *wanted.settings]
         command = ["-m", "moldau", "broker", "--announce", "--data", str(broker_directory(wanted.data, number))]
-        command += ["--listen", f"{HOST}:{wanted.port + number if wanted.port else 0}", "--zookeeper", connect]
+        host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
+        command += ["--listen", f"{host}:{wanted.port + number if wanted.port else 0}", "--zookeeper", connect]
         if wanted.metrics_port is not None:
             port = wanted.metrics_port + number if wanted.metrics_port else 0
             command += ["--metrics-port", str(port)]
@@ -218,31 +262,45 @@ class LocalCluster:
         print_table(("process", "address", "pid", "data"), rows)
         addresses = ",".join(broker.address for broker in self._brokers)
         print(f"Moldau is ready on {addresses}")
-        print(f"  look    moldau cluster describe --bootstrap-server {addresses}")
-        print(f"  try     kill -9 {self._brokers[-1].child.pid}, and see the others take over")
+        for note in self._notes:
+            print(f"  note    {note}")
+        for line in things_to_try(addresses):
+            print(line)
+        print(f"  show    moldau cluster describe -b {addresses}")
+        print(f"  try     kill -9 {self._brokers[-1].child.pid}, and watch the others take over")
         print("  stop    Ctrl-C", flush=True)
 
     def watch(self) -> int:
-        """Reports processes that die, until ZooKeeper or the last broker did; the exit code then."""
+        """Report processes that die, until ZooKeeper or the last broker has died. Return the exit code."""
         while True:
             alive = [child for child in self.children if child.process.returncode is None]
             gone = first_to_end(alive)
             self.lost = True
-            complain(f"{gone.name} (process {gone.pid}) is gone: {gone.ending()}")
+            complain(f"{gone.name} (process {gone.pid}) has died: {gone.ending()}")
             again = [broker for broker in self._brokers if broker.child is gone]
             if not again:
-                complain("without ZooKeeper the brokers cannot go on: stopping")
+                complain("the brokers need ZooKeeper: stopping")
                 return EXIT_ERROR
             if not any(broker.child.alive for broker in self._brokers):
                 complain("no broker is left: stopping")
                 return EXIT_ERROR
             command = shlex.join(part for part in again[0].command[2:] if part != "--announce")
-            complain(f"the others go on; start it again with: moldau {command}")
+            complain(f"the other brokers continue; start it again with: moldau {command}")
 
     def stop(self) -> bool:
-        """One broker after another, each handing its partitions to those that are left, then ZooKeeper. Whether all
-        went well; of those that were gone already nothing is asked."""
+        """Stop one broker after another, each of which hands over its partitions, then ZooKeeper. Return whether all
+        stopped cleanly; processes that had already died do not count."""
+        for broker in self._brokers:
+            if broker.address and not broker.child.alive:
+                self._tell_of_successor(broker)
         badly = [broker for broker in self._brokers if broker.child.alive and not broker.stop()]
         if self._zookeeper is not None:
             self._zookeeper.stop()
         return not badly
+
+    def _tell_of_successor(self, broker: BrokerChild) -> None:
+        """Report a broker that died and was started again by hand: it is not stopped and keeps its port."""
+        host, _, port = broker.address.rpartition(":")
+        found = find_listener(host.strip("[]"), int(port))
+        if found is not None:
+            complain(f"{broker.child.name} was started again by hand and is not stopped: {found}")

@@ -1,4 +1,4 @@
-"""`moldau log ...`: look into partition files, ours or Apache Kafka's, and take Kafka's partitions in."""
+"""Command `moldau log ...`: shows partition files of Moldau or Apache Kafka, and imports Kafka's partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Look into partition files, and take in partitions that Apache Kafka wrote.",
+    help="Show partition files, and import partitions that Apache Kafka wrote.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -19,13 +19,15 @@ def dump(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Files of a partition directory: .log .index .timeindex .txnindex .snapshot, epochs; or the directory."
+            help=(
+                "Files of a partition directory (.log .index .timeindex .txnindex .snapshot, epochs), or the directory."
+            )
         ),
     ],
-    records: Annotated[bool, typer.Option("--records", help="Show the records of each batch, too.")] = False,
-    output: Annotated[str, typer.Option(help="text or json (one object a line).")] = "text",
+    records: Annotated[bool, typer.Option("--records", help="Show the records of each batch as well.")] = False,
+    output: Annotated[str, typer.Option(help="text, or json (one object per line).")] = "text",
 ) -> None:
-    """Print what is in partition files, Moldau's or Kafka's. Exits with 1 where something is damaged.
+    """Print the contents of partition files, written by Moldau or Kafka. Exit code 1 if a file is damaged.
 
     Example: moldau log dump --records moldau-data/orders-0/00000000000000000000.log
     """
@@ -44,7 +46,7 @@ def adopt(
     ],
     data: Annotated[Path, typer.Option("--data", help="The data directory of the broker, which must not be running.")],
 ) -> None:
-    """Copy partitions that Apache Kafka wrote into a broker's data directory, topics and ids included.
+    """Copy partitions that Apache Kafka wrote into a broker's data directory, with their topics and topic ids.
 
     Example: moldau log adopt --data moldau-data /backup/kafka-logs/orders-0 /backup/kafka-logs/orders-1
     """

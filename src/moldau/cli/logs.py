@@ -1,4 +1,4 @@
-"""Log lines: one event a line, its facts as key=value or as JSON, on standard error."""
+"""Log format of the commands: one event per line on standard error, with its fields as key=value or as JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-_STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
-
-
-def _facts(record: logging.LogRecord) -> dict[str, object]:
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+from moldau.host.event_log import event_of, fact_text, facts_of
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -20,18 +16,12 @@ def _time(record: logging.LogRecord) -> str:
 
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        facts = "".join(f" {name}={self._value(value)}" for name, value in _facts(record).items())
-        text = (
-            f"{_time(record)} {record.levelname:<7} {record.name.removeprefix('moldau.')}: {record.getMessage()}{facts}"
-        )
+        facts = "".join(f" {name}={fact_text(value)}" for name, value in facts_of(record).items())
+        source = record.name.removeprefix("moldau.")
+        text = f"{_time(record)} {record.levelname:<7} {source}: {event_of(record)}{facts}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return text
-
-    @staticmethod
-    def _value(value: object) -> str:
-        text = str(value)
-        return json.dumps(text) if not text or any(c in text for c in ' "\n=') else text
 
 
 class JsonFormatter(logging.Formatter):
@@ -40,8 +30,8 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname,
             "logger": record.name,
-            "event": record.getMessage(),
-            **_facts(record),
+            "event": event_of(record),
+            **facts_of(record),
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)

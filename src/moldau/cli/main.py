@@ -1,7 +1,8 @@
-"""The `moldau` command."""
+"""Entry point of the command line: the options and commands of `moldau`."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from moldau.cli import (
     cluster,
     cluster_import,
+    completion,
     configs,
     consume,
     groups,
@@ -21,10 +23,13 @@ from moldau.cli import (
     transactions,
 )
 from moldau.cli.output import usage_error
-from moldau.settings.listeners import MAX_PORT
+from moldau.cli.suggestions import SuggestingGroup
+from moldau.settings.listeners import MAX_PORT, ListenerAddress, parse_address
+from moldau.settings.setting import SettingError
 
 app = typer.Typer(
     name="moldau",
+    cls=SuggestingGroup,
     help="Kafka-compatible event streaming that you can pip install.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -41,6 +46,7 @@ app.add_typer(perf.app, name="perf")
 app.command()(produce.produce)
 app.command()(consume.consume)
 
+DEFAULT_PORT = 9092
 DEFAULT_DATA = Path("moldau-data")
 DEFAULT_ZOOKEEPER = Path("moldau-zookeeper")
 MAX_BROKERS = 20
@@ -48,39 +54,80 @@ MAX_BROKERS = 20
 DataOption = Annotated[
     Path | None,
     typer.Option(
-        "--data", help=f"Where records and metadata are kept; made if missing (default: {DEFAULT_DATA}, or log.dirs)."
+        "--data",
+        help=(f"The directory for records and metadata; created if missing (default: {DEFAULT_DATA}, or log.dirs)."),
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting by its Kafka name; may be given often."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, by its Kafka name. Can be repeated."),
 ]
 ZookeeperOption = Annotated[
     str | None,
     typer.Option(
         "--zookeeper",
         metavar="HOST:PORT,.../CHROOT",
-        help="The ZooKeeper ensemble of the cluster that the broker belongs to (zookeeper.connect).",
+        help="The ZooKeeper ensemble of the broker's cluster (zookeeper.connect).",
     ),
 ]
 LevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
-JsonOption = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON objects.")]
+JsonOption = Annotated[bool, typer.Option("--log-json", help="Print log lines as JSON objects.")]
 MetricsOption = Annotated[
     int | None,
     typer.Option(
-        "--metrics-port", min=0, max=MAX_PORT, help="Serve Prometheus metrics on this port (0: any free one)."
+        "--metrics-port", min=0, max=MAX_PORT, help="Serve Prometheus metrics on this port (0: any free port)."
     ),
 ]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from moldau import __version__
+
+        print(f"moldau {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options of `moldau` itself, before the name of a command."""
 
 
 @app.command()
 def up(
     data: DataOption = None,
     port: Annotated[
-        int, typer.Option(min=0, max=MAX_PORT, help="The port that clients connect to (0: any free one).")
-    ] = 9092,
+        int | None,
+        typer.Option(
+            min=0,
+            max=MAX_PORT,
+            help=f"The port for clients (default: {DEFAULT_PORT}; 0: any free port).",
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help=(
+                "Instead of --port: the address to listen on, without encryption. It may be reachable from other "
+                "machines."
+            ),
+        ),
+    ] = None,
     brokers: Annotated[
-        int, typer.Option(min=1, max=MAX_BROKERS, help="How many brokers; each has the next port, and a directory.")
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_BROKERS,
+            help=(
+                "The number of brokers. Each gets the next port and its own directory; ZooKeeper gets the next free "
+                "port."
+            ),
+        ),
     ] = 1,
     zookeeper: ZookeeperOption = None,
     set_: SetOption = None,
@@ -88,31 +135,43 @@ def up(
     log_level: LevelOption = "warning",
     log_json: JsonOption = False,
 ) -> None:
-    """Start one broker on 127.0.0.1, or several and a ZooKeeper for them; nothing else is needed. Stops with Ctrl-C.
+    """Start one broker on 127.0.0.1, or several with a ZooKeeper. Nothing else is needed. Stop with Ctrl-C.
 
-    Example: moldau up --data ./events --port 9092; or a cluster: moldau up --brokers 3 --data ./cluster
+    Exit code: 0 after a clean stop, 1 after an error, 130 after a second Ctrl-C.
+
+    Example: moldau up --data ./events --port 9092; or, for clients on other machines: moldau up --listen 10.0.0.1:9092;
+    or a cluster: moldau up --brokers 3 --data ./cluster
     """
     from moldau.cli import local_cluster
     from moldau.cli.banner import print_banner
 
     connect = _connect_text(zookeeper)
+    address = _listen_address(port, listen)
     if brokers > 1:
         options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
         wanted = local_cluster.Wanted(
-            (data or DEFAULT_DATA).absolute(), brokers, port, zookeeper, tuple(set_ or ()), metrics_port, tuple(options)
+            (data or DEFAULT_DATA).absolute(),
+            brokers,
+            address.port,
+            zookeeper,
+            tuple(set_ or ()),
+            metrics_port,
+            tuple(options),
+            address.host,
         )
         raise typer.Exit(local_cluster.run(wanted))
     if local_cluster.is_cluster(data or DEFAULT_DATA):
-        usage_error(f"--data: {data or DEFAULT_DATA} has the data of several brokers; say how many with --brokers")
-    texts = [f"listeners=PLAINTEXT://127.0.0.1:{port}", *connect, *(set_ or [])]
-    _serve(data, None, texts, metrics_port, log_level, log_json, banner=print_banner)
+        usage_error(f"--data: {data or DEFAULT_DATA} has the data of several brokers; give their number with --brokers")
+    texts = [f"listeners={address}", *connect, *(set_ or [])]
+    defaults = "\n".join(f"{name}={value}" for name, value in local_cluster.FOR_DEVELOPMENT.items())
+    _serve(data, None, texts, metrics_port, log_level, log_json, banner=print_banner, defaults=defaults)
 
 
 @app.command()
 def broker(
     data: DataOption = None,
-    listen: Annotated[str, typer.Option(help="HOST:PORT to listen on, in plain text.")] = "",
-    config: Annotated[Path | None, typer.Option(help="A file in the form of Kafka's server.properties.")] = None,
+    listen: Annotated[str, typer.Option(help="The HOST:PORT to listen on, without encryption.")] = "",
+    config: Annotated[Path | None, typer.Option(help="A file in the format of Kafka's server.properties.")] = None,
     zookeeper: ZookeeperOption = None,
     set_: SetOption = None,
     metrics_port: MetricsOption = None,
@@ -120,13 +179,15 @@ def broker(
     log_json: JsonOption = False,
     announce: Annotated[bool, typer.Option("--announce", hidden=True)] = False,
 ) -> None:
-    """Run a broker with settings from a file, the environment (MOLDAU_LOG_DIRS=...) and --set, each overriding the one
-    before.
+    """Run a broker with settings from a file, the environment (MOLDAU_LOG_DIRS=...) and --set; later ones override
+    earlier ones.
+
+    Exit code: 0 after a clean stop, 1 after an error, 130 after a second Ctrl-C.
 
     Example: moldau broker --data /var/lib/moldau --listen 127.0.0.1:9092 --set num.partitions=6
 
-    One of a cluster: moldau broker --data /var/lib/moldau --listen 10.0.0.1:9092 --zookeeper zk1:2181,zk2:2181/moldau
-    --set node.id=1
+    In a cluster: moldau broker --data /var/lib/moldau --listen 10.0.0.1:9092 --zookeeper zk1:2181,zk2:2181/moldau --set
+    node.id=1
     """
     texts = [f"listeners=PLAINTEXT://{listen}"] if listen else []
     from moldau.cli.banner import print_address
@@ -137,13 +198,15 @@ def broker(
 
 @app.command()
 def zookeeper(
-    data: Annotated[Path, typer.Option(help="Where the servers keep their data; made if missing.")] = DEFAULT_ZOOKEEPER,
+    data: Annotated[
+        Path, typer.Option(help="The directory for the servers' data; created if missing.")
+    ] = DEFAULT_ZOOKEEPER,
     port: Annotated[
-        int, typer.Option(min=0, max=MAX_PORT, help="The port of the first server; the others have those after it.")
+        int, typer.Option(min=0, max=MAX_PORT, help="The port of the first server. The others get the next ports.")
     ] = 2181,
-    servers: Annotated[int, typer.Option(help="How many servers: one alone, or three or five that agree.")] = 1,
+    servers: Annotated[int, typer.Option(help="The number of servers: 1, or an ensemble of 3 or 5.")] = 1,
 ) -> None:
-    """Run ZooKeeper on 127.0.0.1, for development: the server that is inside of PySpark's package. Needs Java.
+    """Run ZooKeeper on 127.0.0.1, for development. It uses the server in the PySpark package and needs Java.
 
     Example: moldau zookeeper --data ./zookeeper --port 2181; or an ensemble: moldau zookeeper --servers 3
     """
@@ -152,11 +215,22 @@ def zookeeper(
     raise typer.Exit(run_zookeeper(data.absolute(), port, servers))
 
 
+def _listen_address(port: int | None, listen: str | None) -> ListenerAddress:
+    """The address that `moldau up` listens on: only this machine, unless --listen is given."""
+    if listen is not None and port is not None:
+        usage_error("--listen includes the port: remove --port")
+    text = f"127.0.0.1:{DEFAULT_PORT if port is None else port}" if listen is None else listen
+    try:
+        return parse_address(f"PLAINTEXT://{text}", {"PLAINTEXT": "PLAINTEXT"}, "--listen")
+    except SettingError:
+        usage_error(f"--listen: {text!r} is not HOST:PORT, such as 10.0.0.1:9092 or [::1]:9092")
+
+
 def _connect_text(zookeeper: str | None) -> list[str]:
     if zookeeper is None:
         return []
-    if not zookeeper.strip():  # of a variable that is not set; the broker would start alone
-        usage_error("--zookeeper: names no server; write HOST:PORT,HOST:PORT/CHROOT")
+    if not zookeeper.strip():  # an unset shell variable; the broker would start as a single broker
+        usage_error("--zookeeper: no server is given; write HOST:PORT,HOST:PORT/CHROOT")
     return [f"zookeeper.connect={zookeeper}"]
 
 
@@ -168,12 +242,12 @@ def _serve(
     log_level: str,
     log_json: bool,
     banner: object = None,
+    defaults: str = "",
 ) -> None:
-    import os
-
+    """Run a broker. `defaults` are properties that all other settings override."""
     from moldau.cli.logs import configure_logging
     from moldau.cli.serve import fail, serve
-    from moldau.settings import BROKER, SettingError, gather
+    from moldau.settings import BROKER, gather
 
     try:
         configure_logging(log_level, as_json=log_json)
@@ -181,7 +255,7 @@ def _serve(
             assignments = [*assignments, f"moldau.metrics.port={metrics_port}"]
         texts = gather(
             BROKER,
-            properties="" if config is None else config.read_text(),
+            properties=defaults if config is None else f"{defaults}\n{config.read_text()}",
             environment=os.environ,
             assignments=assignments,
         )
@@ -198,13 +272,14 @@ def _serve(
 
 @app.command()
 def demo(
-    quick: Annotated[bool, typer.Option("--quick", help="Records there and back, without Spark.")] = False,
-    records: Annotated[int, typer.Option(help="With --quick: how many records.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="Another seed is another day at the bank.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Only send and receive records, without Spark.")] = False,
+    records: Annotated[int, typer.Option(help="With --quick: the number of records.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="The seed of the random data.")] = 1,
 ) -> None:
-    """A bank's transactions through a broker and a Spark pipeline that is killed midway: every alert exactly once.
+    """Run a bank's transactions through a broker and a Spark pipeline that is killed midway. Every alert arrives
+    exactly once.
 
-    Takes about a minute and leaves nothing behind. Example: moldau demo; or, without Spark: moldau demo --quick
+    It takes about a minute and cleans up after itself. Example: moldau demo; or, without Spark: moldau demo --quick
     """
     from moldau.cli.demonstration import start
 
@@ -213,9 +288,11 @@ def demo(
 
 @app.command("kafka-tools")
 def kafka_tools(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the scripts; made if missing.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help=("The directory for the scripts; created if missing."))
+    ],
 ) -> None:
-    """Write scripts with the names, flags and output of Kafka's own tools (kafka-topics, kafka-consumer-groups …).
+    """Write scripts with the names, options and output of Kafka's tools (kafka-topics, kafka-consumer-groups …).
 
     Example: moldau kafka-tools ~/bin && ~/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list
     """
@@ -228,9 +305,11 @@ def kafka_tools(
 
 
 def main() -> None:
+    if "_MOLDAU_COMPLETE" in os.environ:
+        completion.join_addresses(os.environ)
     try:
-        # By name: completion has to be for `moldau` also where it was started as `python -m moldau`.
+        # With the name, because completion must be for `moldau` even when it runs as `python -m moldau`.
         app(prog_name="moldau")
-    except BrokenPipeError:  # the reader of our output has had enough
+    except BrokenPipeError:  # the reader of our output has exited
         sys.stderr.close()
         sys.exit(0)

@@ -1,4 +1,7 @@
-"""How commands print: tables for people, aligned text for pipes, JSON for programs; and how they fail, in one line."""
+"""Output of commands: tables for people, aligned text for pipes, JSON for programs, and one-line errors.
+
+Exit codes of all commands: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ Cell = str | int | float | bool | None
 
 
 class Output(StrEnum):
-    """In which form data is printed."""
+    """The output format."""
 
     TEXT = "text"
     JSON = "json"
@@ -34,13 +37,13 @@ def cell(value: Cell) -> str:
 
 
 def is_number(rows: Sequence[Sequence[Cell]], column: int) -> bool:
-    """Whether a column has numbers, and at most gaps besides."""
+    """Whether a column contains only numbers and empty cells."""
     values = [row[column] for row in rows if row[column] is not None]
     return bool(values) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """A table as plain text: columns as wide as their widest cell, two blanks between them, numbers to the right."""
+    """A table as plain text: columns as wide as their widest cell, separated by two blanks, numbers aligned right."""
     texts = [[cell(value) for value in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(headers), *texts]) for column in range(len(headers))]
     numbers = [is_number(rows, column) for column in range(len(headers))]
@@ -56,7 +59,7 @@ def aligned(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], title: str | None = None) -> None:
-    """A table: drawn where a person looks at a terminal, plain where another program reads."""
+    """Print a table: with borders on a terminal, plain text otherwise."""
     if not sys.stdout.isatty():
         if title is not None:
             print(title)
@@ -69,7 +72,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], title: s
     for column, header in enumerate(headers):
         table.add_column(header, justify="right" if is_number(rows, column) else "left", overflow="fold")
     for row in rows:
-        # As it is: a topic may be called [red].
+        # Without markup: a topic may be called [red].
         table.add_row(*(_plain(cell(value)) for value in row))
     Console().print(table)
 
@@ -81,7 +84,7 @@ def _plain(text: str) -> Any:
 
 
 def show(found: Sequence[Mapping[str, Any]], headers: Sequence[str], output: Output, title: str | None = None) -> None:
-    """Things as they are in JSON, or as a table with these of their columns."""
+    """Print objects as JSON, or as a table with the given columns."""
     if output is Output.JSON:
         print_json(found)
     else:
@@ -99,18 +102,18 @@ def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
 
 
 def complain(message: str, to: IO[str] | None = None) -> None:
-    """One line on standard error, however many the message has."""
+    """Print one line on standard error, even if the message has several lines."""
     print(f"moldau: {' '.join(message.split())}", file=sys.stderr if to is None else to)
 
 
 def usage_error(message: str) -> NoReturn:
-    """What was typed makes no sense: exit code 2, as for what the command line's own parser refuses."""
-    fail(f"{message} (--help tells more)", EXIT_USAGE)
+    """End the command because of wrong usage: exit code 2, as for errors of the option parser."""
+    fail(f"{message} (see --help)", EXIT_USAGE)
 
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Errors of the client, of files and of the keyboard end the command with one line and no traceback."""
+    """End the command with one line and no traceback after an error of the client or of a file, or after Ctrl-C."""
     from moldau.client.errors import MoldauError
     from moldau.settings import SettingError
 

@@ -1,4 +1,4 @@
-"""`moldau perf produce|consume|latency`: how fast a cluster is, with Kafka's names for the options."""
+"""Command `moldau perf produce|consume|latency`: measures the speed of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from uuid import uuid4
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, OutputOption, client_settings
+from moldau.cli.completion import group_names, topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    OutputOption,
+    WaitOption,
+    client_settings,
+    require_listener,
+)
 from moldau.cli.latencies import MEGABYTE, Latencies, Rate, Reporter
 from moldau.cli.output import EXIT_INTERRUPTED, Output, fail, one_line_errors, print_json
 from moldau.cli.topics import assignments
@@ -22,43 +30,54 @@ from moldau.cli.topics import assignments
 if TYPE_CHECKING:
     from moldau.client.blocking.consumer import Consumer
     from moldau.client.blocking.producer import Producer
+    from moldau.client.data_types import RecordMetadata
     from moldau.client.errors import MoldauError
-    from moldau.client.model import RecordMetadata
 
-app = typer.Typer(help="Measure how fast a cluster takes records, gives them, and passes one on.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure the write rate, the read rate and the end-to-end latency of a cluster.", no_args_is_help=True
+)
 
 SENDS_A_LOOK = 1_000
-"""Records sent between two looks at the clock."""
+"""The number of records sent between two checks of the clock."""
 
 EVERY_RECORD_UP_TO = 100_000
 SAMPLE_EVERY = 16
-"""Of more records than that every sixteenth is timed: timing one costs ten times what sending it does."""
+"""With more records than that, only every sixteenth is timed: timing a record costs ten times as much as sending it."""
 
 RECORDS_A_POLL = 10_000
 ROWS_A_POLL = 1_000_000
 POLL_S = 0.5
 LATENCY_TIMEOUT_S = 60.0
 
-TopicOption = Annotated[str, typer.Option("--topic", help="The topic; it has to be there.")]
+TopicOption = Annotated[str, typer.Option("--topic", help="The topic. It must exist.", autocompletion=topic_names)]
 IntervalOption = Annotated[
-    int, typer.Option("--reporting-interval", min=100, help="Milliseconds between two lines about the rate.")
+    int, typer.Option("--reporting-interval", min=100, help="Milliseconds between two progress lines.")
 ]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--producer.config", "--consumer.config", "--command-config", metavar="FILE", help="A file of settings."
+        "--producer.config",
+        "--consumer.config",
+        "--command-config",
+        metavar="FILE",
+        help=("A file with client settings."),
     ),
 ]
 PropertyOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--producer-props", "--consumer-props", "--command-property", "-X", metavar="NAME=VALUE", help="A setting."
+        "--producer-props",
+        "--consumer-props",
+        "--command-property",
+        "-X",
+        metavar="NAME=VALUE",
+        help=("A client setting. Can be repeated."),
     ),
 ]
 
 
 def _say(line: str) -> None:
-    """What happens meanwhile goes where people look, and out of the way of what programs read."""
+    """Print progress to standard error, so that programs can read the result from standard output."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -68,16 +87,17 @@ def _say(line: str) -> None:
 @app.command()
 def produce(
     topic: TopicOption,
-    num_records: Annotated[int, typer.Option("--num-records", "-n", min=1, help="How many.")] = 1_000_000,
-    record_size: Annotated[int, typer.Option("--record-size", min=1, help="Bytes of each.")] = 100,
-    throughput: Annotated[float, typer.Option(help="Records a second at most; -1 for as many as can be.")] = -1,
+    num_records: Annotated[int, typer.Option("--num-records", "-n", min=1, help="The number of records.")] = 1_000_000,
+    record_size: Annotated[int, typer.Option("--record-size", min=1, help="The size of each record in bytes.")] = 100,
+    throughput: Annotated[float, typer.Option(help="The largest number of records per second; -1 for no limit.")] = -1,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     producer_props: PropertyOption = None,
     producer_config: ConfigOption = None,
     reporting_interval: IntervalOption = 1_000,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Write records of random bytes as fast as they are taken; the time is to the broker's acknowledgement.
+    """Write records of random bytes as fast as possible. The latency is the time until the broker's acknowledgement.
 
     Example: moldau perf produce --topic bench --num-records 5000000 --record-size 100 -X linger.ms=5
     """
@@ -86,7 +106,8 @@ def produce(
 
         settings = client_settings(bootstrap, producer_config, "producer") | assignments(producer_props)
         with Producer(settings) as producer:
-            producer.partitions_for(topic)  # getting to know the cluster is not what is measured
+            require_listener(str(settings["bootstrap.servers"]), wait=wait)
+            producer.partitions_for(topic)  # fetch the metadata before the measurement
             sending = Sending(producer, topic, num_records, record_size, throughput, reporting_interval / 1000)
             try:
                 sending.run()
@@ -101,7 +122,7 @@ def produce(
 
 
 class Sending:
-    """One run: sends, times, and tells."""
+    """One run: sends records, measures latencies and reports."""
 
     def __init__(
         self, producer: Producer, topic: str, count: int, size: int, throughput: float, interval_s: float
@@ -157,11 +178,11 @@ class Sending:
             count -= plain + 1
 
     def _delivered(self, began: float, metadata: RecordMetadata | None, error: MoldauError | None) -> None:
-        """In the client's own thread, which has better things to do than statistics."""
+        """Called in the client's thread, so it only stores the result."""
         self._fates.append(time.perf_counter() - began if error is None else error)
 
     def _take_stock(self) -> None:
-        """What became of the timed records since the last time."""
+        """Add the timed results since the last call to the statistics."""
         fates = self._fates
         while fates:
             fate = fates.popleft()
@@ -178,20 +199,27 @@ class Sending:
 @app.command()
 def consume(
     topic: TopicOption,
-    num_records: Annotated[int, typer.Option("--num-records", "--messages", "-n", min=1, help="How many.")] = 1_000_000,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Read as a member of this group.")] = None,
-    from_latest: Annotated[bool, typer.Option("--from-latest", help="Only what comes from now on.")] = False,
-    arrow: Annotated[bool, typer.Option("--arrow", help="Read tables, not records.")] = False,
+    num_records: Annotated[
+        int, typer.Option("--num-records", "--messages", "-n", min=1, help="The number of records.")
+    ] = 1_000_000,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Read as a member of this group.", autocompletion=group_names)
+    ] = None,
+    from_latest: Annotated[
+        bool, typer.Option("--from-latest", help="Read only records that are written from now on.")
+    ] = False,
+    arrow: Annotated[bool, typer.Option("--arrow", help="Read Arrow tables instead of records.")] = False,
     timeout_ms: Annotated[
-        int, typer.Option("--timeout", min=1, help="Give up after so long without a record.")
+        int, typer.Option("--timeout", min=1, help="Give up after this many milliseconds without a record.")
     ] = 10_000,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     consumer_props: PropertyOption = None,
     consumer_config: ConfigOption = None,
     reporting_interval: IntervalOption = 1_000,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Read records as fast as they come. The last line has the columns of Kafka's tool.
+    """Read records as fast as possible. The last line has the columns of Kafka's tool.
 
     Example: moldau perf consume --topic bench --num-records 5000000
     """
@@ -203,6 +231,7 @@ def consume(
         settings |= {"group.id": group} if group is not None else {"enable.auto.commit": False}
         settings |= assignments(consumer_props)
         with Consumer(topic, settings) as consumer:
+            require_listener(str(settings["bootstrap.servers"]), wait=wait)
             reading = Receiving(consumer, num_records, timeout_ms / 1000, reporting_interval / 1000, arrow=arrow)
             try:
                 reading.run()
@@ -214,11 +243,12 @@ def consume(
         for line in reading.table():
             print(line)
     if reading.total.records < num_records:
-        fail(f"only {reading.total.records} of {num_records} records came: none in the last {timeout_ms} ms")
+        fail(f"only {reading.total.records} of {num_records} records arrived, and none in the last {timeout_ms} ms")
 
 
 class Receiving:
-    """One run: polls and counts. The time until the first record (of joining a group, say) is counted on its own."""
+    """One run: polls and counts. The time until the first record, for example for joining a group, is measured
+    separately."""
 
     def __init__(
         self, consumer: Consumer, count: int, timeout_s: float, interval_s: float, *, arrow: bool = False
@@ -273,7 +303,7 @@ class Receiving:
         }
 
     def table(self) -> list[str]:
-        """Kafka's columns; `fetch` is without the time before the first record."""
+        """The result with Kafka's columns. `fetch` excludes the time before the first record."""
         total = self.total.as_json(self._ended)
         megabytes = self.total.bytes / MEGABYTE
         fetching_s = max(total["seconds"] - self.first_s, 1e-9)
@@ -310,15 +340,16 @@ def _moment(seconds: float) -> str:
 def latency(
     topic: TopicOption,
     num_records: Annotated[
-        int, typer.Option("--num-records", "-n", min=1, help="How many, one after another.")
+        int, typer.Option("--num-records", "-n", min=1, help="The number of records, sent one after another.")
     ] = 10_000,
-    record_size: Annotated[int, typer.Option("--record-size", min=16, help="Bytes of each.")] = 100,
-    acks: Annotated[str, typer.Option(help="0 would not be a measurement: 1 or all.")] = "1",
+    record_size: Annotated[int, typer.Option("--record-size", min=16, help="The size of each record in bytes.")] = 100,
+    acks: Annotated[str, typer.Option(help="1 or all. (0 cannot be measured.)")] = "1",
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     reporting_interval: IntervalOption = 1_000,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Send a record, wait until a consumer has it, send the next: the time from end to end.
+    """Send a record, wait until a consumer has received it, then send the next: the end-to-end latency.
 
     Example: moldau perf latency --topic bench --num-records 10000 --acks all
     """
@@ -329,6 +360,7 @@ def latency(
         producing = {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0, "enable.idempotence": acks == "all"}
         consuming = {"bootstrap.servers": bootstrap, "fetch.max.wait.ms": 500, "enable.auto.commit": False}
         with Producer(producing) as producer, Consumer(consuming) as consumer:
+            require_listener(bootstrap, wait=wait)
             passing = Passing(producer, consumer, topic, record_size)
             try:
                 passing.run(num_records, reporting_interval / 1000)
@@ -341,7 +373,7 @@ def latency(
 
 
 class Passing:
-    """One record at a time, from a producer to a consumer, through partition 0."""
+    """Sends one record at a time from a producer to a consumer, through partition 0."""
 
     def __init__(self, producer: Producer, consumer: Consumer, topic: str, size: int) -> None:
         self._producer = producer
@@ -351,7 +383,7 @@ class Passing:
         self.latencies = Latencies()
 
     def run(self, count: int, interval_s: float) -> None:
-        from moldau.client.model import TopicPartition
+        from moldau.client.data_types import TopicPartition
 
         partition = TopicPartition(self._topic, 0)
         self._consumer.assign([partition])
@@ -374,4 +406,4 @@ class Passing:
                     self.latencies.add(time.perf_counter() - began)
                     return
             if time.perf_counter() - began > LATENCY_TIMEOUT_S:
-                fail(f"a record was acknowledged and did not come within {LATENCY_TIMEOUT_S:.0f} s")
+                fail(f"a record was acknowledged, but the consumer did not receive it within {LATENCY_TIMEOUT_S:.0f} s")

@@ -1,10 +1,11 @@
-"""`moldau produce`, the console producer: lines of standard input become records, as fast as the producer takes them.
+"""Command `moldau produce`, the console producer: writes the lines of standard input as records.
 
-Every line is accounted for: the command ends with 0 only if the broker has acknowledged all of them.
+The exit code is 0 only if the broker has acknowledged every line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -15,10 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from moldau.cli import connect
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, client_settings, told_to_wait
+from moldau.cli import connection_options
+from moldau.cli.completion import topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    WaitOption,
+    client_settings,
+    require_listener,
+    told_to_wait,
+)
+from moldau.cli.console_input_format import Format, Header, LineError, LineForm, NewRecord, chunks, line_form, parser
 from moldau.cli.interrupt import CtrlC
-from moldau.cli.lines_in import Format, Header, LineError, LineForm, NewRecord, chunks, line_form, parser
 from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, complain, one_line_errors, usage_error
 from moldau.cli.progress import ProgressBar
 from moldau.cli.topics import assignments
@@ -29,14 +38,14 @@ if TYPE_CHECKING:
     from moldau.client.producer.engine import RecordFuture
 
 MAX_UNCHECKED = 16
-"""Chunks of records whose fate was not looked at yet: what is remembered of a long input is bounded."""
+"""The largest number of chunks whose results are unchecked, so that a long input needs a bounded amount of memory."""
 
 CLOSE_AFTER_INTERRUPT_S = 5.0
-"""Whoever pressed Ctrl-C has sent what was read before, if the broker takes it in this time."""
+"""After Ctrl-C, the time to deliver the lines that were already read."""
 
 
 class Common(NamedTuple):
-    """What all records of a run have, unless their line says otherwise."""
+    """The values that all records of a run share, unless their line sets them."""
 
     topic: str
     key: bytes | None = None
@@ -45,7 +54,7 @@ class Common(NamedTuple):
 
 
 class Counts:
-    """What became of the lines."""
+    """The number of lines and failures."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -58,7 +67,7 @@ class Counts:
 
 
 class Pump:
-    """Sends lines as records, and looks at what became of them a few chunks later."""
+    """Sends lines as records, and checks their results a few chunks later."""
 
     def __init__(self, producer: Producer, common: Common, form: LineForm, *, sync: bool = False) -> None:
         self._producer = producer
@@ -74,13 +83,14 @@ class Pump:
         self._unchecked: deque[list[RecordFuture]] = deque()
         self.counts = Counts()
         self._told_to_wait = False
-        self._has_met_the_cluster = False
+        self.has_met_the_cluster = False
 
     def send(self, lines: Iterable[bytes]) -> None:
-        """Sends a chunk. Raises what makes it senseless to go on; a record that is too large is only counted."""
+        """Send a chunk. Raises errors that will affect all further records; a record that is too large is only
+        counted."""
         from moldau.client.errors import RecordTooLarge
 
-        self._meet_the_cluster()
+        self.meet_the_cluster()
         sent: list[RecordFuture] = []
         self._unchecked.append(sent)
         rest = iter(lines)
@@ -93,23 +103,24 @@ class Pump:
         if self._sync or len(self._unchecked) > MAX_UNCHECKED:
             self.check(keep=0 if self._sync else MAX_UNCHECKED)
 
-    def _meet_the_cluster(self) -> None:
-        """Before the first record: `send` would wait as long, for max.block.ms, and without a word."""
-        if self._has_met_the_cluster:
+    def meet_the_cluster(self) -> None:
+        """Wait for metadata before the first record: `send` would wait as long (max.block.ms), but without a
+        message."""
+        if self.has_met_the_cluster:
             return
-        self._has_met_the_cluster = True
+        self.has_met_the_cluster = True
         with told_to_wait():
             self._producer.partitions_for(self.topic)
 
     def _send_plain(self, lines: Iterator[bytes], sent: list[RecordFuture]) -> None:
-        """A line is a value: nothing between reading and sending, millions of times a second."""
+        """Send each line as a value, with as little work per line as possible: millions per second."""
         send, topic, taken = self._producer.send, self._common.topic, sent.append
         before = len(sent)
         try:
             for line in lines:
                 taken(send(topic, line))
         except BaseException:
-            self.counts.lines += 1  # the one that failed
+            self.counts.lines += 1  # the line that failed
             raise
         finally:
             self.counts.lines += len(sent) - before
@@ -137,13 +148,13 @@ class Pump:
         )
 
     def check(self, keep: int = 0) -> None:
-        """Waits for the fate of all but the last `keep` chunks; raises what says that others will fail, too."""
+        """Wait for the results of all but the last `keep` chunks. Raises errors that will affect further records."""
         fatal = self.look(keep)
         if fatal is not None:
             raise fatal
 
     def look(self, keep: int = 0) -> MoldauError | None:
-        """The same, without raising it."""
+        """As `check`, but returns the error."""
         from moldau.client.errors import RecordTooLarge
 
         fatal: MoldauError | None = None
@@ -157,38 +168,46 @@ class Pump:
         return fatal
 
     def _fate(self, future: RecordFuture) -> MoldauError | None:
-        """Waits for it; whoever waits as well is told after a while, once."""
+        """Wait for a result. Print a message, once, if it takes long."""
         from moldau.client.errors import TimedOut
 
         if not self._told_to_wait:
             try:
-                return future.exception(connect.SILENCE_S)
+                return future.exception(connection_options.SILENCE_S)
             except TimedOut:
                 self._told_to_wait = True
                 complain(
-                    f"no acknowledgement from {self.topic} for {connect.SILENCE_S:g} s, trying on until "
-                    f"delivery.timeout.ms; moldau topics describe {self.topic} tells who leads and who is in sync"
+                    f"no acknowledgement from {self.topic} for {connection_options.SILENCE_S:g} s, still trying "
+                    f"until delivery.timeout.ms; use moldau topics describe {self.topic} to see its leaders and "
+                    "in-sync replicas"
                 )
         return future.exception()
 
 
-TopicArgument = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The topic to write to.")]
+TopicArgument = Annotated[
+    str | None, typer.Argument(metavar="TOPIC", help="The topic to write to.", autocompletion=topic_names)
+]
 
 
 def produce(
     topic_argument: TopicArgument = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="The same, as Kafka's tool wants it written.")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", help="The topic to write to, as in Kafka's tool.", autocompletion=topic_names),
+    ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="Lines are KEY, this, VALUE. (\\t is a tab.)")
+        str | None,
+        typer.Option("--key-separator", "-K", help=("Lines are KEY, this separator, VALUE. (\\t is a tab.)")),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Write to this one.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Write to this partition.")] = None,
     format_: Annotated[
-        Format, typer.Option("--format", "-f", help="What lines are: text, JSON objects, or hexadecimal.")
+        Format, typer.Option("--format", "-f", help="The format of the lines: text, JSON objects, or hexadecimal.")
     ] = Format.STRING,
     property_: Annotated[
         list[str] | None,
@@ -196,17 +215,27 @@ def produce(
             "--property",
             "--reader-property",
             metavar="NAME=VALUE",
-            help="How lines are read: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
-            "headers.key.separator, null.marker, ignore.error.",
+            help=(
+                "The parsing of lines: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+                "headers.key.separator, null.marker, ignore.error."
+            ),
         ),
     ] = None,
     producer_property: Annotated[
         list[str] | None,
-        typer.Option("--producer-property", "--command-property", "-X", metavar="NAME=VALUE", help="A setting."),
+        typer.Option(
+            "--producer-property",
+            "--command-property",
+            "-X",
+            metavar="NAME=VALUE",
+            help=("A client setting. Can be repeated."),
+        ),
     ] = None,
     producer_config: Annotated[
         Path | None,
-        typer.Option("--producer.config", "--producer-config", "--command-config", help="A file of settings."),
+        typer.Option(
+            "--producer.config", "--producer-config", "--command-config", help=("A file with client settings.")
+        ),
     ] = None,
     compression: Annotated[
         str | None, typer.Option("--compression-codec", "-z", help="none, gzip, snappy, lz4 or zstd.")
@@ -214,14 +243,18 @@ def produce(
     acks: Annotated[
         str | None, typer.Option("--acks", "--request-required-acks", help="0, 1 or all (the default).")
     ] = None,
-    sync: Annotated[bool, typer.Option("--sync", help="Wait for each chunk of lines before the next.")] = False,
+    sync: Annotated[
+        bool, typer.Option("--sync", help=("Wait until each chunk of lines is written before reading the next."))
+    ] = False,
     batch_size: Annotated[int | None, typer.Option("--batch-size", hidden=True)] = None,
     linger_ms: Annotated[int | None, typer.Option("--timeout", hidden=True)] = None,
     max_block_ms: Annotated[int | None, typer.Option("--max-block-ms", hidden=True)] = None,
     request_timeout_ms: Annotated[int | None, typer.Option("--request-timeout-ms", hidden=True)] = None,
-    progress: Annotated[bool, typer.Option(help="A bar for files, on a terminal.")] = True,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar for files, on a terminal.")] = True,
 ) -> None:
-    """Write the lines of standard input to a topic.
+    """Write the lines of standard input to a topic, one record per line.
+
+    Exit code: 0 if all records were written, 1 otherwise, 130 after Ctrl-C.
 
     Example: echo 'ada:{"tea": 1}' | moldau produce orders -K :
 
@@ -229,7 +262,7 @@ def produce(
     """
     name = topic_argument or topic
     if name is None:
-        usage_error("name the topic")
+        usage_error("give the name of a topic")
     given = {
         "compression.type": compression,
         "acks": acks,
@@ -247,20 +280,21 @@ def produce(
         settings = client_settings(bootstrap, producer_config, "producer")
         settings |= assignments(producer_property)
         settings |= {setting: value for setting, value in given.items() if value is not None}
-        raise typer.Exit(run(settings, common, form, sync=sync, progress=progress))
+        raise typer.Exit(run(settings, common, form, sync=sync, progress=progress, wait=wait))
 
 
 def _raw(text: str | None) -> bytes | None:
     return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
-def run(settings: dict[str, Any], common: Common, form: LineForm, *, sync: bool, progress: bool) -> int:
-    """Everything of standard input into the topic; the exit code."""
+def run(settings: dict[str, Any], common: Common, form: LineForm, *, sync: bool, progress: bool, wait: bool) -> int:
+    """Write all of standard input to the topic, and return the exit code."""
     from moldau.client.blocking.producer import Producer
     from moldau.client.errors import MoldauError
 
     code, trouble = 0, ""
     with Producer(settings) as producer:
+        require_listener(str(settings["bootstrap.servers"]), wait=wait)
         pump = Pump(producer, common, form, sync=sync)
         try:
             _pump_all(pump, progress)
@@ -268,14 +302,14 @@ def run(settings: dict[str, Any], common: Common, form: LineForm, *, sync: bool,
             code = EXIT_INTERRUPTED
         except (MoldauError, LineError) as error:
             trouble = str(error)
-        # What was read before is sent all the same; after this the fate of all of it is known.
+        # Lines that were read are still sent. After this, the results of all of them are known.
         producer.close(CLOSE_AFTER_INTERRUPT_S if code else None)
         pump.look()
     return _report(pump.counts, trouble) or code
 
 
 class Input:
-    """Standard input, read in chunks. Ctrl-C ends a read that waits, and never a record that is on its way."""
+    """Standard input, read in chunks. Ctrl-C interrupts a read that waits, but not the sending of records."""
 
     def __init__(self, bar: ProgressBar) -> None:
         self._bar = bar
@@ -286,13 +320,19 @@ class Input:
     def read(self, size: int) -> bytes:
         if self._prompt:
             print(">", end="", flush=True)
-        self._waiting = True
-        if self.interruption.pressed:  # a moment ago: from here on it is an exception
-            raise KeyboardInterrupt
-        data = os.read(0, size)
-        self._waiting = False
+        with self.waiting():
+            data = os.read(0, size)
         self._bar.add(len(data))
         return data
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While no record is being sent, Ctrl-C raises KeyboardInterrupt at once."""
+        self._waiting = True
+        if self.interruption.pressed:  # pressed before the flag was set
+            raise KeyboardInterrupt
+        yield
+        self._waiting = False
 
     def _interrupt(self) -> None:
         if self._waiting:
@@ -300,26 +340,36 @@ class Input:
 
 
 def _pump_all(pump: Pump, progress: bool) -> None:
-    """Everything of standard input, or what there was of it before Ctrl-C: then KeyboardInterrupt."""
+    """Write all of standard input. After Ctrl-C, write the lines read so far, then raise KeyboardInterrupt."""
     with ProgressBar(pump.topic, _input_size(), "bytes", wanted=progress) as bar:
         source = Input(bar)
         with source.interruption:
             for lines in chunks(source.read):
+                if not pump.has_met_the_cluster:
+                    _meet_the_cluster(pump, source)
                 pump.send(lines)
     pump.check()
 
 
+def _meet_the_cluster(pump: Pump, source: Input) -> None:
+    """Before the first record, Ctrl-C ends the wait for a broker that does not answer."""
+    try:
+        with source.waiting():
+            pump.meet_the_cluster()
+    except KeyboardInterrupt:
+        complain("stopped before a broker answered: nothing was written")
+        raise
+
+
 def _input_size() -> int | None:
-    """Of a file; a pipe or a terminal has none."""
+    """The size of the input file; None for a pipe or a terminal."""
     found = os.fstat(0)
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _report(counts: Counts, trouble: str) -> int:
     if counts.failed:
-        complain(
-            f"{counts.failed} of {counts.lines} records were not written, the first because: {counts.first_failure}"
-        )
+        complain(f"{counts.failed} of {counts.lines} records were not written; the first error: {counts.first_failure}")
     if trouble and trouble != counts.first_failure:
         complain(trouble)
     return EXIT_ERROR if counts.failed or trouble else 0

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, where a person looks at it and the end is known; else nothing at all."""
+"""Progress bar on standard error, shown only on a terminal and if the total is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """From `with` to its end. `unit` is "bytes" for sizes; anything else is counted."""
+    """A progress bar inside `with`. `unit` is "bytes" for sizes; any other unit is counted."""
 
     def __init__(self, what: str, total: int | None, unit: str, *, wanted: bool = True) -> None:
         self._what = what
@@ -34,7 +34,7 @@ class ProgressBar:
             self._bar.stop()
 
     def add(self, amount: int) -> None:
-        """So much more is done."""
+        """Advance the bar by `amount`."""
         if self._bar is not None:
             self._bar.advance(self._task, amount)
 

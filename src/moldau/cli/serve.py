@@ -1,4 +1,4 @@
-"""Running a broker until it is told to stop: signals, exit codes, and errors in one line."""
+"""Main function of a broker process: signals, exit codes, and one-line errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker
+from moldau.cli.ports import who_listens
 from moldau.cluster.store import StoreError
 from moldau.host.memory import keep_freed_buffers
 from moldau.log.errors import LogError
@@ -22,12 +23,12 @@ EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
 
 GARBAGE_COLLECTION_EVERY = 50_000
-"""Objects made between two collections. Python's 700 would walk the requests of 5,000 waiting clients at every turn,
-and hardly any of them are garbage that only a collection can find."""
+"""The number of allocations between two garbage collections. With Python's default of 700, the collector would traverse
+the requests of 5,000 waiting clients again and again, and almost none of them are cyclic garbage."""
 
 
 def serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | None = None) -> int:
-    """Run a broker with these settings; the process's exit code."""
+    """Run a broker with these settings until a signal stops it, and return the exit code."""
     keep_freed_buffers()
     try:
         return _new_loop_run(texts, ready)
@@ -43,10 +44,12 @@ def fail(message: str) -> int:
 
 
 def describe(error: OSError) -> str:
-    """An operating system's error in words that say what to do, where we know."""
+    """The message for an error of the operating system, with advice if possible."""
     what = error.filename or ""
     if error.errno == errno.EADDRINUSE:
-        return f"cannot listen on {what or 'the port'}: another program does already; choose another port"
+        host, _, port = what.rpartition(":")
+        who = who_listens(host.strip("[]"), int(port)) if port.isdigit() else "another program listens there"
+        return f"cannot listen on {what or 'the port'}: {who}; or choose another port"
     if error.errno == errno.ENOSPC:
         return f"no space left on the disk: {what or error}"
     if error.errno in (errno.EROFS, errno.EACCES):
@@ -57,7 +60,7 @@ def describe(error: OSError) -> str:
 def _new_loop_run(texts: Mapping[str, str], ready: Callable[[Broker], None] | None) -> int:
     try:
         import uvloop
-    except ImportError:  # a platform without it: everything works, more slowly
+    except ImportError:  # a platform without uvloop: everything works, but slower
         return asyncio.run(_serve(texts, ready))
     return uvloop.run(_serve(texts, ready))
 
@@ -70,7 +73,7 @@ async def _serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | Non
         if stop.is_set():
             os._exit(
                 EXIT_INTERRUPTED
-            )  # asked twice: the data is safe without a clean stop, only the next start is slower
+            )  # second signal: the data is safe without a clean stop, only the next start is slower
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -90,8 +93,8 @@ async def _serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | Non
 
 
 def spare_the_collector() -> None:
-    """What exists now lives as long as this process, which is the broker's own: no walking ten thousand partitions
-    again and again."""
+    """Exclude all existing objects from garbage collection: they live as long as this process, and traversing ten
+    thousand partitions at each collection is slow."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_EVERY, *gc.get_threshold()[1:])

@@ -1,4 +1,4 @@
-"""Points in time and durations as people write them on a command line."""
+"""Parsing of times and durations on the command line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _DURATION = re.compile(
 
 
 def parse_datetime_ms(text: str) -> int:
-    """`2026-01-31T09:30:00.000`, with `Z` or an offset such as `+02:00` behind it; without either it is UTC."""
+    """Parse `2026-01-31T09:30:00.000`, optionally followed by `Z` or an offset such as `+02:00`; the default is UTC."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no date and time of the form YYYY-MM-DDThh:mm:ss.sss, with Z or +hh:mm if not UTC"
+            f"{text!r} is not a date and time of the form YYYY-MM-DDThh:mm:ss.sss, with Z or +hh:mm if not UTC"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -28,10 +28,10 @@ def parse_datetime_ms(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """An ISO 8601 duration of days or less: `PT1H30M`, `P7D`."""
+    """Parse an ISO 8601 duration of weeks or less: `PT1H30M`, `P7D`."""
     found = _DURATION.fullmatch(text.strip())
     parts = {name: found[name] for name in MS_OF if found[name] is not None} if found else {}
     if found is None or not parts or text.upper().endswith("T"):
-        raise ValueError(f"{text!r} is no duration of the form PnDTnHnMnS, such as PT1H or P7D")
+        raise ValueError(f"{text!r} is not a duration of the form PnDTnHnMnS, such as PT1H or P7D")
     total = sum(round(float(number) * MS_OF[name]) for name, number in parts.items())
     return -total if found["sign"] == "-" else total

@@ -1,4 +1,4 @@
-"""`moldau topics ...`: create, list, describe, alter and delete topics."""
+"""Command `moldau topics ...`: creates, lists, describes, alters and deletes topics."""
 
 from __future__ import annotations
 
@@ -7,37 +7,51 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.completion import topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    CommandConfigOption,
+    OutputOption,
+    WaitOption,
+    connected,
+    is_internal,
+)
 from moldau.cli.output import Output, fail, print_json, print_table, show, usage_error
 from moldau.cli.partition_filters import Filters
 
 if TYPE_CHECKING:
-    from moldau.client.admin import TopicDescription
+    from moldau.client.admin import TopicDescription, TopicListing
     from moldau.client.blocking.admin import Admin
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
 OFFSETS_TIMEOUT_S = 5.0
-"""A broker that has died is still told to lead for a while: its offsets are not waited for any longer than this."""
+"""The longest wait for offsets: for a while, a dead broker is still reported as leader."""
 
-NamesArgument = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Names of topics.")]
+NamesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC", help="Names of topics.", autocompletion=topic_names)
+]
 TopicOption = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic, as Kafka's tools want it written.")
+    list[str] | None,
+    typer.Option(
+        "--topic", metavar="TOPIC", help="A topic, as in Kafka's tools. Can be repeated.", autocompletion=topic_names
+    ),
 ]
 ConfigOption = Annotated[
-    list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A setting of the topic; may be given often.")
+    list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A setting of the topic. Can be repeated.")
 ]
 
 
 def names_of(arguments: list[str] | None, options: list[str] | None, *, needed: bool = True) -> list[str]:
     names = list(dict.fromkeys([*(arguments or ()), *(options or ())]))
     if needed and not names:
-        usage_error("name a topic")
+        usage_error("give the name of a topic")
     return names
 
 
 def assignments(texts: list[str] | None) -> dict[str, str]:
-    """`name=value` each, as --config takes them."""
+    """Parse `name=value` texts."""
     pairs = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -52,15 +66,21 @@ def create(
     names: NamesArgument = None,
     topic: TopicOption = None,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="How many partitions (default: the broker's num.partitions).")
+        int | None, typer.Option(min=1, help="The number of partitions (default: the broker's num.partitions).")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(min=1, help="How many brokers hold a copy (default: default.replication.factor).")
+        int | None,
+        typer.Option(min=1, help=("The number of replicas (default: the broker's default.replication.factor).")),
     ] = None,
     config: ConfigOption = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic that is there is no error.")] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check, and create nothing.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Do not fail if a topic already exists.")
+    ] = False,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Check the request, but create nothing.")
+    ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -69,7 +89,7 @@ def create(
     Example: moldau topics create orders --partitions 3 --config retention.ms=86400000
     """
     wanted, configs = names_of(names, topic), assignments(config)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         from moldau.client.admin import NewTopic
         from moldau.client.admin.topics import BROKERS_CHOICE
 
@@ -83,7 +103,7 @@ def create(
             return
         for one in created:
             if not one["created"]:
-                print(f"{one['topic']} is there already")
+                print(f"{one['topic']} already exists")
             else:
                 verb = "can be created" if validate_only else "created"
                 size = f"{one['partitions']} partition{'s' if one['partitions'] != 1 else ''}"
@@ -123,17 +143,20 @@ def _create(admin: Admin, new: list[Any], if_not_exists: bool, validate_only: bo
 
 @app.command("list")
 def list_(
-    long: Annotated[bool, typer.Option("--long", "-l", help="With ids and numbers of partitions, as a table.")] = False,
-    internal: Annotated[bool, typer.Option("--internal", help="Show Kafka's own topics, too.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", "-l", help="Show a table with ids and numbers of partitions.")
+    ] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics (__NAME).")] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """List the names of all topics, one a line.
+    """List the names of all topics, one per line.
 
     Example: moldau topics list --output json
     """
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         from moldau.client.admin.topics import topic_id_text
 
         found = [
@@ -143,7 +166,7 @@ def list_(
                 "partitions": one.partitions,
                 "internal": one.internal,
             }
-            for one in admin.list_topics(include_internal=internal)
+            for one in _listed(admin, internal)
         ]
     if long or output is Output.JSON:
         show(found, ("topic", "id", "partitions", "internal"), output)
@@ -152,39 +175,50 @@ def list_(
             print(one["topic"])
 
 
+def _listed(admin: Admin, internal: bool) -> list[TopicListing]:
+    return [one for one in admin.list_topics(include_internal=internal) if internal or not is_internal(one.name)]
+
+
 @app.command()
 def describe(
     names: NamesArgument = None,
     topic: TopicOption = None,
-    internal: Annotated[bool, typer.Option("--internal", help="With no name given: Kafka's own topics, too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Without topic names: include internal topics.")] = False,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated-partitions", help="Only partitions with replicas that are not in sync.")
+        bool,
+        typer.Option("--under-replicated-partitions", help=("Only partitions with replicas that are not in sync.")),
     ] = False,
     unavailable: Annotated[
         bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
     ] = False,
     under_min_isr: Annotated[
-        bool, typer.Option("--under-min-isr-partitions", help="Only partitions that acks=all cannot be written to.")
+        bool, typer.Option("--under-min-isr-partitions", help="Only partitions that refuse acks=all.")
     ] = False,
     at_min_isr: Annotated[
-        bool, typer.Option("--at-min-isr-partitions", help="Only partitions that may not lose one more replica.")
+        bool,
+        typer.Option(
+            "--at-min-isr-partitions",
+            help=("Only partitions that would refuse acks=all after the loss of one replica."),
+        ),
     ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show topics with their partitions, replicas, offsets, and the settings that were made for them.
+    """Show topics with their partitions, replicas, offsets, and settings that differ from the defaults.
 
-    Of each partition: its leader, its replicas, those in sync (isr), those that may lead besides (elr: eligible leader
-    replicas), those whose broker is away (offline). With filters, partitions that any of them names.
+    For each partition: its leader, its replicas, the in-sync replicas (isr), the eligible leader replicas outside the
+    isr (elr), and the replicas on brokers that are not running (offline). With several filters, partitions that match
+    any of them.
 
     Example: moldau topics describe orders; or: moldau topics describe --under-replicated-partitions
     """
     wanted = names_of(names, topic, needed=False)
     filters = Filters(under_replicated, unavailable, under_min_isr, at_min_isr)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         if not wanted:
-            wanted = [one.name for one in admin.list_topics(include_internal=internal)]
+            wanted = [one.name for one in _listed(admin, internal)]
         described = _described(admin, wanted, filters)
         if output is Output.JSON:
             print_json(described)
@@ -197,11 +231,11 @@ def describe(
 
 def _described(admin: Admin, names: list[str], filters: Filters) -> list[dict[str, Any]]:
     from moldau.client.admin import ConfigResource, ConfigSource
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
     topics = admin.describe_topics(names)
     configs = admin.describe_configs([ConfigResource.topic(name) for name in topics])
-    moving = admin.list_partition_reassignments() if filters.under_replicated else {}
+    moving = admin.list_partition_reassignments() if any(filters) else {}
     adding = {partition: each.adding for partition, each in moving.items()}
     chosen: list[TopicDescription] = []
     for name, one in topics.items():
@@ -230,10 +264,10 @@ def _described(admin: Admin, names: list[str], filters: Filters) -> list[dict[st
 
 
 def _ends(admin: Admin, topics: list[TopicDescription]) -> dict[Any, tuple[int | None, int | None]]:
-    """Where each partition begins and ends; partitions without a leader that answers cannot tell."""
+    """The first and the end offset of each partition; partitions without a leader that answers are left out."""
     from moldau.client.admin import OffsetSpec, SomeFailed
+    from moldau.client.data_types import TopicPartition
     from moldau.client.errors import MoldauError
-    from moldau.client.model import TopicPartition
 
     led = [
         TopicPartition(one.name, partition.index)
@@ -287,14 +321,14 @@ def _as_json(
 
 
 def _ids(nodes: tuple[int, ...] | None) -> list[int] | None:
-    """None where the broker does not tell."""
+    """None if the broker does not report them."""
     return None if nodes is None else list(nodes)
 
 
 def _print_topic(one: dict[str, Any]) -> None:
     configs = "".join(f"  {name}={value}" for name, value in one["configs"].items())
     title = f"{one['topic']}  id {one['id']}  replication factor {one['replication_factor']}{configs}"
-    # Columns that are empty nearly always are there when they are not.
+    # Columns that are usually empty are shown only when they are not.
     unusual = [name for name in ("elr", "last_known_elr", "offline") if any(each[name] for each in one["partitions"])]
     columns = ("partition", "leader", "replicas", "isr", *unusual, "first_offset", "end_offset")
     headers = [name.replace("_", " ") for name in columns]
@@ -310,15 +344,17 @@ def _cell(value: Any) -> Any:
 def alter(
     names: NamesArgument = None,
     topic: TopicOption = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Let the topic grow to so many partitions.")] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Increase the number of partitions to this.")] = None,
     config: ConfigOption = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option("--delete-config", metavar="NAME", help="A setting to take back to its default.")
+        list[str] | None,
+        typer.Option("--delete-config", metavar="NAME", help=("Reset a setting to its default. Can be repeated.")),
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Give topics more partitions or other settings. Keys go to other partitions when a topic has grown.
+    """Add partitions to topics, or change their settings. With more partitions, keys map to other partitions.
 
     Example: moldau topics alter orders --partitions 6 --config retention.ms=3600000
     """
@@ -326,7 +362,7 @@ def alter(
     changes: dict[str, str | None] = {**assignments(config), **dict.fromkeys(delete_config or ())}
     if partitions is None and not changes:
         usage_error("nothing to alter: give --partitions, --config or --delete-config")
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         from moldau.client.admin import ConfigResource
 
         if partitions is not None:
@@ -341,16 +377,17 @@ def alter(
 def delete(
     names: NamesArgument = None,
     topic: TopicOption = None,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if a topic does not exist.")] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Delete topics with all their records. There is no way back, and no question.
+    """Delete topics with all their records, without confirmation. This cannot be undone.
 
     Example: moldau topics delete orders
     """
     wanted = names_of(names, topic)
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         from moldau.client.admin import SomeFailed
         from moldau.client.errors import MoldauError, UnknownTopicOrPartition
 

@@ -1,4 +1,4 @@
-"""`moldau transactions ...`: what is open, what hangs, and how to end it."""
+"""Command `moldau transactions ...`: lists and describes transactions, finds hanging ones, and ends them."""
 
 from __future__ import annotations
 
@@ -6,38 +6,49 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.connect import DEFAULT_BOOTSTRAP, BootstrapOption, CommandConfigOption, OutputOption, connected
+from moldau.cli.completion import topic_names
+from moldau.cli.connection_options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    CommandConfigOption,
+    OutputOption,
+    WaitOption,
+    connected,
+)
 from moldau.cli.output import Output, fail, print_json, print_table, show, usage_error
 
 if TYPE_CHECKING:
     from moldau.client.admin import OpenTransaction, ProducerState, TransactionDescription
     from moldau.client.blocking.admin import Admin
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
 app = typer.Typer(help="List, describe and end transactions.", no_args_is_help=True)
 
 DEFAULT_MAX_TIMEOUT_MIN = 15
-"""transaction.max.timeout.ms of brokers that do not say otherwise."""
+"""The default of the brokers' transaction.max.timeout.ms."""
 
 MORE_THAN_ANY_MIN = 5
-"""How much longer than the longest time-out a transaction has to be open before it is taken to hang."""
+"""The time beyond the longest timeout after which an open transaction counts as hanging."""
 
 IdsArgument = Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID...", help="Transactional ids.")]
 
 
 @app.command("list")
 def list_(
-    state: Annotated[list[str] | None, typer.Option(help="Only those in this state, such as Ongoing.")] = None,
-    longer_than_ms: Annotated[int | None, typer.Option(help="Only those that are open for longer.")] = None,
+    state: Annotated[list[str] | None, typer.Option(help="Only transactions in this state, such as Ongoing.")] = None,
+    longer_than_ms: Annotated[
+        int | None, typer.Option(help=("Only transactions that have been open for longer than this."))
+    ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """List the transactional ids that the cluster knows.
+    """List the transactional ids of the cluster.
 
     Example: moldau transactions list --state Ongoing
     """
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         found = [
             {
                 "transactional_id": one.id,
@@ -54,6 +65,7 @@ def list_(
 def describe(
     ids: IdsArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -61,7 +73,7 @@ def describe(
 
     Example: moldau transactions describe payments-1
     """
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         found = [_as_json(one) for one in admin.describe_transactions(ids).values()]
     if output is Output.JSON:
         print_json(found)
@@ -87,31 +99,35 @@ def _as_json(one: TransactionDescription) -> dict[str, Any]:
 @app.command()
 def abort(
     transactional_id: Annotated[
-        str | None, typer.Argument(help="Abort its open transaction, and fence the producer that has it.")
+        str | None, typer.Argument(help="Abort the open transaction of this id, and fence its producer.")
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="With --partition: where a transaction hangs.")] = None,
-    partition: Annotated[int | None, typer.Option(help="The partition in which it hangs.")] = None,
-    start_offset: Annotated[int | None, typer.Option(help="The offset at which it began.")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(help="With --partition: the topic with a hanging transaction.", autocompletion=topic_names),
+    ] = None,
+    partition: Annotated[int | None, typer.Option(help="The partition with the hanging transaction.")] = None,
+    start_offset: Annotated[int | None, typer.Option(help="The first offset of the hanging transaction.")] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Abort the transaction of a transactional id; or one that hangs in a partition, which no coordinator knows.
+    """Abort the transaction of a transactional id, or a hanging transaction of a partition that no coordinator knows.
 
     Example: moldau transactions abort payments-1
     """
     place = (topic, partition, start_offset)
     if (transactional_id is None) == (place == (None, None, None)):
-        usage_error("give a transactional id, or --topic, --partition and --start-offset of one that hangs")
-    with connected(bootstrap, command_config) as admin:
+        usage_error("give a transactional id, or --topic, --partition and --start-offset of a hanging transaction")
+    with connected(bootstrap, command_config, wait=wait) as admin:
         if transactional_id is not None:
-            # A new producer of an id that nobody has used would make it known: a typing error should not.
+            # Terminating an unknown id would create it. Check that it exists, because it may be a typing error.
             admin.describe_transactions(transactional_id)
             admin.terminate_transaction(transactional_id)
             print(f"the transaction of {transactional_id} is aborted")
             return
         if topic is None or partition is None or start_offset is None:
-            usage_error("a hanging transaction is named by --topic, --partition and --start-offset, all three")
-        from moldau.client.model import TopicPartition
+            usage_error("--topic, --partition and --start-offset must be given together")
+        from moldau.client.data_types import TopicPartition
 
         where = TopicPartition(topic, partition)
         abort_hanging(admin, where, start_offset)
@@ -134,40 +150,47 @@ def producer_at(producers: tuple[ProducerState, ...], start_offset: int) -> Prod
 
 @app.command()
 def resolve(
-    query: Annotated[str, typer.Argument(metavar="QUERY_ID", help="The id in the checkpoint's file `metadata`.")],
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY_ID", help=("The query id from the file `metadata` of the checkpoint."))
+    ],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """End what a Spark query that will not come back has left open: what it had decided is committed, the rest aborted.
+    """End the open transactions of a Spark query that will not be restarted: commit what it has decided, abort the
+    rest.
 
     Example: moldau transactions resolve 3a1f2c4e-5b6d-4c7e-8f90-123456789abc
     """
-    from moldau.spark.ground import BrokerGround
+    from moldau.spark.sink_broker import SinkBroker
     from moldau.spark.sink_options import parse
     from moldau.spark.two_phase import TwoPhaseCommit
 
-    with connected(bootstrap, command_config) as admin:  # for its errors, should nobody be there
+    with connected(bootstrap, command_config, wait=wait) as admin:  # checks that the cluster answers
         admin.describe_cluster()
-        with BrokerGround(parse({"kafka.bootstrap.servers": bootstrap})) as ground:
+        with SinkBroker(parse({"kafka.bootstrap.servers": bootstrap})) as ground:
             aborted = TwoPhaseCommit(ground).resolve(query)
-    print(f"query {query}: its last decision is carried out, and {aborted} transactions that were open are aborted")
+    print(f"query {query}: its last decision is committed, and {aborted} open transactions are aborted")
 
 
 @app.command("find-hanging")
 def find_hanging(
-    topic: Annotated[list[str] | None, typer.Option(help="Topics to look into (default: all).")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="The topics to search (default: all).", autocompletion=topic_names)
+    ] = None,
     max_transaction_timeout: Annotated[
-        int, typer.Option(help="transaction.max.timeout.ms of the brokers, in minutes.")
+        int, typer.Option(help="The brokers' transaction.max.timeout.ms, in minutes.")
     ] = DEFAULT_MAX_TIMEOUT_MIN,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Find transactions that are open for longer than any may be, and that no coordinator is going to end.
+    """Find transactions that are open for longer than the longest timeout and that no coordinator will end.
 
     Example: moldau transactions find-hanging --topic payments
     """
-    with connected(bootstrap, command_config) as admin:
+    with connected(bootstrap, command_config, wait=wait) as admin:
         hanging = hanging_in(admin, topic, max_transaction_timeout)
     found = [
         {
@@ -185,7 +208,7 @@ def find_hanging(
 
 
 def hanging_in(admin: Admin, topics: list[str] | None, max_timeout_min: int) -> list[OpenTransaction]:
-    from moldau.client.model import TopicPartition
+    from moldau.client.data_types import TopicPartition
 
     names = topics or [one.name for one in admin.list_topics(include_internal=True)]
     partitions = [
@@ -199,19 +222,20 @@ def hanging_in(admin: Admin, topics: list[str] | None, max_timeout_min: int) -> 
 
 @app.command()
 def complete(
-    transactional_id: Annotated[str, typer.Argument(help="The transactional id whose transaction was prepared.")],
-    producer_id: Annotated[int, typer.Option(help="The producer's id, as it was told when it prepared.")],
-    producer_epoch: Annotated[int, typer.Option(help="The producer's epoch, as it was told when it prepared.")],
-    commit: Annotated[bool | None, typer.Option("--commit/--abort", help="What becomes of it.")] = None,
+    transactional_id: Annotated[str, typer.Argument(help="The transactional id of the prepared transaction.")],
+    producer_id: Annotated[int, typer.Option(help="The producer id of the prepared transaction.")],
+    producer_epoch: Annotated[int, typer.Option(help="The producer epoch of the prepared transaction.")],
+    commit: Annotated[bool | None, typer.Option("--commit/--abort", help="Commit or abort the transaction.")] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    wait: WaitOption = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Commit or abort a transaction that a producer has prepared and then left behind.
+    """Commit or abort a transaction that a producer has prepared and not completed.
 
     Example: moldau transactions complete payments-1 --producer-id 4 --producer-epoch 2 --commit
     """
     if commit is None:
-        usage_error("say what becomes of it: --commit or --abort")
-    with connected(bootstrap, command_config) as admin:
+        usage_error("give --commit or --abort")
+    with connected(bootstrap, command_config, wait=wait) as admin:
         admin.complete_transaction(transactional_id, producer_id, producer_epoch, commit=commit)
         print(f"the transaction of {transactional_id} is {'committed' if commit else 'aborted'}")

@@ -1,5 +1,5 @@
-"""Clients: producer, consumer and admin; one asyncio implementation, and thin facades for threads.
+"""Clients: producer, consumer and admin, implemented once with asyncio, with thin facades for threads.
 
-They speak Kafka's protocol and nothing else, so they work with Moldau and with Apache Kafka alike. What users import is
-in `moldau` (blocking) and `moldau.aio` (asyncio).
+They use only Kafka's protocol and therefore work with Moldau and with Apache Kafka. Users import them from `moldau`
+(blocking) and `moldau.aio` (asyncio).
 """

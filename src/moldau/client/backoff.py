@@ -1,4 +1,4 @@
-"""How long to pause before the next attempt: doubled with every failure in a row, with some chance, up to a bound."""
+"""Exponential backoff: the pause doubles after each consecutive failure, with jitter, up to a maximum."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 MULTIPLIER = 2
 JITTER = 0.2
-"""Each pause is up to this much shorter or longer, so that many clients do not come back at one moment."""
+"""Each pause is up to this share shorter or longer, so that many clients do not retry at the same moment."""
 
 MAX_EXPONENT = 32
-"""Beyond this the bound has long been reached, and the power would only grow."""
+"""The maximum pause is reached long before this exponent."""
 
 
 class Backoff(NamedTuple):
@@ -19,7 +19,7 @@ class Backoff(NamedTuple):
     max_s: float
 
     def pause(self, failures: int, chance: float) -> float:
-        """The pause after so many failures in a row; `chance` is a number from 0 to 1 (0.5: exactly the middle)."""
+        """Return the pause after `failures` consecutive failures. `chance` is a random number from 0 to 1."""
         if failures <= 0:
             return 0.0
         exponent = min(failures - 1, MAX_EXPONENT)

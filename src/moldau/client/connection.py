@@ -1,13 +1,13 @@
-"""One connection to one broker, as clients have it: what the broker can do, and what is said when it fails.
+"""Connection of a client to a broker: the versions that the broker serves, and the errors when it fails.
 
-How requests go out and answers come in is in `moldau.net.caller`, which brokers use among themselves as well.
+`moldau.net.request_pipeline` sends requests and receives responses. Brokers use it between each other as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from moldau.client.own_errors import (
+from moldau.client.client_errors import (
     BrokerUnavailable,
     ClosedError,
     MoldauError,
@@ -16,23 +16,23 @@ from moldau.client.own_errors import (
     UnsupportedByBroker,
     another,
 )
-from moldau.net.caller import AnswerFrames, Caller
 from moldau.net.connect import TLS_RECORDS
 from moldau.net.framing import FrameMemory
+from moldau.net.request_pipeline import AnswerFrames, RequestPipeline
 from moldau.wire.api import APIS, ApiKey
 
 MAX_FIRST_ANSWER_BYTES = 1024 * 1024
-"""The first answer of a broker, its list of versions, is a few hundred bytes. What claims to be more is not Kafka."""
+"""The limit for the first response, the list of versions. It has a few hundred bytes; a larger one is not Kafka."""
 
 MAX_ANSWER_BYTES = 2**31 - 1
-"""After that an answer may be as large as the protocol allows: the client has asked for it."""
+"""The limit for all later responses: the maximum of the protocol, because the client has requested them."""
 
 ANSWERS_MEMORY_BYTES = 2**32
-"""What all incomplete answers of one client may take together; what they can be at most follows from what it asks."""
+"""The limit for all incomplete responses of one client together. Their real size depends on the requests."""
 
 
-class Connection(Caller[MoldauError]):
-    """A connection to a broker. `net.connect` opens it, `handshake.py` fills in what the broker can do."""
+class Connection(RequestPipeline[MoldauError]):
+    """A connection to a broker. `net.connect` opens it, `handshake.py` sets the versions and features."""
 
     __slots__ = ("_on_lost", "finalized_features", "node_id", "supported_features", "versions")
 
@@ -53,19 +53,19 @@ class Connection(Caller[MoldauError]):
         self._frames = AnswerFrames(memory, MAX_FIRST_ANSWER_BYTES, self)
 
     def established(self, versions: Mapping[ApiKey, tuple[int, int]]) -> None:
-        """The broker has introduced itself: from now on answers may be large."""
+        """Set the versions of the broker. From now on responses may be large."""
         self.versions = versions
         self._frames.max_frame_bytes = MAX_ANSWER_BYTES
 
     def version(self, key: ApiKey, at_most: int | None = None, at_least: int = 0) -> int:
-        """The highest version of an API that both sides know, or UnsupportedByBroker.
+        """Return the highest version of an API that both sides know. Raises UnsupportedByBroker if there is none.
 
-        A version that its designers may still change is taken only by those who ask for it with `at_most`.
+        An unstable version, which Kafka may still change, is used only if `at_most` allows it.
         """
         api = APIS[key]
         if key not in self.versions:
             raise UnsupportedByBroker(
-                f"broker {self.name} does not have {api.name}; a newer broker is needed, or one that serves it"
+                f"broker {self.name} does not serve {api.name}; use a broker that does, for example a newer one"
             )
         low, high = self.versions[key]
         ours = api.max_stable_version if at_most is None else min(at_most, api.max_version)
@@ -73,12 +73,12 @@ class Connection(Caller[MoldauError]):
         if best < max(low, api.min_version, at_least):
             wanted = f"{max(api.min_version, at_least)} to {ours}"
             raise UnsupportedByBroker(
-                f"broker {self.name} has {api.name} in versions {low} to {high}, this needs one of {wanted}; "
+                f"broker {self.name} serves {api.name} in versions {low} to {high}, but the client needs {wanted}; "
                 f"the {'broker' if high < ours else 'client'} is too old"
             )
         return best
 
-    # -- what ends are called --------------------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------------------------
 
     def _error_closed(self) -> MoldauError:
         return ClosedError(f"the connection to broker {self.name} was closed")
@@ -89,13 +89,13 @@ class Connection(Caller[MoldauError]):
             return BrokerUnavailable(f"broker {self.name} closed the connection{reason}; it may be restarting")
         return BrokerUnavailable(
             f"{self.name} closed the connection before it answered{reason}: it is stopping, or it is a "
-            "listener for TLS, or no Kafka broker; check the port in bootstrap.servers"
+            "TLS listener, or not a Kafka broker; check the port in bootstrap.servers"
         )
 
     def _error_late(self, key: ApiKey) -> MoldauError:
         return TimedOut(
-            f"broker {self.name} did not answer {APIS[key].name} in time; the connection was given up. "
-            "It may be overloaded or unreachable; request.timeout.ms is how long is waited"
+            f"broker {self.name} did not answer {APIS[key].name} within the timeout (request.timeout.ms), and the "
+            "connection was closed; the broker may be overloaded or unreachable"
         )
 
     def _error_foreign(self, start: bytes) -> MoldauError:
@@ -109,7 +109,7 @@ class Connection(Caller[MoldauError]):
 
 
 def describe_peer(name: str, start: bytes) -> str:
-    """What it is that speaks there, judged by its first bytes."""
+    """Return an error message for a peer that is not a Kafka broker, by its first bytes."""
     if start.startswith(b"HTTP/") or start[:4] == b"HTTP":
         return f"{name} speaks HTTP, not Kafka's protocol; check the port in bootstrap.servers"
     if len(start) >= 2 and start[0] in TLS_RECORDS and start[1] == 0x03:
@@ -118,8 +118,8 @@ def describe_peer(name: str, start: bytes) -> str:
 
 
 def tls_port(name: str) -> str:
-    """What to say of a listener for TLS."""
+    """Return the error message for a TLS listener."""
     return (
-        f"{name} speaks TLS, and this client spoke plain text; use a PLAINTEXT listener of the broker "
-        "(TLS is not there yet)"
+        f"{name} speaks TLS, but this client uses plain text; use a PLAINTEXT listener of the broker "
+        "(TLS is not supported yet)"
     )

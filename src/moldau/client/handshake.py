@@ -1,7 +1,7 @@
-"""The first words on a connection: which APIs and versions does the broker have?
+"""Handshake of a new connection: ApiVersions, which returns the APIs and versions that the broker serves.
 
-A broker that does not know our version of the question answers in version 0 with UNSUPPORTED_VERSION and, if it can,
-the range that it does know; then it is asked again.
+A broker that does not know our version of ApiVersions answers in version 0 with UNSUPPORTED_VERSION and, if it can,
+with the versions that it knows. Then the client sends the request again in such a version.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 import moldau
 from moldau.client.broker_errors import error_for
+from moldau.client.client_errors import MoldauError, NotKafka
 from moldau.client.connection import Connection
-from moldau.client.own_errors import MoldauError, NotKafka
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode, WireError
 from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -22,19 +22,19 @@ _KEYS: Final = frozenset(int(key) for key in ApiKey)
 
 
 async def introduce(connection: Connection, deadline: float) -> None:
-    """Ask a new connection's broker what it can do, and note it in the connection."""
+    """Request the versions of the broker and store them in the connection."""
     version = APIS[ApiKey.API_VERSIONS].max_version
     answer = await _ask(connection, version, deadline)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         version = version_to_ask_again(answer, version)
         answer = await _ask(connection, version, deadline)
     if answer.error_code:
-        raise error_for(answer.error_code, f"asking broker {connection.name} for its versions")
+        raise error_for(answer.error_code, f"requesting the API versions of broker {connection.name}")
     note(connection, answer)
 
 
 def version_to_ask_again(answer: ApiVersionsResponse, asked: int) -> int:
-    """The best version that the broker says it has, else 0: every broker that knows the question knows that."""
+    """Return the highest version of ApiVersions that the broker names, otherwise 0, which all brokers know."""
     for api in answer.api_keys:
         if api.api_key == ApiKey.API_VERSIONS:
             return max(0, min(api.max_version, asked - 1))
@@ -42,7 +42,7 @@ def version_to_ask_again(answer: ApiVersionsResponse, asked: int) -> int:
 
 
 def note(connection: Connection, answer: ApiVersionsResponse) -> None:
-    """What the broker said about itself, into the connection."""
+    """Store the versions and features of the broker in the connection."""
     connection.established(
         {ApiKey(api.api_key): (api.min_version, api.max_version) for api in answer.api_keys if api.api_key in _KEYS}
     )
@@ -64,7 +64,10 @@ async def _ask(connection: Connection, version: int, deadline: float) -> ApiVers
             reply.set_result(decode(view, version))
         except WireError as problem:
             reply.set_exception(
-                NotKafka(f"{connection.name} answered with something else than its versions ({problem})")
+                NotKafka(
+                    f"{connection.name} did not answer like a Kafka broker ({problem}); check the port in "
+                    "bootstrap.servers"
+                )
             )
 
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=moldau.__version__)
@@ -73,7 +76,7 @@ async def _ask(connection: Connection, version: int, deadline: float) -> ApiVers
 
 
 def decode(view: memoryview, version: int) -> ApiVersionsResponse:
-    """The answer; one that says UNSUPPORTED_VERSION is in version 0, whatever was asked."""
+    """Decode the response. With UNSUPPORTED_VERSION it has version 0, for any version of the request."""
     code = int.from_bytes(view[:2], "big", signed=True)
     if code == ErrorCode.UNSUPPORTED_VERSION:
         try:

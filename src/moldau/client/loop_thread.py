@@ -1,8 +1,8 @@
-"""The event loop of all blocking clients of a process, in a thread of its own.
+"""Event loop thread: one loop for all blocking clients of a process, in its own thread.
 
-The thread starts with the first client and ends with the last. It is a daemon: a program that forgets to close its
-clients can still end. A forked child has no threads but the one that forked, so it starts a loop anew; clients that
-were made before the fork stay the parent's.
+The thread starts with the first client and ends with the last. It is a daemon thread, so that a program can exit
+without closing its clients. A forked child does not have the thread and starts a new one; clients that were created
+before the fork cannot be used in the child.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, ClassVar, TypeVar
 
-from moldau.client.own_errors import ClosedError, IllegalStateError
+from moldau.client.client_errors import ClosedError, IllegalStateError
 
 T = TypeVar("T")
 
 STOP_TIMEOUT_S = 10.0
-"""How long `release` waits for the thread: it has nothing left to do but to end."""
+"""How long `release` waits for the end of the thread."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's loop where there is one, else asyncio's own."""
+    """Return a uvloop event loop if uvloop is installed, otherwise one of asyncio."""
     try:
         import uvloop
     except ImportError:
@@ -32,7 +32,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class LoopThread:
-    """A running event loop that other threads can have work done on."""
+    """A running event loop that executes coroutines for other threads."""
 
     _guard: ClassVar[threading.Lock] = threading.Lock()
     _current: ClassVar[LoopThread | None] = None
@@ -45,16 +45,16 @@ class LoopThread:
 
     @classmethod
     def acquire(cls) -> LoopThread:
-        """The loop of this process, for one more client; to be given back with `release`."""
+        """Return the loop thread of this process for one more client. The client must call `release`."""
         with cls._guard:
-            # In a forked child the thread object is there, and the thread is not.
+            # In a forked child the thread object exists, but the thread does not.
             if cls._current is None or not cls._current._thread.is_alive():
                 cls._current = cls()
             cls._current._users += 1
             return cls._current
 
     def release(self) -> None:
-        """One client less. With the last one the thread ends; this waits for that, unless it is the thread itself."""
+        """Remove one client. After the last one, stop the thread and wait for its end, unless called in that thread."""
         with self._guard:
             self._users -= 1
             if self._users:
@@ -68,16 +68,16 @@ class LoopThread:
             self._thread.join(STOP_TIMEOUT_S)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; this thread waits for it. A KeyboardInterrupt cancels it, and is raised again."""
+        """Run the coroutine in the loop and return its result. A KeyboardInterrupt in the caller cancels it."""
         future = self.submit(coroutine)
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # without effect where the coroutine itself raised
+            future.cancel()  # no effect if the coroutine itself raised
             raise
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start the coroutine; the future is for this thread to wait on."""
+        """Start the coroutine in the loop and return a future for the calling thread."""
         problem = self._unusable()
         if problem is not None:
             coroutine.close()
@@ -85,7 +85,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """The result of a plain function, called in the loop."""
+        """Call a plain function in the loop and return its result."""
 
         async def calling() -> T:
             return function(*arguments)
@@ -95,11 +95,11 @@ class LoopThread:
     def _unusable(self) -> Exception | None:
         if threading.current_thread() is self._thread:
             return IllegalStateError(
-                "a blocking call from inside a callback of a client would wait for itself for ever; make it in a "
+                "a callback of a client made a blocking call, which would wait for itself forever; make the call in a "
                 "thread of the application"
             )
         if not self._thread.is_alive():
-            return ClosedError("the client is closed, or it was made in another process before a fork")
+            return ClosedError("the client is closed, or was created before a fork, in the parent; create a new one")
         return None
 
     def _serve(self) -> None:

@@ -1,7 +1,7 @@
-"""What a client knows of the cluster: brokers, topics, leaders; an immutable image that is replaced as a whole.
+"""Cluster metadata of a client: an immutable image of brokers, topics and leaders, replaced as a whole.
 
-`merge` makes the next image of the last one and of an answer. A leader's epoch never goes back in it: answers of
-different brokers may overtake each other, and an old one must not send records to a leader that has been replaced.
+`merge` combines the last image and a response into the next image. A leader epoch never decreases in it: responses of
+different brokers may arrive in another order, and an old one must not send records to a former leader.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from moldau.client.model import NO_LEADER, Node, TopicPartition
+from moldau.client.data_types import NO_LEADER, Node, TopicPartition
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
@@ -21,13 +21,13 @@ NO_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """One partition: who leads it, and who else has it."""
+    """One partition: its leader and its replicas."""
 
     index: int
     leader: int
-    """The broker's id, or -1 while there is none."""
+    """The id of the leader, or -1 without a leader."""
     leader_epoch: int
-    """-1 where the broker is too old to tell."""
+    """The leader epoch, or -1 if the broker is too old to report it."""
     replicas: Sequence[int] = ()
     isr: Sequence[int] = ()
     offline: Sequence[int] = ()
@@ -35,18 +35,18 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """One topic. With an error, it has no partitions and the error says why."""
+    """One topic. If `error` is set, it has no partitions."""
 
     name: str
     id: bytes = NO_TOPIC_ID
     internal: bool = False
     partitions: Sequence[PartitionMetadata] = ()
-    """In the order of their indexes, which begin at 0."""
+    """The partitions in the order of their indexes, from 0."""
     error: ErrorCode = ErrorCode.NONE
 
 
 class ClusterMetadata:
-    """The cluster as it was when a broker last described it."""
+    """The cluster according to the last metadata."""
 
     __slots__ = ("cluster_id", "controller_id", "nodes", "topic_names", "topics", "version")
 
@@ -65,34 +65,36 @@ class ClusterMetadata:
         self.topic_names: Mapping[bytes, str] = MappingProxyType(
             {topic.id: name for name, topic in self.topics.items() if topic.id != NO_TOPIC_ID}
         )
-        """Names by topic id."""
+        """Topic names by topic id."""
         self.version = version
-        """Counts the images of one client; 0 is the empty one before the first answer."""
+        """The number of the image; 0 is the empty image before the first response."""
 
     def __repr__(self) -> str:
         return f"ClusterMetadata(version={self.version}, nodes={list(self.nodes)}, topics={list(self.topics)})"
 
     def partition(self, topic: str, index: int) -> PartitionMetadata | None:
-        """One partition, if the topic and the partition are known."""
+        """Return a partition, or None if it is not known."""
         found = self.topics.get(topic)
         if found is None or not 0 <= index < len(found.partitions):
             return None
         return found.partitions[index]
 
     def leader(self, partition: TopicPartition) -> int:
-        """The id of the partition's leader, or -1 where none is known."""
+        """Return the id of the partition's leader, or -1 if it is not known."""
         found = self.partition(partition.topic, partition.partition)
         return NO_LEADER if found is None else found.leader
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; 0 where it is not known."""
+        """Return the number of partitions of the topic, or 0 if it is not known."""
         found = self.topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
 
 def merge(old: ClusterMetadata, response: MetadataResponse, keep: Iterable[str] = ()) -> ClusterMetadata:
-    """The next image. Topics that the answer does not speak of stay if they are in `keep`: those that were followed
-    only after the question had left. An answer from another cluster begins anew.
+    """Return the next image.
+
+    Topics that are not in the response are kept if they are in `keep`: these were followed after the request was sent.
+    A response from another cluster replaces the whole image.
     """
     same_cluster = old.cluster_id is None or response.cluster_id is None or old.cluster_id == response.cluster_id
     before = old.topics if same_cluster else {}
@@ -112,7 +114,7 @@ def merge(old: ClusterMetadata, response: MetadataResponse, keep: Iterable[str] 
 def with_leaders(
     old: ClusterMetadata, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node] = ()
 ) -> ClusterMetadata:
-    """The image with leaders (id, epoch) that a broker named in an answer to Produce or Fetch, where they are newer."""
+    """Return the image with leaders (id, epoch) from a Produce or Fetch response, if their epochs are newer."""
     topics = dict(old.topics)
     for (name, index), (leader, epoch) in leaders.items():
         found = old.partition(name, index)
@@ -130,11 +132,11 @@ def _topic(topic: MetadataResponseTopic, old: TopicMetadata | None) -> TopicMeta
     assert topic.name is not None
     if topic.error_code:
         return TopicMetadata(topic.name, topic.topic_id, topic.is_internal, error=ErrorCode.of(topic.error_code))
-    # Deleted and created again, its epochs begin anew: the old ones say nothing about it.
+    # If the topic was deleted and created again, its epochs start again, and the old ones must be ignored.
     same = old is not None and (old.id == topic.topic_id or NO_TOPIC_ID in (old.id, topic.topic_id))
     known = old.partitions if old is not None and same else ()
     partitions = [_partition(one) for one in sorted(topic.partitions, key=lambda one: one.partition_index)]
-    # A broker that lists some partitions only (it never does) would shift the indexes: what follows a gap is left out.
+    # If a broker listed only some partitions (it never does), the list indexes would be wrong. Drop those after a gap.
     whole = [one for index, one in enumerate(partitions) if one.index == index]
     return TopicMetadata(
         topic.name,
@@ -156,5 +158,5 @@ def _partition(partition: MetadataResponsePartition) -> PartitionMetadata:
 
 
 def _newer(old: PartitionMetadata, new: PartitionMetadata) -> PartitionMetadata:
-    """Of two descriptions, the one with the later leader; without epochs, the one that came last."""
+    """Return the partition with the higher leader epoch; the new one if there are no epochs."""
     return old if NO_EPOCH < new.leader_epoch < old.leader_epoch else new

@@ -1,22 +1,21 @@
-"""What a client does with the cluster: its metadata, its connections, one request to one broker, and trying again.
+"""Network layer of a client: metadata, connections, coordinators, single requests, and retries.
 
-There is one Network a client; the loop that started it owns it. All points in time ("deadline") are the loop's own, in
-seconds. Nothing here retries but `retrying`, `topic`, `coordinator` and the background refresh of the metadata: what
-may be sent twice is for the caller to know.
+There is one Network per client; the loop that started it owns it. Deadlines are times of the loop's clock, in seconds.
+Only `retrying`, `topic`, `coordinator` and the background refresh of the metadata retry. All other methods try once,
+because only the caller knows whether a request may be sent twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, IntEnum
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from moldau.client.anyone import AnyBroker
+from moldau.client.any_broker import AnyBroker
 from moldau.client.backoff import Backoff
 from moldau.client.broker_errors import (
     COORDINATOR_MOVED,
@@ -24,15 +23,16 @@ from moldau.client.broker_errors import (
     BrokerError,
     error_for,
 )
+from moldau.client.client_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut
 from moldau.client.connection import Connection
+from moldau.client.data_types import Node, TopicPartition
 from moldau.client.metadata import ClusterMetadata, TopicMetadata, with_leaders
-from moldau.client.model import Node, TopicPartition
-from moldau.client.own_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut
 from moldau.client.pool import ConnectionPool, coordinator_node, real_node
 from moldau.client.refresh import MIN_VERSION as METADATA_MIN_VERSION
 from moldau.client.refresh import Refresher
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Randomness, SystemRandomness
+from moldau.host.event_log import event_logger
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode, WireError
 from moldau.wire.message import Request
@@ -41,11 +41,11 @@ from moldau.wire.messages.metadata import MetadataRequest
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 
 class Anyone(Enum):
-    """Nodes that are named by what they are, not by their id."""
+    """Targets of a request that are not given by a broker id."""
 
     ANY = "any broker"
     CONTROLLER = "the controller"
@@ -56,7 +56,7 @@ CONTROLLER: Final = Anyone.CONTROLLER
 
 
 class CoordinatorKind(IntEnum):
-    """What a coordinator coordinates."""
+    """The kinds of coordinators."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -66,7 +66,7 @@ _numbers = itertools.count(1)
 
 
 def _client_id(settings: ClientSettings) -> str:
-    """The name of a client that was given none, as Kafka's Java clients name themselves."""
+    """Return client.id, or a generated name in the form of Kafka's Java clients."""
     given: str = settings["client.id"]
     if given:
         return given
@@ -76,7 +76,7 @@ def _client_id(settings: ClientSettings) -> str:
 
 
 class Network:
-    """One client's view of the cluster, and its ways into it."""
+    """One client's metadata of the cluster, and its connections."""
 
     def __init__(self, settings: ClientSettings, randomness: Randomness | None = None) -> None:
         self._settings = settings
@@ -98,14 +98,14 @@ class Network:
         self._closed = False
 
     async def start(self) -> None:
-        """Begin to learn about the cluster, in the background: a broker that is away is no error yet."""
+        """Start to fetch metadata in the background. An unreachable broker is not an error here."""
         loop = asyncio.get_running_loop()
         self._described_at = loop.time()
         self._task = loop.create_task(self._refresher.run(), name=f"metadata of {self.client_id}")
         self._task.add_done_callback(self._refresher_ended)
 
     async def close(self) -> None:
-        """End all connections; whoever waits for anything hears ClosedError."""
+        """Close all connections. All waiting calls fail with ClosedError."""
         self._closed = True
         self._refresher.close()
         if self._task is not None:
@@ -114,53 +114,54 @@ class Network:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    # -- the cluster -----------------------------------------------------------------------------------------------
+    # -- metadata --------------------------------------------------------------------------------------------------
 
     @property
     def metadata(self) -> ClusterMetadata:
-        """The cluster as it was last described."""
+        """The latest image of the cluster."""
         return self._refresher.image
 
     def on_metadata(self, listener: Callable[[ClusterMetadata], None]) -> None:
-        """Have `listener` called with every new image, in the loop. It must not block or raise."""
+        """Call `listener` with each new image, in the loop. It must not block or raise."""
         self._listeners.append(listener)
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep metadata of these topics. A producer says so again while it uses them (metadata.max.idle.ms)."""
+        """Keep metadata of these topics. A producer calls this again while it uses them (metadata.max.idle.ms)."""
         topics = tuple(topics)
         self._only_looked_up.difference_update(topics)
         self._refresher.follow(topics)
 
     def unfollow(self, topics: Iterable[str]) -> None:
-        """Metadata of these topics is no longer needed."""
+        """Stop keeping metadata of these topics."""
         self._refresher.followed.remove(topics)
 
     def follow_all(self, on: bool) -> None:
-        """Keep metadata of every topic, or again only of those that are followed by name."""
+        """Keep metadata of all topics, or (False) only of those that are followed by name."""
         if on and not self._refresher.followed.all:
             self._refresher.soon()
         self._refresher.followed.all = on
 
     def refresh_soon(self) -> None:
-        """The image seems to be old: ask in the background, at most once in retry.backoff.ms."""
+        """Refresh the metadata in the background, at most once per retry.backoff.ms."""
         self._refresher.soon()
 
     async def refreshed(self, deadline: float) -> ClusterMetadata:
-        """An image that was asked for after this call."""
+        """Return an image that was requested after this call."""
         self._check_open()
         return await self._refresher.refreshed(deadline)
 
     def new_leaders(self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node] = ()) -> None:
-        """Leaders (id, epoch) that an answer to Produce or Fetch named: taken over where they are newer."""
+        """Add leaders (id, epoch) from a Produce or Fetch response to the image, if their epochs are newer."""
         image = with_leaders(self.metadata, leaders, nodes)
         self._pool.know(image.nodes.values())
         self._refresher.replace(image)
 
     async def topic(self, name: str, deadline: float) -> TopicMetadata:
-        """Wait until the topic is known. It is followed from then on.
+        """Wait until the topic is known, and follow it from then on.
 
-        Raises what will not pass by itself (InvalidTopic, TopicAuthorizationFailed, NotKafka …) at once, and at the
-        deadline UnknownTopicOrPartition where brokers answered that they do not know it, TimedOut where none answered.
+        Raises errors that are not retriable (InvalidTopic, TopicAuthorizationFailed, NotKafka …) at once. At the
+        deadline it raises UnknownTopicOrPartition if a broker answered that the topic does not exist, and TimedOut if
+        no broker answered.
         """
         self._check_open()
         if name not in self._refresher.followed.topics:
@@ -176,7 +177,7 @@ class Network:
                 self._looked_up(name)
 
     def _looked_up(self, name: str) -> None:
-        """Nobody looks for the topic any more: unless it was found, it is not followed for their sake alone."""
+        """Stop following a topic after the last lookup, if it was not found and is followed for lookups only."""
         found = self.metadata.topics.get(name)
         if name in self._only_looked_up and (found is None or found.error is not ErrorCode.NONE):
             self._refresher.followed.remove([name])
@@ -215,12 +216,12 @@ class Network:
         what: str = "",
         timeout_s: float | None = None,
     ) -> Any:
-        """One request to one node, once, in the highest version that both sides know; its response.
+        """Send one request to one node, once, in the highest version that both sides know. Return its response.
 
-        Raises TimedOut, BrokerUnavailable, NotKafka or UnsupportedByBroker; error codes inside are the caller's to
-        judge. `timeout_s` is for requests that may rightly take longer than request.timeout.ms, such as JoinGroup. A
-        caller whose deadline comes sooner hears TimedOut then, and the connection stays; a broker that is silent for
-        the whole time-out has its connection closed.
+        Raises TimedOut, BrokerUnavailable, NotKafka or UnsupportedByBroker. The caller checks error codes in the
+        response. `timeout_s` is for requests that may take longer than request.timeout.ms, such as JoinGroup. If the
+        deadline comes first, the call raises TimedOut and the connection stays open. If the broker does not answer
+        within the timeout, the connection is closed.
         """
         loop = asyncio.get_running_loop()
         connection = await self._reach(node, deadline)
@@ -236,12 +237,14 @@ class Network:
             if isinstance(error, MoldauError):
                 raise
             doing = f"{what}: " if what else ""
-            raise TimedOut(f"{doing}broker {connection.name} did not answer {APIS[key].name} in time") from None
+            raise TimedOut(
+                f"{doing}broker {connection.name} did not answer {APIS[key].name} before the timeout of the call"
+            ) from None
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], *, deadline: float, what: str) -> T:
-        """The result of `attempt`, made again with growing pauses while its errors are retriable and there is time.
+        """Return the result of `attempt`, repeated with growing pauses until the deadline if its error is retriable.
 
-        Attempts are to look at `metadata` anew each time: it is refreshed after errors that say that it is old.
+        An attempt must read `metadata` again each time, because it is refreshed after errors that show that it is old.
         """
         failures = 0
         loop = asyncio.get_running_loop()
@@ -253,17 +256,18 @@ class Network:
                     raise
                 failures += 1
                 self._note(error)
-                logger.debug("%s: attempt %d failed: %s", what, failures, error)
+                log.debug("attempt failed", extra={"call": what, "attempt": failures, "reason": str(error)})
                 pause = self._backoff.pause(failures, self._randomness.random())
                 if loop.time() + pause >= deadline:
-                    raise TimedOut(f"{what}: not done in time, after {failures} attempts; the last: {error}") from error
+                    tries = "1 attempt" if failures == 1 else f"{failures} attempts"
+                    raise TimedOut(f"{what}: timed out after {tries}; the last error: {error}") from error
             await asyncio.sleep(pause)
 
     async def connection(self, node: int, deadline: float) -> Connection:
-        """A connection to that node, opened if need be. One attempt.
+        """Return a connection to the node, opened if necessary. One attempt.
 
-        While a node that has failed before is waited for, the metadata is refreshed again and again: it has probably
-        lost its offices to another, and the pauses between attempts to reach it grow longer than an election takes.
+        During the wait for a node that has failed before, the metadata is refreshed repeatedly: other brokers have
+        probably taken over its partitions, and the pauses between attempts become longer than an election takes.
         """
         self._check_open()
         if not self._pool.failing(node):
@@ -280,16 +284,16 @@ class Network:
             await asyncio.sleep(self._backoff.initial_s)
 
     def connected(self, node: int) -> Connection | None:
-        """The connection to that node, if there is one that can be used now."""
+        """Return the open connection to the node, or None."""
         return self._pool.connected(node)
 
     # -- coordinators ----------------------------------------------------------------------------------------------
 
     async def coordinator(self, kind: CoordinatorKind, key: str, deadline: float) -> int:
-        """The node that coordinates a group or transactional id, as `call` takes it.
+        """Return the coordinator of a group or transactional id, as a node for `call`.
 
-        For a group that is not the broker's own id: its coordinator has a connection of its own, so that heartbeats do
-        not wait behind fetches. `real_node` of pool.py gives the broker's id.
+        For a group this is not the broker id: the coordinator has its own connection, so that heartbeats do not wait
+        for fetches. `real_node` of pool.py returns the broker id.
         """
         known = self._coordinators.get((kind, key))
         if known is not None:
@@ -302,7 +306,7 @@ class Network:
         return found
 
     def coordinator_gone(self, kind: CoordinatorKind, key: str) -> None:
-        """It said that it is not, or did not answer: the next one who needs it looks it up again."""
+        """Forget a coordinator that has moved or does not answer. The next call looks it up again."""
         self._coordinators.pop((kind, key), None)
 
     async def _find(self, kind: CoordinatorKind, key: str, deadline: float, what: str) -> Node:
@@ -315,18 +319,20 @@ class Network:
             raise error_for(found.error_code, what, found.error_message)
         return Node(found.node_id, found.host, found.port)
 
-    # -- behind it -------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the client is closed")
 
     def _refresher_ended(self, task: asyncio.Task[None]) -> None:
-        """Without it the client would stall in silence: a fault in it, or in a listener, ends the client aloud."""
+        """Close the client with a log message if the metadata task fails. Otherwise the client would hang silently."""
         if task.cancelled() or self._closed:
             return
-        logger.critical(
-            "client %s: the metadata task failed, the client is unusable", self.client_id, exc_info=task.exception()
+        log.critical(
+            "the metadata task failed, the client is unusable",
+            exc_info=task.exception(),
+            extra={"client_id": self.client_id},
         )
         self._closed = True
         self._refresher.close()
@@ -340,7 +346,7 @@ class Network:
             if image.controller_id not in image.nodes:
                 image = await self.refreshed(deadline)
             if image.controller_id not in image.nodes:
-                raise BrokerUnavailable("the cluster has no controller at the moment")
+                raise BrokerUnavailable("the cluster has no controller at the moment; try again")
             node = image.controller_id
         assert isinstance(node, int)
         return await self._pool.connection(node, deadline)
@@ -372,9 +378,9 @@ class Network:
             listener(image)
 
     def _lost(self, connection: Connection) -> None:
-        """A broker that went away takes its offices with it: leaders and coordinators are looked up again."""
+        """Look up leaders and coordinators again after a lost connection, because the broker may be down."""
         node = real_node(connection.node_id)
-        logger.debug("client %s lost a connection: %s", self.client_id, connection.failure)
+        log.debug("connection lost", extra={"client_id": self.client_id, "reason": str(connection.failure)})
         self._coordinators = {key: found for key, found in self._coordinators.items() if real_node(found) != node}
         if not self._closed:
             self.refresh_soon()
@@ -400,11 +406,9 @@ def _decoder(
             reply.set_exception(error)
             return
         try:
-            # Where decoding leaves views they must be into bytes that stay; the frame does not.
+            # Messages with records keep views of the data. The frame's buffer is reused, so they need a copy.
             reply.set_result(response.decode(bytes(view) if response.HAS_RECORDS else view, version))
         except WireError as problem:
-            reply.set_exception(
-                NotKafka(f"broker {connection.name} answered with bytes that cannot be read: {problem}")
-            )
+            reply.set_exception(NotKafka(f"broker {connection.name} sent a response that cannot be decoded: {problem}"))
 
     return on_reply

@@ -1,8 +1,8 @@
-"""The connections of one client: at most one to each node, opened when needed, with a pause after a failure.
+"""Connection pool of a client: at most one connection per node, with a pause after a failure.
 
-Nodes have the ids that the cluster gave them. Before the cluster is known, the addresses of bootstrap.servers stand in
-with ids below zero. And a group's coordinator gets a connection of its own under `coordinator_node(id)`, because a
-broker answers one connection in order: a heartbeat must not wait behind a fetch that waits for records.
+Nodes have their broker ids. Before the first metadata, the addresses of bootstrap.servers have negative ids. A group's
+coordinator has a second connection with the id `coordinator_node(id)`, because a broker answers the requests of one
+connection in order: a heartbeat must not wait for a fetch that waits for records.
 """
 
 from __future__ import annotations
@@ -12,42 +12,43 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from moldau.client.backoff import Backoff
+from moldau.client.client_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut, another
 from moldau.client.connection import ANSWERS_MEMORY_BYTES, Connection, tls_port
+from moldau.client.data_types import Node
 from moldau.client.handshake import introduce
-from moldau.client.model import Node
-from moldau.client.own_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut, another
 from moldau.client.settings import Address, ClientSettings
+from moldau.client.unreachable import UnreachableWarning
 from moldau.host.clock import Randomness
 from moldau.net.connect import NoSuchHostError, canonical_names, connect, speaks_tls
 from moldau.net.framing import FrameMemory
 
 COORDINATOR_BASE: Final = 1 << 32
-"""Node ids are 32 bits wide: what is above them names the same nodes again, on a second connection."""
+"""Node ids have 32 bits. Ids from here on stand for the same nodes, on a second connection."""
 
 LAST_WORDS_S: Final = 2.0
-"""How long a closing client waits for brokers to take in what it has sent."""
+"""How long `close` waits until the brokers have received what was sent."""
 
 LAST_ANSWERS_S: Final = 3.0
-"""How long a broker that is not in the cluster any more may take over what it was asked before."""
+"""How long a broker that has left the cluster may take to answer earlier requests."""
 
 MIN_IDLE_LOOK_S: Final = 0.1
 
 TLS_ANSWER_S: Final = 2.0
-"""How long a peer has to answer when it is asked whether it speaks TLS: an error message waits for it."""
+"""The time limit for the test whether a peer speaks TLS. It delays an error message."""
 
 
 def coordinator_node(node_id: int) -> int:
-    """The id under which a broker is reached on the connection for its coordinator's work."""
+    """Return the node id of the second connection to a broker, for requests to it as a coordinator."""
     return COORDINATOR_BASE + node_id
 
 
 def real_node(node_id: int) -> int:
-    """The broker's own id."""
+    """Return the broker id of a node id."""
     return node_id - COORDINATOR_BASE if node_id >= COORDINATOR_BASE else node_id
 
 
 class _Attempts:
-    """What became of the last attempts to reach a node."""
+    """The state of the attempts to connect to a node."""
 
     __slots__ = ("error", "failures", "not_before", "silent")
 
@@ -56,7 +57,7 @@ class _Attempts:
         self.not_before = 0.0
         self.error: MoldauError | None = None
         self.silent = False
-        """Whether there is a connection that the peer has not said a word on yet."""
+        """Whether the connection is open, but the peer has not sent anything yet."""
 
 
 class ConnectionPool:
@@ -89,13 +90,16 @@ class ConnectionPool:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._retired: list[Connection] = []
         self._never_connected = True
+        self._warning = UnreachableWarning(client_id, self._why_unreachable)
         self._closed = False
 
-    # -- who is there ----------------------------------------------------------------------------------------------
+    # -- known nodes -----------------------------------------------------------------------------------------------
 
     def know(self, nodes: Iterable[Node]) -> None:
-        """The brokers of the cluster, as the last answer named them. Connections to addresses that are no longer
-        theirs take no new requests; what is in flight on them may still be answered, for a moment.
+        """Set the brokers of the cluster from the last metadata.
+
+        Connections to brokers that are gone or have another address get no new requests. Requests in flight on them
+        may still be answered for LAST_ANSWERS_S.
         """
         self._nodes = {node.id: node for node in nodes}
         self._adopt()
@@ -106,38 +110,45 @@ class ConnectionPool:
                 self._retire(connection)
 
     def learn(self, node: Node) -> None:
-        """One more broker, named by an answer to another question."""
+        """Add a broker that another response names."""
         self._nodes.setdefault(node.id, node)
 
     def forget(self) -> None:
-        """Start anew from bootstrap.servers: every connection is given up, and every pause."""
+        """Start again from bootstrap.servers: close all connections, and reset all pauses."""
         self._nodes = {}
         self._attempts.clear()
         for connection in list(self._ready.values()):
-            connection.close(BrokerUnavailable(f"no known broker answered; {connection.name} was given up"))
+            connection.close(
+                BrokerUnavailable(
+                    f"the connection to {connection.name} was closed, because the client connects again through "
+                    "bootstrap.servers"
+                )
+            )
 
     @property
     def nodes(self) -> dict[int, Node]:
-        """Whom one may ask: the cluster's brokers, or else the addresses of bootstrap.servers."""
+        """The brokers of the cluster, or the addresses of bootstrap.servers before the first metadata."""
         return self._nodes or self._bootstrap
 
     @property
     def bootstrapping(self) -> bool:
-        """Whether nothing is known yet but bootstrap.servers."""
+        """Whether only bootstrap.servers are known."""
         return not self._nodes
 
     def connected(self, node_id: int) -> Connection | None:
-        """The connection to a node, if there is one that can be used now."""
+        """Return the open connection to the node, or None."""
         return self._ready.get(node_id)
 
     def failing(self, node_id: int) -> bool:
-        """Whether the last attempt to reach the node was in vain."""
+        """Whether the last attempt to reach the node failed."""
         attempts = self._attempts.get(node_id)
         return attempts is not None and attempts.failures > 0
 
     def by_preference(self) -> list[int]:
-        """Nodes to ask what any of them can answer: connected ones first, the least busy of them before the others;
-        then in an order of chance those that can be tried at once; then those that failed a moment ago.
+        """Return all nodes in order of preference, for a request that any broker can answer.
+
+        Connected nodes come first, those with the fewest requests in flight before the others. Then come nodes that
+        can be tried at once, in random order, and then nodes that are in a pause after a failure.
         """
         now = asyncio.get_running_loop().time()
 
@@ -155,7 +166,7 @@ class ConnectionPool:
     # -- connecting ------------------------------------------------------------------------------------------------
 
     async def connection(self, node_id: int, deadline: float) -> Connection:
-        """A connection to that node: the one there is, or a new one. One attempt; all who want it share it."""
+        """Return the connection to a node, opened if necessary. One attempt, which concurrent callers share."""
         ready = self._ready.get(node_id)
         if ready is not None:
             return ready
@@ -168,7 +179,7 @@ class ConnectionPool:
                 return ready
             opening = self._opening.get(node_id) or self._begin(node_id)
         try:
-            # Whoever gives up waiting leaves the attempt to the others: its end is noted for them.
+            # A caller that times out does not cancel the attempt, because other callers wait for it too.
             async with asyncio.timeout_at(deadline):
                 return await asyncio.shield(opening)
         except TimeoutError as error:
@@ -176,7 +187,7 @@ class ConnectionPool:
                 raise
             raise self._not_in_time(node_id) from error
         except asyncio.CancelledError:
-            # The attempt was cancelled, or we were: `close` may have done both in one turn, and ours goes first.
+            # Either the attempt was cancelled, or this task. If `close` did both, the cancellation of this task wins.
             task = asyncio.current_task()
             ours = task is not None and task.cancelling() > 0
             if not ours and opening.cancelled() and self._closed:
@@ -187,14 +198,16 @@ class ConnectionPool:
         attempts = self._attempts.get(node_id)
         if attempts is not None and attempts.silent:
             return TimedOut(
-                f"{self._name(node_id)} took the connection, but did not answer in time: it hangs, is overloaded, or "
-                "is no Kafka broker"
+                f"{self._name(node_id)} accepted the connection, but did not answer in time: it hangs, is overloaded, "
+                "or is not a Kafka broker"
             )
         return TimedOut(f"no connection to {self._name(node_id)} in time")
 
     def _begin(self, node_id: int) -> asyncio.Task[Connection]:
         if self._closed:
             raise ClosedError("the client is closed")
+        if not self._ready:
+            self._warning.watch()
         task = asyncio.get_running_loop().create_task(self._open(node_id), name=f"connect to {self._name(node_id)}")
         self._opening[node_id] = task
         task.add_done_callback(lambda done: self._opened(node_id, done))
@@ -204,10 +217,27 @@ class ConnectionPool:
         if self._opening.get(node_id) is task:
             del self._opening[node_id]
         if not task.cancelled():
-            task.exception()  # it was noted; nobody may be waiting for it any more
+            task.exception()  # `_open` has stored it; this avoids a warning if no caller waits any more
+
+    def _why_unreachable(self) -> list[str]:
+        """Return the error of each address that was tried; empty if a broker is connected."""
+        if self._ready:
+            return []
+        reasons = []
+        for node_id in self.nodes:
+            attempts = self._attempts.get(node_id)
+            if attempts is None:
+                continue
+            if attempts.error is not None:
+                reasons.append(str(attempts.error))
+            elif attempts.silent:
+                reasons.append(f"{self._name(node_id)} accepted the connection, but has not answered yet")
+            else:
+                reasons.append(f"{self._name(node_id)} has not accepted the connection yet")
+        return reasons
 
     async def _pause(self, node_id: int, deadline: float) -> None:
-        """Wait until the node may be tried again; when that is too late, fail with what was wrong the last time."""
+        """Wait until the node may be tried again. If that is after the deadline, raise the last error."""
         attempts = self._attempts.get(node_id)
         loop = asyncio.get_running_loop()
         if attempts is None or attempts.not_before <= loop.time():
@@ -221,7 +251,7 @@ class ConnectionPool:
         await self._resolve_bootstrap()
         node = self.nodes.get(real_node(node_id))
         if node is None:
-            raise BrokerUnavailable(f"broker {real_node(node_id)} is not in the cluster (any more)")
+            raise BrokerUnavailable(f"broker {real_node(node_id)} is not in the cluster")
         attempts = self._attempts.setdefault(node_id, _Attempts())
         loop = asyncio.get_running_loop()
         try:
@@ -234,10 +264,11 @@ class ConnectionPool:
             raise
         self._attempts.pop(node_id, None)
         self._never_connected = False
+        self._warning.reached()
         adopted = self._ready.get(node_id)
         if adopted is not None and not adopted.closed:
-            # While this one was being opened, that of a bootstrap server turned out to lead to the same broker. It may
-            # be in use; one that nobody has seen yet can go.
+            # While this connection was being opened, `_adopt` assigned a bootstrap connection to the same broker. That
+            # one may be in use already, so the new one is closed.
             connection.close()
             return adopted
         self._ready[node_id] = connection
@@ -245,7 +276,7 @@ class ConnectionPool:
         return connection
 
     async def _reach(self, node_id: int, node: Node, attempts: _Attempts) -> Connection:
-        """Connect and introduce ourselves. Any failure is an error that says what is wrong with that address."""
+        """Connect and do the handshake. Raises an error that says what is wrong with the address."""
         timeout_s = self._setup.pause(attempts.failures + 1, self._random())
         address = Address(node.host, node.port)
         name = str(node) if node.id >= 0 else str(address)
@@ -263,12 +294,12 @@ class ConnectionPool:
             deadline = asyncio.get_running_loop().time() + self._settings.seconds("request.timeout.ms")
             await introduce(connection, deadline)
             if connection.failure is not None:
-                # Lost after its answer came and before we were told of it: nobody else will hear of the loss.
+                # The connection was lost right after the answer, before it is in `_ready`: `_lost` does not handle it.
                 raise another(connection.failure)
         except BrokerUnavailable as error:
             connection.close()
-            # Hung up on without a word: a TLS server does that to plain text. It is asked only by a client that has
-            # never met a broker, and once for each address.
+            # The peer closed the connection without an answer, as a TLS server does with plain text. Only a client
+            # that has never reached a broker tests this, once per address.
             ask = self._never_connected and not attempts.failures
             if ask and await speaks_tls(node.host, node.port, min(timeout_s, TLS_ANSWER_S)):
                 raise NotKafka(tls_port(name)) from error
@@ -285,7 +316,7 @@ class ConnectionPool:
         return connection
 
     async def _resolve_bootstrap(self) -> None:
-        """With client.dns.lookup=resolve_canonical_bootstrap_servers_only: names stand for what they resolve to."""
+        """Replace names by canonical names, with client.dns.lookup=resolve_canonical_bootstrap_servers_only."""
         if self._resolved:
             return
         found: list[Node] = []
@@ -298,7 +329,7 @@ class ConnectionPool:
         self._bootstrap = {node.id: node for node in found}
         self._resolved = True
 
-    # -- losing ----------------------------------------------------------------------------------------------------
+    # -- lost connections ------------------------------------------------------------------------------------------
 
     def _lost(self, connection: Connection) -> None:
         if self._ready.get(connection.node_id) is connection:
@@ -310,7 +341,7 @@ class ConnectionPool:
             self._on_lost(connection)
 
     def _adopt(self) -> None:
-        """A connection to an address of bootstrap.servers is one to the broker that the cluster names there."""
+        """Assign each connection to an address of bootstrap.servers to the broker with the same address."""
         for stand_in, at_first in self._bootstrap.items():
             connection = self._ready.get(stand_in)
             if connection is None:
@@ -330,9 +361,9 @@ class ConnectionPool:
             asyncio.get_running_loop().call_later(LAST_ANSWERS_S, self._give_up, connection)
 
     def _give_up(self, connection: Connection) -> None:
-        """A broker that stops answers what it has taken; one that is frozen never will, and its work is elsewhere."""
+        """Close a retired connection. A broker that stops has answered by now; one that is frozen never will."""
         if not connection.closed:
-            connection.close(BrokerUnavailable(f"{connection.name} has left the cluster, and does not answer"))
+            connection.close(BrokerUnavailable(f"{connection.name} has left the cluster and does not answer"))
         self._close_retired()
 
     def _close_retired(self) -> None:
@@ -360,15 +391,16 @@ class ConnectionPool:
         now = asyncio.get_running_loop().time()
         for node_id, connection in list(self._ready.items()):
             if connection.in_flight == 0 and now - connection.last_used >= self._idle_s:
-                del self._ready[node_id]  # first: a connection that was not needed is no failure
+                del self._ready[node_id]  # before `close`, so that `_lost` does not count it as a failure
                 connection.close()
         self._close_retired()
         if self._ready or self._retired:
             self._watch_idle()
 
     async def close(self) -> None:
-        """End every connection, and every attempt at one."""
+        """Close all connections, and cancel all attempts to connect."""
         self._closed = True
+        self._warning.stop()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
@@ -387,14 +419,14 @@ class ConnectionPool:
 
 
 def _unreachable(name: str, node: Node, error: OSError, timeout_s: float) -> MoldauError:
-    """Why an address cannot be reached, in words."""
+    """Return the error for an address that cannot be reached."""
     if isinstance(error, NoSuchHostError):
         return BrokerUnavailable(f"{name}: there is no host {node.host!r}; check bootstrap.servers")
     if isinstance(error, ConnectionRefusedError):
         return BrokerUnavailable(f"{name} refused the connection: is the broker running, and is this its port?")
     if isinstance(error, TimeoutError):
         return TimedOut(
-            f"{name} did not take the connection in {timeout_s:.1f} s (socket.connection.setup.timeout.ms): "
-            "the host is away, or a firewall drops what is sent to it"
+            f"{name} did not accept the connection within {timeout_s:.1f} s (socket.connection.setup.timeout.ms): "
+            "the host is down, or a firewall drops the packets"
         )
     return BrokerUnavailable(f"{name} cannot be reached: {error.strerror or error}")

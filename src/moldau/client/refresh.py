@@ -1,35 +1,36 @@
-"""Keeps a client's image of the cluster current: asks when it is needed, when it is old, and again when that failed.
+"""Metadata refresh: requests metadata when it is needed, when it is too old, and again after a failure.
 
-One task asks; everybody else only says that it should. An answer counts for those who asked before the question left.
+One task sends the requests; all others only ask it to. A response is valid for callers that asked before the request
+was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from moldau.client.backoff import Backoff
 from moldau.client.broker_errors import BrokerError, error_for
+from moldau.client.client_errors import ClosedError, MoldauError, TimedOut, another
 from moldau.client.metadata import ClusterMetadata, merge
-from moldau.client.own_errors import ClosedError, MoldauError, TimedOut, another
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Randomness
+from moldau.host.event_log import event_logger
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 MIN_VERSION: Final = 4
-"""Before it a question about topics could not forbid their creation (Kafka 0.11)."""
+"""The first version that can forbid the creation of topics (Kafka 0.11)."""
 
 Ask = Callable[[MetadataRequest], Awaitable[MetadataResponse]]
 OnImage = Callable[[ClusterMetadata], None]
 
 
 class Followed:
-    """The topics whose metadata is kept, and when each was last wanted. Pure: time is handed in."""
+    """The topics whose metadata is kept, and the time of their last use. Pure: the caller passes the time."""
 
     __slots__ = ("_max_idle_s", "all", "topics")
 
@@ -39,7 +40,7 @@ class Followed:
         self._max_idle_s = max_idle_s
 
     def add(self, topics: Iterable[str], now: float) -> bool:
-        """Whether there is one among them that was not followed before."""
+        """Follow these topics. Return whether one of them was not followed before."""
         new = False
         for topic in topics:
             new |= topic not in self.topics
@@ -51,7 +52,7 @@ class Followed:
             self.topics.pop(topic, None)
 
     def expire(self, now: float) -> None:
-        """Forget topics that nobody has wanted for long; only producers have such."""
+        """Remove topics that were not used for metadata.max.idle.ms, which only producers have."""
         if self._max_idle_s is not None:
             self.topics = {topic: used for topic, used in self.topics.items() if now - used < self._max_idle_s}
 
@@ -61,12 +62,12 @@ class Followed:
 
 
 class Refresher:
-    """The image, and the one task that replaces it."""
+    """The image of the cluster, and the task that replaces it."""
 
     def __init__(self, settings: ClientSettings, randomness: Randomness, ask: Ask, on_image: OnImage) -> None:
         self.image = ClusterMetadata()
         self.last_error: MoldauError | None = None
-        """Why the last question failed; None after an answer."""
+        """The error of the last request; None after a response."""
         max_idle_s = settings.seconds("metadata.max.idle.ms") if "metadata.max.idle.ms" in settings else None
         self.followed = Followed(max_idle_s)
         self._allow_creation = settings.kind == "producer" or (
@@ -81,32 +82,32 @@ class Refresher:
         self._needed.set()
         self._urgent = asyncio.Event()
         self._waiting: list[asyncio.Future[ClusterMetadata]] = []
-        """Whoever wants an image, and whose question has not left yet."""
+        """Callers that wait for the next request."""
         self._asked: list[asyncio.Future[ClusterMetadata]] = []
-        """Those for whom the question on its way was asked."""
+        """Callers that wait for the response to the current request."""
         self._failures = 0
         self._asked_at = float("-inf")
         self._closed = False
 
-    # -- what others say and ask -----------------------------------------------------------------------------------
+    # -- calls of the client ---------------------------------------------------------------------------------------
 
     def soon(self) -> None:
-        """Ask again when the pause since the last question is over."""
+        """Refresh when the pause after the last request is over."""
         self._needed.set()
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep metadata of these topics. One that is new is asked for without a pause."""
+        """Keep metadata of these topics. For a new topic the request is sent without a pause."""
         if self.followed.add(topics, asyncio.get_running_loop().time()):
             self._needed.set()
             self._urgent.set()
 
     def replace(self, image: ClusterMetadata) -> None:
-        """A newer image, from elsewhere than an answer to our question."""
+        """Set a newer image."""
         self.image = image
         self._on_image(image)
 
     async def refreshed(self, deadline: float) -> ClusterMetadata:
-        """An image that was asked for after this call."""
+        """Return an image that was requested after this call."""
         if self._closed:
             raise ClosedError("the client is closed")
         answer: asyncio.Future[ClusterMetadata] = asyncio.get_running_loop().create_future()
@@ -125,14 +126,14 @@ class Refresher:
                     waiting.remove(answer)
 
     def no_answer(self) -> TimedOut:
-        """The error of whoever waited in vain for the cluster to be described."""
-        reason = f"; the last attempt: {self.last_error}" if self.last_error is not None else ""
-        return TimedOut(f"no broker described the cluster in time{reason}")
+        """Return the error for callers whose deadline passed without a response."""
+        reason = f"; the last error: {self.last_error}" if self.last_error is not None else ""
+        return TimedOut(f"no broker answered the metadata request in time{reason}")
 
-    # -- the task --------------------------------------------------------------------------------------------------
+    # -- task ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Ask whenever it is time, until cancelled."""
+        """Refresh whenever it is due, until cancelled."""
         while True:
             await self._due()
             await self._refresh()
@@ -158,7 +159,7 @@ class Refresher:
         try:
             response = await self._ask(question)
             if response.error_code:
-                raise error_for(response.error_code, "asking for the cluster's metadata")
+                raise error_for(response.error_code, "requesting metadata of the cluster")
         except MoldauError as error:
             self._failed(error)
             return
@@ -175,18 +176,18 @@ class Refresher:
         self._failures += 1
         self.last_error = error
         self._needed.set()
-        logger.debug("the cluster's metadata could not be had: %s", error)
+        log.debug("metadata request failed", extra={"reason": str(error)})
         asked, self._asked = self._asked, []
         if error.retriable or _asks_for_bootstrap(error):
             self._waiting[:0] = asked
             return
-        # What will not pass by itself is told at once: nobody should wait a minute for a port that speaks HTTP.
+        # An error that is not retriable is raised at once: nobody should wait a minute for a port that speaks HTTP.
         for one in asked:
             if not one.done():
                 one.set_exception(another(error))
 
     def close(self) -> None:
-        """Whoever waits hears that the client was closed."""
+        """Fail all waiting calls with ClosedError."""
         self._closed = True
         waiting, self._waiting, self._asked = self._asked + self._waiting, [], []
         for one in waiting:
@@ -199,7 +200,7 @@ def _asks_for_bootstrap(error: MoldauError) -> bool:
 
 
 async def _set_or_time(event: asyncio.Event, at: float) -> None:
-    """Returns when the event is set, or the time has come."""
+    """Wait until the event is set, or until the time `at`."""
     if event.is_set() or at <= asyncio.get_running_loop().time():
         return
     try:

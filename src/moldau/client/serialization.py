@@ -1,11 +1,11 @@
-"""Serialisers and deserialisers: what applications speak of, as the bytes that records hold.
+"""Serializers and deserializers: conversion between Python values and the bytes of records.
 
-Each is a function of (topic, data). Give them by name ("str"), as Python types (`str`), by the names of Kafka's own
-classes (`org.apache.kafka.common.serialization.StringSerializer`), as a plain callable of one argument, or as an object
-with a method `serialize(topic, data)` or `deserialize(topic, data)`. None stays None: that is a tombstone, not a value.
+Each is a function of (topic, data). Settings accept a name ("str"), a Python type (`str`), the name of Kafka's class
+(`org.apache.kafka.common.serialization.StringSerializer`), a callable with one argument, or an object with a method
+`serialize(topic, data)` or `deserialize(topic, data)`. None stays None: it is a tombstone, not a value.
 
-The bytes are those of Kafka's Java serialisers: text in UTF-8, numbers big-endian (`int` has eight bytes, as Java's
-long; "int32" and "int16" are for its int and short; `float` is its double), UUIDs as text.
+The bytes are those of Kafka's Java serializers: text in UTF-8, numbers big-endian (`int` has eight bytes like Java's
+long; "int32" and "int16" are its int and short; `float` is its double), UUIDs as text.
 """
 
 from __future__ import annotations
@@ -31,22 +31,20 @@ _DOUBLE: Final = Struct(">d")
 _FLOAT: Final = Struct(">f")
 
 
-# -- to bytes
+# -- serializers
 
 
 def bytes_serializer(topic: str, data: Any) -> bytes | bytearray | memoryview | None:
     if data is None or isinstance(data, bytes | bytearray | memoryview):
         return data
-    raise TypeError(
-        f"bytes are wanted, not {type(data).__name__}; set a serialiser, for example value_serializer='json'"
-    )
+    raise TypeError(f"expected bytes, got {type(data).__name__}; set a serializer, for example value_serializer='json'")
 
 
 def str_serializer(topic: str, data: Any) -> bytes | None:
     if data is None:
         return None
     if not isinstance(data, str):
-        raise TypeError(f"a str is wanted, not {type(data).__name__}")
+        raise TypeError(f"expected a str, got {type(data).__name__}")
     return data.encode()
 
 
@@ -54,7 +52,7 @@ def uuid_serializer(topic: str, data: Any) -> bytes | None:
     if data is None:
         return None
     if not isinstance(data, UUID):
-        raise TypeError(f"a uuid.UUID is wanted, not {type(data).__name__}")
+        raise TypeError(f"expected a uuid.UUID, got {type(data).__name__}")
     return str(data).encode()
 
 
@@ -69,13 +67,13 @@ def _number_serializer(form: Struct, kind: type) -> Serializer:
         if data is None:
             return None
         if isinstance(data, bool) or not isinstance(data, kind | int):
-            raise TypeError(f"a number is wanted ({kind.__name__}), not {type(data).__name__}")
+            raise TypeError(f"expected a number ({kind.__name__}), got {type(data).__name__}")
         return form.pack(data)
 
     return serialize
 
 
-# -- from bytes
+# -- deserializers
 
 
 def bytes_deserializer(topic: str, data: memoryview | bytes) -> bytes:
@@ -97,13 +95,13 @@ def json_deserializer(topic: str, data: memoryview | bytes) -> Any:
 def _number_deserializer(form: Struct) -> Deserializer:
     def deserialize(topic: str, data: memoryview | bytes) -> Any:
         if len(data) != form.size:
-            raise ValueError(f"{form.size} bytes are wanted, not {len(data)}")
+            raise ValueError(f"expected {form.size} bytes, got {len(data)}")
         return form.unpack(data)[0]
 
     return deserialize
 
 
-# -- by name
+# -- names
 
 _SERIALIZERS: Final[dict[str, Serializer]] = {
     "bytes": bytes_serializer,
@@ -147,7 +145,7 @@ _TYPE_NAMES: Final = {bytes: "bytes", bytearray: "bytes", str: "str", int: "int"
 
 
 def serializer_of(setting: str, given: object) -> Serializer | None:
-    """The serialiser that a setting's value stands for; None is the plain one: bytes as they are."""
+    """Return the serializer for the value of a setting; None for bytes, which need no conversion."""
     if given is None or given in ("bytes", bytes) or _java_name(given, "Serializer") == "bytes":
         return None
     found = _named(setting, given, _SERIALIZERS, "Serializer")
@@ -158,13 +156,13 @@ def serializer_of(setting: str, given: object) -> Serializer | None:
     if callable(method):
         return cast(Serializer, method)
     if not callable(made):
-        raise ConfigurationError(f"{setting}: {given!r} is neither callable nor has it a method `serialize`")
+        raise ConfigurationError(f"{setting}: {given!r} is not callable and has no method `serialize`")
     plain: Callable[[Any], bytes] = made
     return lambda topic, data: None if data is None else plain(data)
 
 
 def deserializer_of(setting: str, given: object) -> Deserializer | None:
-    """The deserialiser that a setting's value stands for; None is the plain one: bytes as they are."""
+    """Return the deserializer for the value of a setting; None for bytes, which need no conversion."""
     if given is None or given in ("bytes", bytes) or _java_name(given, "Deserializer") == "bytes":
         return None
     found = _named(setting, given, _DESERIALIZERS, "Deserializer")
@@ -175,7 +173,7 @@ def deserializer_of(setting: str, given: object) -> Deserializer | None:
     if callable(method):
         return cast(Deserializer, method)
     if not callable(made):
-        raise ConfigurationError(f"{setting}: {given!r} is neither callable nor has it a method `deserialize`")
+        raise ConfigurationError(f"{setting}: {given!r} is not callable and has no method `deserialize`")
     plain: Callable[[Any], Any] = made
     return lambda topic, data: plain(data)
 
@@ -193,7 +191,7 @@ def _named(setting: str, given: object, table: dict[str, T], suffix: str) -> T |
 
 
 def _java_name(given: object, suffix: str) -> str | None:
-    """`org.apache.kafka.common.serialization.LongSerializer` is "int64"."""
+    """Return our name for a class of Kafka: "int64" for `org.apache.kafka.common.serialization.LongSerializer`."""
     if not isinstance(given, str):
         return None
     short = given.rpartition(".")[2]
@@ -201,4 +199,4 @@ def _java_name(given: object, suffix: str) -> str | None:
 
 
 SERIALIZATION_FAILURES: Final = (TypeError, ValueError, StructError, LookupError, AttributeError, ArithmeticError)
-"""What a serialiser of one's own may reasonably raise; anything else is a fault of the program, and goes through."""
+"""The errors of custom serializers that become SerializationError. Others are bugs and are raised unchanged."""

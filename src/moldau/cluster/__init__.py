@@ -1,4 +1,4 @@
-"""The cluster's metadata: what exists (image), how it may change (decisions, controller), where it is kept (stores).
+"""Cluster metadata: the image, the decisions that change it, the controller, and the metadata stores.
 
-Nothing here knows partition logs or the network: the broker listens to the controller's images and acts on them.
+This package does not know partition logs or the network. The broker listens for new images and acts on them.
 """

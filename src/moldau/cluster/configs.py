@@ -1,7 +1,7 @@
-"""Stored settings: may they be altered so, and what are they then? Pure decisions over an image.
+"""Changes of stored settings: whether they are allowed, and the result. Pure decisions over an image.
 
-Only overrides are stored, as texts. What names exist and what values they take is not known here: `ConfigRules` is
-handed in, and asked about the overrides as they would be after the change.
+Only overrides are stored, as texts. This module does not know the names and valid values of settings: callers pass in
+`ConfigRules`, which check the overrides as they would be after the change.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
-from moldau.cluster.changes import BrokerConfigsChanged, TopicConfigsChanged
+from moldau.cluster.changes import BrokerConfigsChanged, GroupConfigsChanged, TopicConfigsChanged
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ALL_BROKERS, EMPTY, ClusterImage
-from moldau.cluster.names import topic_name_error
-from moldau.cluster.refusal import Refusal
+from moldau.cluster.topic_names import topic_name_error
 from moldau.wire.errors import ErrorCode
 
 _BROKER_ID = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class ResourceType(IntEnum):
-    """What has settings that are stored here. The wire knows more kinds; they are the broker's to answer."""
+    """The resources whose settings are stored here. The protocol has more types; the broker handles those."""
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs can do to a setting."""
+    """The operations of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -39,10 +40,10 @@ class ConfigOperation(IntEnum):
 
 
 class ConfigRules(NamedTuple):
-    """What the decisions must know of a kind of settings.
+    """The rules for one kind of settings.
 
-    `check` takes all overrides of a resource and gives the reason why they are wrong, or None; `is_list` says
-    whether a setting is a list; `default` is the text that holds where there is no override, or None.
+    `check` takes all overrides of a resource and returns the reason why they are invalid, or None. `is_list` tells
+    whether a setting is a list. `default` is the text that applies without an override, or None.
     """
 
     check: Callable[[Mapping[str, str]], str | None]
@@ -51,9 +52,9 @@ class ConfigRules(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """What to do to the settings of one resource: (name, operation, value) each.
+    """The changes to the settings of one resource, each as (name, operation, value).
 
-    With `replace_all`, as in AlterConfigs, every operation is SET and whatever is not named is removed.
+    With `replace_all`, as in AlterConfigs, every operation is SET, and settings that are not named are removed.
     """
 
     resource_type: int
@@ -62,13 +63,18 @@ class Alteration(NamedTuple):
     replace_all: bool = False
 
 
-ConfigsChanged = TopicConfigsChanged | BrokerConfigsChanged
+ConfigsChanged = TopicConfigsChanged | BrokerConfigsChanged | GroupConfigsChanged
 
 
 def alter_configs(
-    image: ClusterImage, alterations: Sequence[Alteration], *, topic_rules: ConfigRules, broker_rules: ConfigRules
+    image: ClusterImage,
+    alterations: Sequence[Alteration],
+    *,
+    topic_rules: ConfigRules,
+    broker_rules: ConfigRules,
+    group_rules: ConfigRules,
 ) -> list[ConfigsChanged | Refusal]:
-    """Decides over an AlterConfigs or IncrementalAlterConfigs request."""
+    """Decide an AlterConfigs or IncrementalAlterConfigs request."""
     named = Counter((alteration.resource_type, alteration.resource_name) for alteration in alterations)
     answers: list[ConfigsChanged | Refusal] = []
     for alteration in alterations:
@@ -80,6 +86,8 @@ def alter_configs(
             answers.append(_alter_topic(image, alteration, topic_rules))
         elif alteration.resource_type == ResourceType.BROKER:
             answers.append(_alter_broker(image, alteration, broker_rules))
+        elif alteration.resource_type == ResourceType.GROUP:
+            answers.append(_alter_group(image, alteration, group_rules))
         else:
             answers.append(_bad_request(f"Resources of type {alteration.resource_type} have no settings to alter."))
     return answers
@@ -113,7 +121,7 @@ def _malformed(alteration: Alteration) -> Refusal | None:
 def _alter_topic(image: ClusterImage, alteration: Alteration, rules: ConfigRules) -> ConfigsChanged | Refusal:
     name = alteration.resource_name
     if not name:
-        return _bad_request("Topics have no settings in common: the resource needs a topic's name.")
+        return _bad_request("A topic resource needs the name of a topic.")
     if (error := topic_name_error(name)) is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, error)
     topic = image.topics.get(name)
@@ -130,16 +138,29 @@ def _alter_topic(image: ClusterImage, alteration: Alteration, rules: ConfigRules
 def _alter_broker(image: ClusterImage, alteration: Alteration, rules: ConfigRules) -> ConfigsChanged | Refusal:
     name = alteration.resource_name
     if name != ALL_BROKERS and not _BROKER_ID.fullmatch(name):
-        return _bad_request(f"A broker is named by its id, or by nothing for all of them, not by '{name}'.")
+        return _bad_request(f"A broker resource needs a broker id, or an empty name for all brokers, not '{name}'.")
     configs = _altered(image.broker_config(name), alteration, rules)
     if isinstance(configs, Refusal):
         return configs
     if (error := rules.check(configs)) is not None:
-        # Kafka answers so for brokers, and INVALID_CONFIG for topics.
+        # Kafka returns this code for brokers, and INVALID_CONFIG for topics.
         return _bad_request(error)
     if name != ALL_BROKERS and int(name) not in image.brokers:
-        return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {name} is not registered.")
+        return _bad_request(f"Broker {name} is not registered.")  # the error code of Kafka's brokers
     return BrokerConfigsChanged(name, configs)
+
+
+def _alter_group(image: ClusterImage, alteration: Alteration, rules: ConfigRules) -> ConfigsChanged | Refusal:
+    """A group may have settings before it exists: they apply to its first member."""
+    group_id = alteration.resource_name
+    if not group_id:
+        return _bad_request("A group resource needs the id of a group.")
+    configs = _altered(image.group_config(group_id), alteration, rules)
+    if isinstance(configs, Refusal):
+        return configs
+    if (error := rules.check(configs)) is not None:
+        return Refusal(ErrorCode.INVALID_CONFIG, error)
+    return GroupConfigsChanged(group_id, configs)
 
 
 def _altered(current: Mapping[str, str], alteration: Alteration, rules: ConfigRules) -> dict[str, str] | Refusal:
@@ -154,7 +175,7 @@ def _altered(current: Mapping[str, str], alteration: Alteration, rules: ConfigRu
             continue
         if not rules.is_list(name):
             verb = ConfigOperation(operation).name
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{verb} is for settings that are lists, and {name} is not.")
+            return Refusal(ErrorCode.INVALID_CONFIG, f"{verb} is only for list settings, and {name} is not a list.")
         items = _items(altered.get(name, rules.default(name) or ""))
         wanted = _items(value)
         if operation == ConfigOperation.APPEND:

@@ -1,43 +1,45 @@
-"""The controller: what the cluster needs and nobody asks for. It runs on every broker, and acts on the one that has the
-claim.
+"""Controller: elects leaders, completes reassignments and restores preferred leaders without a client request.
 
-Brokers die: whoever is in sync leads what they led, and they leave the ISRs. They come back: partitions without a
-leader get one. Replicas that were to be added are in sync: those that were to go, go. Leaders have ended up elsewhere
-than on their preferred brokers: they move home, at intervals, and soon after a broker has returned in sync.
+It runs on every broker, but acts only on the broker that holds the claim. Its duties:
 
-It looks at what changed in the image, decides over all of it at once, and commits one write a topic, many topics a
-commit. Every commit expects the controller epoch of its claim: a controller that was replaced changes nothing any
-more, however late it notices. What it could not commit it looks at again.
+- When a broker dies, it removes the broker from the ISRs and elects new leaders from the in-sync replicas.
+- When a broker returns, it elects leaders for partitions that have none.
+- When all added replicas of a reassignment are in sync, it removes the replicas that were to be removed.
+- At intervals, and soon after a broker is in sync again, it moves leadership back to the preferred replicas.
+
+It reads the changes of the image, decides about all of them at once, and commits one write per topic, with many topics
+per commit. Every commit checks the controller epoch of the claim, so a controller that was replaced cannot change
+anything, however late it notices. A decision that could not be committed is made again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, NamedTuple, ParamSpec
 
-from moldau.cluster.drafts import Drafts
 from moldau.cluster.elections import preferred, settled
 from moldau.cluster.image import ClusterImage, PartitionState, TopicImage, topics_delta
+from moldau.cluster.image_publisher import Decision, ImagePublisher
+from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.reassignments import completed, is_under_way
 from moldau.cluster.store import StoreError
 from moldau.cluster.tree import Claim, NotController
-from moldau.cluster.view import Verdict, View
+from moldau.host.event_log import event_logger
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 P = ParamSpec("P")
 
 RETRY_S: Final = 0.5
-"""After a decision that the store did not take."""
+"""Delay after the store rejected a decision."""
 RETURN_SETTLE_S: Final = 2.0
-"""How long a preferred leader that is in sync again waits for others to be, so that they move home together."""
+"""How long to wait for more replicas after a preferred leader is in sync again, so that all of them move together."""
 
 
 class Rebalance(NamedTuple):
-    """How leaders move home: `auto.leader.rebalance.enable`, `leader.imbalance.check.interval.seconds`,
-    `leader.imbalance.per.broker.percentage`."""
+    """Settings for preferred leader elections: `auto.leader.rebalance.enable`,
+    `leader.imbalance.check.interval.seconds`, `leader.imbalance.per.broker.percentage`."""
 
     enabled: bool = True
     check_interval_s: float = 300.0
@@ -45,7 +47,7 @@ class Rebalance(NamedTuple):
 
 
 class ControllerRules(NamedTuple):
-    """What the decisions take from the broker's settings, asked each time."""
+    """The broker settings that decisions depend on. They are read again for each decision."""
 
     min_insync_replicas: Callable[[TopicImage], int]
     unclean_election: Callable[[TopicImage], bool]
@@ -55,19 +57,19 @@ class ControllerRules(NamedTuple):
 class Controller:
     """The duties of the controller, on one broker."""
 
-    def __init__(self, view: View, rules: ControllerRules) -> None:
+    def __init__(self, view: ImagePublisher, rules: ControllerRules) -> None:
         self._view = view
         self._rules = rules
         self._claim: Claim | None = None
         self._everything = False
         self._topics: dict[str, None] = {}
-        """What has to be looked at."""
+        """Topics to look at. `_everything` stands for all topics."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._going_home: asyncio.TimerHandle | None = None
         self._closed = False
         view.listen(self._image_changed)
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- reacting to new images ------------------------------------------------------------------------------------
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         claim = self._view.tree.claim
@@ -115,8 +117,8 @@ class Controller:
     # -- elections and reassignments -------------------------------------------------------------------------------
 
     async def _decide(self) -> None:
-        """Until there is nothing left to look at, or another broker is the controller."""
-        await asyncio.sleep(0)  # what else changes in this turn is looked at together
+        """Decide until nothing is left to look at, or another broker is the controller."""
+        await asyncio.sleep(0)  # one pass for all changes of this turn of the loop
         while (self._everything or self._topics) and self._claim is not None and not self._closed:
             everything, self._everything = self._everything, False
             topics, self._topics = self._topics, {}
@@ -133,10 +135,10 @@ class Controller:
                 self._topics.update(topics)
                 await asyncio.sleep(RETRY_S)
 
-    async def _act(self, decide: Callable[[ClusterImage, Sequence[None]], Verdict[None]]) -> None:
+    async def _act(self, decide: Callable[[ClusterImage, Sequence[None]], Decision[None]]) -> None:
         await self._view.decide((), decide, {}, as_controller=True)
 
-    def _verdict(self, image: ClusterImage, names: Iterable[str] | None) -> Verdict[None]:
+    def _verdict(self, image: ClusterImage, names: Iterable[str] | None) -> Decision[None]:
         if names is None:
             topics: Iterable[TopicImage] = image.topics.values()
         else:
@@ -144,8 +146,8 @@ class Controller:
         drafts = decided(image, topics, self._rules)
         steps = drafts.steps()
         if steps:
-            log.info("partitions change as brokers come and go", extra={"topics": len(steps)})
-        return Verdict([], steps)
+            log.info("partition states change after brokers joined or left", extra={"topics": len(steps)})
+        return Decision([], steps)
 
     # -- preferred leaders -----------------------------------------------------------------------------------------
 
@@ -167,14 +169,14 @@ class Controller:
 
     async def _elect_preferred(self, imbalance_percent: int) -> None:
         try:
-            await self._act(lambda image, _: Verdict([], going_home(image, imbalance_percent).steps()))
+            await self._act(lambda image, _: Decision([], going_home(image, imbalance_percent).steps()))
         except StoreError as error:
             log.warning("leaders could not move to their preferred brokers: %s", error)
 
 
-def decided(image: ClusterImage, topics: Iterable[TopicImage], rules: ControllerRules) -> Drafts:
-    """What has to change in these topics now that it is known who is alive. Pure."""
-    drafts = Drafts(image)
+def decided(image: ClusterImage, topics: Iterable[TopicImage], rules: ControllerRules) -> PartitionUpdates:
+    """The changes that these topics need, given the brokers that are alive. Pure."""
+    drafts = PartitionUpdates(image)
     alive = image.brokers
     for topic in topics:
         min_isr, unclean = rules.min_insync_replicas(topic), rules.unclean_election(topic)
@@ -187,8 +189,8 @@ def decided(image: ClusterImage, topics: Iterable[TopicImage], rules: Controller
     return drafts
 
 
-def going_home(image: ClusterImage, max_imbalance_percent: int) -> Drafts:
-    """Elections of preferred leaders, for brokers that lead too few of the partitions that prefer them. Pure."""
+def going_home(image: ClusterImage, max_imbalance_percent: int) -> PartitionUpdates:
+    """Preferred leader elections for brokers that lead too few of the partitions that prefer them. Pure."""
     homes: dict[int, int] = {}
     away: dict[int, list[tuple[str, int, PartitionState]]] = {}
     for topic in image.topics.values():
@@ -197,7 +199,7 @@ def going_home(image: ClusterImage, max_imbalance_percent: int) -> Drafts:
             homes[home] = homes.get(home, 0) + 1
             if state.leader != home:
                 away.setdefault(home, []).append((topic.name, index, state))
-    drafts = Drafts(image)
+    drafts = PartitionUpdates(image)
     for home, partitions in away.items():
         if home not in image.brokers or len(partitions) * 100 <= max_imbalance_percent * homes[home]:
             continue

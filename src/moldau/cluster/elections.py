@@ -1,12 +1,14 @@
-"""Who leads a partition: when brokers die, come back, resign, or an operator asks. Pure decisions over one state.
+"""Leader election: when brokers die, return or resign, or when an operator requests it. Pure decisions.
 
-A leader is taken from the live members of the ISR, in the replicas' order; where there is none, from the live eligible
-leaders (ELR), who have every record that was acknowledged to acks=all as well; and only where unclean election is
-allowed from the rest: first those who were the last to be eligible before they lost the end of their logs, then any
-live replica. An unclean leader is the whole truth from then on, whatever it lacks.
+A leader is chosen in this order, within each group in the order of the replicas:
 
-Every change of leader, and every new life of the same one, is a new leader epoch; every change is a new partition
-epoch. A decision that changes nothing gives back the very state that it was given.
+1. a live member of the ISR;
+2. a live eligible leader (ELR), which also has every record that was acknowledged to acks=all;
+3. only if unclean election is allowed: the last known eligible leaders, which returned without the end of their logs,
+   and then any live replica. The log of an unclean leader replaces all others, even if it lacks records.
+
+Every change of leader increments the leader epoch, and so does every restart of the same leader. Every change of the
+state increments the partition epoch. A decision that changes nothing returns the same state object.
 """
 
 from __future__ import annotations
@@ -15,21 +17,22 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 from enum import IntEnum
 
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_LEADER, ClusterImage, PartitionState
 from moldau.cluster.isr import effective_min_isr, eligible, in_order
-from moldau.cluster.refusal import Refusal
 from moldau.wire.errors import ErrorCode
+from moldau.wire.number_types import LeaderEpoch, PartitionEpoch
 
 
 class ElectionKind(IntEnum):
-    """As on the wire."""
+    """The numbers of the wire protocol."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 def settled(state: PartitionState, alive: Container[int], min_isr: int, *, unclean: bool = False) -> PartitionState:
-    """The state once it is known who is alive: the dead leave the ISR, and whoever can leads where nobody does."""
+    """The state for these live brokers: dead replicas leave the ISR, and a partition without a live leader gets one."""
     isr = state.isr
     for replica in isr:
         if replica not in alive:
@@ -40,14 +43,17 @@ def settled(state: PartitionState, alive: Container[int], min_isr: int, *, uncle
             return state  # nearly always
     elr = eligible(state, isr, min_isr)
     if isr and state.leader in isr:
-        return replace(state, isr=isr, elr=elr, partition_epoch=state.partition_epoch + 1)
+        return replace(state, isr=isr, elr=elr, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
     return _led(state, _choice(state, isr, elr, alive, unclean), isr, elr, min_isr)
 
 
 def reborn(state: PartitionState, broker: int, others: Container[int], min_isr: int, *, lost: bool) -> PartitionState:
-    """The state before a broker begins a new life: it leads nothing that another one can lead, and nothing in the epoch
-    of a former life. If it may have lost the end of its log it leaves ISR and ELR, unless it is the only replica: then
-    nobody has more than it. `others` are those who are alive beside it."""
+    """The state before a broker registers again, as a new incarnation.
+
+    The broker resigns wherever another broker can lead, and never leads in an epoch of its former incarnation. If it
+    may have lost the end of its log, it leaves ISR and ELR, unless it is the only replica: then no broker has more
+    records. `others` are the other live brokers.
+    """
     lost = lost and len(state.replicas) > 1
     if not lost and state.leader != broker:
         return state
@@ -60,7 +66,7 @@ def reborn(state: PartitionState, broker: int, others: Container[int], min_isr: 
     if state.leader != broker:
         if (isr, elr, last_known) == (state.isr, state.elr, state.last_known_elr):
             return state
-        epoch = state.partition_epoch + 1
+        epoch = PartitionEpoch(state.partition_epoch + 1)
         return replace(state, isr=isr, elr=elr, last_known_elr=last_known, partition_epoch=epoch)
     leader = _choice(state, isr, elr, others, unclean=False)
     if leader == NO_LEADER and not lost:
@@ -72,8 +78,10 @@ def reborn(state: PartitionState, broker: int, others: Container[int], min_isr: 
 def resigned(
     state: PartitionState, broker: int, alive: Container[int], min_isr: int, *, leave_isr: bool = True
 ) -> PartitionState:
-    """The state after a live broker hands over what it leads and, if it wants to, leaves the ISR. Where nobody could
-    take its place it stays: a partition with a leader that is about to go is better than one without."""
+    """The state after a live broker hands over its leadership and, with `leave_isr`, leaves the ISR.
+
+    If no other broker could take over, nothing changes: a leader that is about to stop is better than no leader.
+    """
     if broker not in state.isr:
         return state
     others = tuple([member for member in state.isr if member != broker and member in alive])
@@ -90,7 +98,7 @@ def resigned(
 
 
 def preferred(state: PartitionState, alive: Container[int]) -> PartitionState:
-    """The state with its first replica as leader, where that one is alive and in sync."""
+    """The state with the first replica as leader, if that replica is alive and in sync."""
     first = state.replicas[0]
     if state.leader == first or first not in state.isr or first not in alive:
         return state
@@ -100,7 +108,7 @@ def preferred(state: PartitionState, alive: Container[int]) -> PartitionState:
 def asked_for(
     image: ClusterImage, topic: str, index: int, kind: ElectionKind, min_isr: Callable[[str], int]
 ) -> PartitionState | Refusal:
-    """What an operator's election comes to."""
+    """The state after an election that an operator requested, or why it is refused."""
     state = image.partition(topic, index)
     if state is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {topic}-{index} does not exist.")
@@ -145,13 +153,13 @@ def _led(
     *,
     new_life: bool = False,
 ) -> PartitionState:
-    """The state with the leader that was chosen, and the ISR that goes with it."""
+    """The state with the chosen leader and the matching ISR and ELR."""
     if leader != NO_LEADER and leader not in isr:
         clean = leader in elr
-        # Those in the ISR are dead, or one of them would lead. They have what the new leader has.
+        # The members of the ISR are dead, otherwise one of them would lead. They have all records of the new leader.
         elr = tuple([replica for replica in state.replicas if replica in (*elr, *isr) and replica != leader])
         isr = (leader,)
-        if not clean or len(isr) >= effective_min_isr(min_isr, state):
+        if not clean or len(isr) >= effective_min_isr(min_isr, state.replicas, state.adding):
             elr = ()
     return _changed(state, leader, isr, elr, new_life=new_life)
 
@@ -167,6 +175,6 @@ def _changed(
         isr=isr,
         elr=elr,
         last_known_elr=() if leader != NO_LEADER else state.last_known_elr,
-        leader_epoch=state.leader_epoch + (new_life or leader != state.leader),
-        partition_epoch=state.partition_epoch + 1,
+        leader_epoch=LeaderEpoch(state.leader_epoch + (new_life or leader != state.leader)),
+        partition_epoch=PartitionEpoch(state.partition_epoch + 1),
     )

@@ -1,10 +1,10 @@
-"""The image: what the cluster looked like at one moment, as immutable values.
+"""Cluster image: the cluster metadata at one moment, as immutable values.
 
-Handlers read an image without locks and without waiting; a change makes a new image that shares everything that did
-not change, so "is it the same topic as before?" is an identity comparison. Equal partition states are one object:
-ten thousand partitions of one broker cost ten thousand pointers.
+Handlers read an image without locks and without waiting. A change creates a new image that shares all unchanged parts,
+so an identity comparison shows whether a topic changed. Equal partition states are one object: ten thousand partitions
+of one broker cost ten thousand pointers.
 
-Mappings here are plain dicts for speed. Nobody writes to them after the image is made.
+Mappings are plain dicts, for speed. They are never modified after the image is created.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from moldau.wire.number_types import NO_BROKER_EPOCH, BrokerEpoch, LeaderEpoch, PartitionEpoch
+
 NO_LEADER: Final = -1
 NO_CONTROLLER: Final = -1
 EMPTY: Final[Mapping[str, str]] = {}
 
-# The broker resource name that stands for every broker, as on the wire.
+# The broker resource name that means all brokers, as on the wire.
 ALL_BROKERS: Final = ""
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
@@ -28,33 +30,34 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_G
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Who holds a partition. The first replica is the preferred leader; the ISR is in the replicas' order.
+    """The replicas, leader and epochs of a partition. The first replica is the preferred leader; the ISR has the same
+    order as the replicas.
 
-    The partition epoch grows with every change of the state, the leader epoch with every change of leader, and with
-    every new life of the same one.
+    Every change of the state increments the partition epoch. Every change of leader, and every restart of the same
+    leader, increments the leader epoch.
     """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int
-    leader_epoch: int
-    partition_epoch: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
     elr: tuple[int, ...] = ()
-    """Eligible leaders that are not in sync any more, but were when the ISR fell below `min.insync.replicas`: the high
-    watermark has stood still since, so they have every record that was acknowledged to acks=all."""
+    """Eligible leaders: replicas that left the ISR when it fell below `min.insync.replicas`. The high watermark has not
+    moved since, so they have every record that was acknowledged to acks=all."""
     last_known_elr: tuple[int, ...] = ()
-    """Those who would have been eligible had they not come back without the end of their logs. While `isr` and `elr`
-    are empty nobody leads; an unclean election, where it is allowed, takes one of these first."""
+    """Replicas that would be eligible if they had not returned without the end of their logs. While `isr` and `elr` are
+    empty there is no leader; an unclean election, if allowed, prefers these replicas."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    """Replicas that a reassignment brings and takes away; both are among `replicas` until it is complete."""
+    """Replicas that a reassignment adds and removes. Both are in `replicas` until the reassignment is complete."""
 
 
 MAX_KNOWN_STATES: Final = 20_000
 
 
 class PartitionStates:
-    """Makes equal partition states one object, as long as there are not too many different ones."""
+    """Makes equal partition states one object. Forgets all of them when there are too many different ones."""
 
     __slots__ = ("_known",)
 
@@ -63,13 +66,13 @@ class PartitionStates:
 
     def one(self, state: PartitionState) -> PartitionState:
         if len(self._known) >= MAX_KNOWN_STATES:
-            self._known.clear()  # most of them are of the past
+            self._known.clear()  # most of them are no longer in use
         return self._known.setdefault(state, state)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic: its id for life, its partitions by index, the settings that differ from the broker's defaults."""
+    """A topic: its permanent id, its partitions by index, and the settings that differ from the broker's defaults."""
 
     name: str
     id: bytes
@@ -82,13 +85,13 @@ class TopicImage:
 
     @property
     def replication_factor(self) -> int:
-        """Of its first partition, those not counted that a reassignment is taking away."""
+        """The replication factor of the first partition, without replicas that a reassignment removes."""
         return len(self.partitions[0].replicas) - len(self.partitions[0].removing)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address that a broker gives to clients."""
+    """An address that a broker advertises to clients."""
 
     listener: str
     host: str
@@ -98,23 +101,24 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A live broker. The epoch counts the registrations of its id: it tells one life of a broker from the next."""
+    """A live broker. The epoch counts the registrations of its id, so it differs for each incarnation of the broker."""
 
     id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
-    epoch: int = -1
+    epoch: BrokerEpoch = NO_BROKER_EPOCH
     directory_id: str = ""
-    """Of its data directories that are online, with commas between them: who has the same id and none of these is
-    another broker. One of several directories may be gone when a broker comes back."""
+    """The ids of its online data directories, separated by commas. A process with the same broker id but none of these
+    directories is another broker. There are several ids because one of several directories may be missing when a broker
+    returns."""
 
     def shares_directory(self, other: BrokerImage) -> bool:
-        """Whether both have a data directory in common, and so are lives of one broker."""
+        """Whether both have a data directory in common, and so are incarnations of the same broker."""
         theirs = other.directory_id.split(",")
         return any(one in theirs for one in self.directory_id.split(",") if one)
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The address on a named listener, or None where the broker does not have it."""
+        """The address on a named listener, or None if the broker does not have that listener."""
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
@@ -128,6 +132,7 @@ class ClusterImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topic_names_by_id: Mapping[bytes, str] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.topic_names_by_id.get(topic_id)
@@ -143,8 +148,12 @@ class ClusterImage:
         """The dynamic settings stored for one broker (its id as text), or for all of them (`ALL_BROKERS`)."""
         return self.broker_configs.get(name, EMPTY)
 
+    def group_config(self, group_id: str) -> Mapping[str, str]:
+        """The settings of one group that differ from the broker's defaults. The group need not exist."""
+        return self.group_configs.get(group_id, EMPTY)
+
     def with_topics(self, changed: Iterable[TopicImage] = (), deleted: Iterable[str] = ()) -> ClusterImage:
-        """This image with topics added, replaced (also by one with another id) and removed."""
+        """This image with topics added, replaced (also by a topic with another id) and removed."""
         topics, names = dict(self.topics), dict(self.topic_names_by_id)
         for name in deleted:
             del names[topics.pop(name).id]
@@ -161,13 +170,19 @@ class ClusterImage:
         return replace(self, brokers={broker.id: broker for broker in sorted(brokers, key=lambda broker: broker.id)})
 
     def with_broker_configs(self, changed: Mapping[str, Mapping[str, str]]) -> ClusterImage:
-        """This image with the settings of these broker resources replaced; empty ones are gone."""
+        """This image with the settings of these broker resources replaced; empty settings are removed."""
         merged = {**self.broker_configs, **changed}
         return replace(self, broker_configs={name: configs for name, configs in merged.items() if configs})
 
+    def with_group_configs(self, changed: Mapping[str, Mapping[str, str]]) -> ClusterImage:
+        """This image with the settings of these groups replaced; empty ones are gone."""
+        merged = {**self.group_configs, **changed}
+        return replace(self, group_configs={name: configs for name, configs in merged.items() if configs})
+
 
 class TopicsDelta(NamedTuple):
-    """How the topics of two images differ. A topic that was deleted and made again is in `deleted` and in `created`."""
+    """The difference between the topics of two images. A topic that was deleted and created again is in `deleted` and
+    in `created`."""
 
     created: tuple[TopicImage, ...]
     deleted: tuple[TopicImage, ...]
@@ -175,7 +190,7 @@ class TopicsDelta(NamedTuple):
 
 
 def topics_delta(old: ClusterImage, new: ClusterImage) -> TopicsDelta:
-    """What a listener needs to know of two images, in a fixed order. Costs an identity comparison a topic."""
+    """The difference between two images, in a fixed order. Costs one identity comparison per topic."""
     if old.topics is new.topics:
         return TopicsDelta((), (), ())
     created: list[TopicImage] = []

@@ -1,8 +1,8 @@
-"""The in-sync replicas of a partition: may they change so, and what is the partition's state then? Pure decisions.
+"""In-sync replicas of a partition: whether a proposed change is valid, and the resulting state. Pure decisions.
 
-The leader proposes who is in sync, and counts on it only once it is stored. Whoever leaves while fewer than
-`min.insync.replicas` are left becomes an eligible leader (ELR): the high watermark stands still from then on, so it has
-every record that was acknowledged to acks=all, and may lead again although it is not in sync.
+The leader proposes the ISR, and relies on it only after it is stored. A replica that leaves while fewer than
+`min.insync.replicas` remain becomes an eligible leader (ELR). The high watermark does not move from then on, so the
+replica has every record that was acknowledged to acks=all and may lead again although it is not in sync.
 """
 
 from __future__ import annotations
@@ -10,49 +10,65 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage, PartitionState, TopicImage
-from moldau.cluster.refusal import Refusal
 from moldau.wire.errors import ErrorCode
+from moldau.wire.number_types import BrokerEpoch, LeaderEpoch, PartitionEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class IsrProposal:
-    """What a leader wants the ISR to be, and the epochs that it knows. `epochs` are the broker epochs of those that
-    come in, as they fetched with them: a follower that has died since is not taken in."""
+    """The ISR that a leader proposes, and the epochs that it knows.
+
+    `epochs` has the broker epochs with which the new members fetched: a follower that has died since then is not added.
+    """
 
     topic: str
     topic_id: bytes
     index: int
-    leader_epoch: int
-    partition_epoch: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
     isr: tuple[int, ...]
-    epochs: Mapping[int, int]
+    epochs: Mapping[int, BrokerEpoch]
 
 
-def effective_min_isr(configured: int, state: PartitionState) -> int:
-    """`min.insync.replicas` of a partition: never more than it has replicas, those that are only coming not counted."""
-    return max(1, min(configured, len(state.replicas) - len(state.adding)))
+def effective_min_isr(configured: int, replicas: Collection[int], adding: Collection[int]) -> int:
+    """`min.insync.replicas` as it holds for a partition: never more than it has replicas, as in Kafka.
+
+    Replicas that a reassignment is only adding do not count. Every comparison of an ISR with the setting (acks=all, the
+    high watermark, elections, metrics, `topics describe`) uses this number.
+    """
+    return max(1, min(configured, len(replicas) - len(adding)))
+
+
+def is_under_min_isr(state: PartitionState, configured: int) -> bool:
+    """Whether acks=all must be refused with NOT_ENOUGH_REPLICAS."""
+    return len(state.isr) < effective_min_isr(configured, state.replicas, state.adding)
 
 
 def high_watermark_may_advance(state: PartitionState, configured_min_isr: int) -> bool:
-    """Whether a leader may take in-sync replicas alone as proof that a record is safe.
+    """Whether the in-sync replicas alone prove that a record is safe, so that the leader may advance the high
+    watermark.
 
-    While there are eligible leaders outside of the ISR, one of them may be elected, so nothing that they lack may be
-    acknowledged: also where `min.insync.replicas` was lowered meanwhile. A leader that has enough in-sync replicas by
-    the new number proposes the same ISR again, which ends their eligibility, and then goes on.
+    While there are eligible leaders outside the ISR, one of them may be elected. Records that they lack must not be
+    acknowledged, even if `min.insync.replicas` was lowered in the meantime. A leader that has enough in-sync replicas
+    by the new value proposes the same ISR again. This clears the ELR, and then the high watermark advances.
     """
-    return not state.elr and len(state.isr) >= effective_min_isr(configured_min_isr, state)
+    return not state.elr and not is_under_min_isr(state, configured_min_isr)
 
 
 def in_order(state: PartitionState, ids: Container[int]) -> tuple[int, ...]:
-    """These brokers, as far as they are replicas, in the replicas' order."""
+    """Those of the brokers that are replicas, in the order of the replicas."""
     return tuple([replica for replica in state.replicas if replica in ids])
 
 
 def eligible(state: PartitionState, isr: Collection[int], min_isr: int, also: Collection[int] = ()) -> tuple[int, ...]:
-    """The ELR that goes with a new ISR: nobody where it is large enough, else those who were eligible or in sync until
-    now. `also` leave neither with full right: they are not among them."""
-    if len(isr) >= effective_min_isr(min_isr, state):
+    """The ELR for a new ISR: empty if the ISR is large enough, otherwise the replicas that were eligible or in sync
+    before.
+
+    Replicas in `also` are excluded: they may have lost records or are no longer replicas.
+    """
+    if len(isr) >= effective_min_isr(min_isr, state.replicas, state.adding):
         return ()
     return tuple(
         [
@@ -64,12 +80,12 @@ def eligible(state: PartitionState, isr: Collection[int], min_isr: int, also: Co
 
 
 def proposed(image: ClusterImage, proposal: IsrProposal, *, proposer: int, min_isr: int) -> PartitionState | Refusal:
-    """The partition's state as its leader proposes it; the state as it is where nothing would change."""
+    """The partition's state after the leader's proposal; the same state object if nothing changes."""
     topic = image.topics.get(proposal.topic)
     if topic is None or not 0 <= proposal.index < len(topic.partitions):
         return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, proposal, "does not exist")
     if topic.id != proposal.topic_id:
-        return _refused(ErrorCode.UNKNOWN_TOPIC_ID, proposal, "is of another topic now")
+        return _refused(ErrorCode.UNKNOWN_TOPIC_ID, proposal, "belongs to another topic now")
     state = topic.partitions[proposal.index]
     refusal = _outdated(state, proposal, proposer) or _impossible(image, state, proposal)
     if refusal is not None:
@@ -78,11 +94,13 @@ def proposed(image: ClusterImage, proposal: IsrProposal, *, proposer: int, min_i
     elr = eligible(state, isr, min_isr)
     if (isr, elr) == (state.isr, state.elr) and not state.last_known_elr:
         return state
-    return replace(state, isr=isr, elr=elr, last_known_elr=(), partition_epoch=state.partition_epoch + 1)
+    return replace(
+        state, isr=isr, elr=elr, last_known_elr=(), partition_epoch=PartitionEpoch(state.partition_epoch + 1)
+    )
 
 
 def comers(topic: TopicImage, proposal: IsrProposal) -> list[int]:
-    """Who would come into the ISR."""
+    """The replicas that the proposal adds to the ISR."""
     state = topic.partitions[proposal.index]
     return [replica for replica in proposal.isr if replica not in state.isr]
 
@@ -99,7 +117,7 @@ def _outdated(state: PartitionState, proposal: IsrProposal, proposer: int) -> Re
 
 def _impossible(image: ClusterImage, state: PartitionState, proposal: IsrProposal) -> Refusal | None:
     if state.leader not in proposal.isr or len(set(proposal.isr)) != len(proposal.isr):
-        return _refused(ErrorCode.INVALID_REQUEST, proposal, "needs its leader in the ISR, and everyone once")
+        return _refused(ErrorCode.INVALID_REQUEST, proposal, "needs its leader in the ISR, and no replica twice")
     for replica in proposal.isr:
         if replica not in state.replicas:
             return _refused(ErrorCode.INVALID_REQUEST, proposal, f"has no replica on broker {replica}")
@@ -107,7 +125,7 @@ def _impossible(image: ClusterImage, state: PartitionState, proposal: IsrProposa
             continue
         broker = image.brokers.get(replica)
         if broker is None or broker.epoch != proposal.epochs.get(replica):
-            return _refused(ErrorCode.INELIGIBLE_REPLICA, proposal, f"cannot have broker {replica}: its life is over")
+            return _refused(ErrorCode.INELIGIBLE_REPLICA, proposal, f"cannot add broker {replica}: outdated epoch")
     return None
 
 

@@ -1,11 +1,11 @@
-"""A session with ZooKeeper through kazoo, heard on the event loop: one thread, and nothing of it seen from outside.
+"""ZooKeeper session through kazoo, with all callbacks on the event loop.
 
-kazoo reads and writes its socket in a thread. All that happens there (answers, watch events, the connection's state) is
-handed to the loop by `call_soon_threadsafe`, in the order in which it came over the wire: an event is heard before the
-answer to a later read, which is what ZooKeeper promises its clients.
+kazoo reads and writes its socket in one thread. Everything that happens there (responses, watch events, connection
+state) is passed to the loop by `call_soon_threadsafe`, in the order of the wire. So an event arrives before the
+response to a later read, as ZooKeeper promises its clients.
 
-Two requests that ZooKeeper has since 3.6 and kazoo has not are added here: persistent recursive watches, and reads of
-many nodes in one message. It is not a store: no paths are checked, no errors explained.
+The module adds two requests that ZooKeeper has had since 3.6 and kazoo lacks: persistent recursive watches, and reads
+of many nodes in one message. It is not a store: it neither checks paths nor explains errors.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from moldau.host.clock import SystemClock
 
 FIRST_RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
-"""Between two attempts to connect: the session's time runs meanwhile."""
+"""Longest delay between two connection attempts. The session timeout keeps running during the delay."""
 
 HANDSHAKE_SHARE: Final = 1 / 3
 MIN_HANDSHAKE_S: Final = 1.0
-"""How much of a session's time a server has to answer a new connection, and how long at least."""
+"""The share of the session timeout that a server has to answer a new connection, and its minimum."""
 
 RECURSIVE: Final = 1
 
-# What kazoo has to say of its own is told by the store in words of ours; whoever looks for a fault may turn this up.
+# The store reports kazoo's problems in its own messages. Lower this level to see kazoo's messages when debugging.
 _log = logging.getLogger(f"{__name__}.kazoo")
 _log.setLevel(logging.ERROR)
 
 
 class AddWatch(NamedTuple):
-    """Asks for the events of a node and of everything below it, until the connection ends."""
+    """Subscribes to the events of a node and of all nodes below it, until the connection ends."""
 
     path: str
     mode: int = RECURSIVE
@@ -70,7 +70,7 @@ class AddWatch(NamedTuple):
 
 
 class ReadMany(NamedTuple):
-    """Reads many nodes in one message; the answer is a list, None where there is no such node."""
+    """Reads many nodes in one message. The response is a list with an exception for each node that does not exist."""
 
     paths: Sequence[str]
     type: int = 22
@@ -97,14 +97,14 @@ class ReadMany(NamedTuple):
 
 
 class _ToLoop:
-    """In place of the queue from which a thread of kazoo's would take completions."""
+    """Replacement for the queue from which a kazoo thread would take completions."""
 
     def __init__(self, post: Callable[..., None]) -> None:
         self.put = post
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Where kazoo gets its thread and sockets. Its callbacks run on the loop; the thread can be broken off."""
+    """Provides kazoo's thread and sockets. Callbacks run on the loop; `break_off` ends the thread's waits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connect_timeout_s: float) -> None:
         super().__init__()
@@ -113,20 +113,20 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._thread: threading.Thread | None = None
         self.completion_queue = _ToLoop(self.post)
         self.ended = asyncio.Event()
-        """The thread is done."""
-        # Readable from the moment when the thread shall drop everything.
+        """Set when the thread has ended."""
+        # Becomes readable when the thread must drop everything.
         self._broken_off, self._break_off = os.pipe()
         self._is_broken_off = False
         self._closed = False
         self.orphaned: Callable[[], None] = self.break_off
-        """Called in the thread when there is no loop any more."""
+        """Called in the thread if the loop was closed."""
 
     def post(self, call: Callable[..., object], *args: object) -> None:
-        """Has it called on the loop, after everything that was posted before."""
+        """Schedule a call on the loop, after everything that was posted before."""
         try:
             self._loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
-            self.orphaned()  # the loop was closed under us: nobody is left to tell
+            self.orphaned()  # the loop was closed: there is no receiver
 
     def dispatch_callback(self, callback: Callback) -> None:
         self.post(callback.func, *callback.args)
@@ -135,7 +135,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._running = True
 
     def stop(self) -> None:
-        """Nothing to stop: there are no workers. Completions go on until the thread ends."""
+        """Does nothing: there are no workers. Completions continue until the thread ends."""
 
     def spawn(self, func: Callable[..., None], *args: object, **kwargs: object) -> threading.Thread:
         def live() -> None:
@@ -149,17 +149,17 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return self._thread
 
     def break_off(self) -> None:
-        """Ends every wait of the thread, now and from now on."""
+        """End every wait of the thread, the current one and all later ones."""
         if not self._is_broken_off and not self._closed:
             self._is_broken_off = True
             os.write(self._break_off, b"\0")
 
     def close(self) -> None:
-        """After the end of the thread."""
+        """Release the pipe. Call it after the thread has ended."""
         if not self._closed:
             self._closed = True
             if self._thread is not None:
-                self._thread.join()  # it has only to return
+                self._thread.join()  # the thread has nothing left to do but return
             os.close(self._broken_off)
             os.close(self._break_off)
 
@@ -178,7 +178,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return [one for one in readers if one.fileno() in ready], [one for one in writers if one.fileno() in ready], []
 
     def create_connection(self, address: tuple[str, int], **_more: object) -> socket.socket:
-        """kazoo would try one server for a whole session's time; the others should be tried before that is over."""
+        """Connect with a timeout per server. kazoo would try one server for the whole session timeout; the session
+        would expire before the other servers are tried."""
         connection = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
         try:
             connection.setblocking(False)
@@ -188,7 +189,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
                 if not self.select([], [connection], [], self._connect_timeout_s)[1]:
                     raise TimeoutError(errno.ETIMEDOUT, "no answer")
                 code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            # Where no server listens on a port of this machine, the system may connect a client to itself.
+            # If no server listens on a local port, the kernel may connect the socket to itself.
             if not code and connection.getsockname() == connection.getpeername():
                 code = errno.ECONNREFUSED
             if code:
@@ -200,8 +201,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, which also tells what was negotiated and which ping was answered, and hands every watch event
-    on."""
+    """kazoo's connection, which also records the negotiated timeout and the time of the last answered ping, and passes
+    on every watch event."""
 
     _pinged_at = 0.0
 
@@ -218,8 +219,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if isinstance(request, Connect):
-            # A server that is just starting may take the connection, lose the request and never answer. kazoo would
-            # wait for it as long as the session may last, and find it expired.
+            # A server that is starting may accept the connection, lose the request and never answer. kazoo would wait
+            # for the whole session timeout, and the session would have expired.
             timeout = min(timeout, max(MIN_HANDSHAKE_S, request.time_out / 1000 * HANDSHAKE_SHARE))
         result = super()._invoke(timeout, request, xid)
         if isinstance(request, Connect) and result[0].time_out > 0:
@@ -232,7 +233,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class KazooSession(KazooClient):  # type: ignore[misc]
-    """One session: begun by `begin`, over for good when kazoo reports it as lost, given back by `end`."""
+    """One session: started by `begin`, dead once kazoo reports it as lost, released by `end`."""
 
     def __init__(
         self,
@@ -242,7 +243,8 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         heard: Callable[[int, str], None],
         state_changed: Callable[[str], None],
     ) -> None:
-        """`heard(type, path)` gets watch events, `state_changed(KazooState)` the connection's state: on the loop."""
+        """`heard(type, path)` receives watch events, `state_changed(KazooState)` the connection state. Both run on the
+        loop."""
         handler = LoopHandler(asyncio.get_running_loop(), timeout_s / len(hosts))
         retry = KazooRetry(
             max_tries=-1, delay=FIRST_RETRY_S, backoff=2, max_delay=MAX_RETRY_S, sleep_func=handler.sleep_func
@@ -258,27 +260,29 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         self.heard = heard
         self.now: Callable[[], float] = SystemClock().monotonic
         self.ping_answered = 0.0
-        """When the latest ping was sent that was answered. Set in the thread: true also while the loop stands still."""
+        """Send time of the latest ping that was answered. Set in the thread, so it is correct even while the loop is
+        blocked."""
         self.negotiated_timeout_s = timeout_s
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log)
-        self._tell_state = state_changed
+        self._on_state = state_changed
         self.add_listener(self._state_listener)
         handler.orphaned = self._give_up
 
     def begin(self) -> None:
-        """Starts to connect, and goes on trying until `end`."""
+        """Start to connect, and retry until `end`."""
         self.start_async()
 
     async def end(self, grace_s: float) -> bool:
-        """Ends the session and its thread. False where the thread could not be ended, which only a name server can do.
+        """End the session and its thread. False if the thread did not end, which happens only while it resolves a host
+        name.
 
-        A session that is in touch is closed at the server, which gets as long as `grace_s` to say so.
+        If the session is connected, it is closed at the server, which has `grace_s` to confirm it.
         """
         connected = self.connected
         try:
             self.stop()
         except OSError:
-            pass  # the thread is over already, and its socket with it
+            pass  # the thread has already ended and closed its socket
         if not connected or not await self._ended(grace_s):
             self.handler.break_off()
             if not await self._ended(grace_s):
@@ -295,22 +299,24 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         return True
 
     def ask(self, request: Any) -> Any:
-        """Sends one of this module's requests; kazoo's async result."""
+        """Send one of this module's requests; returns kazoo's async result."""
         result = self.handler.async_result()
         self._call(request, result)
         return result
 
     def _safe_close(self) -> None:
-        """kazoo would block here until its thread is over. `end` waits for that without blocking the loop."""
+        """Does nothing. kazoo would block here until its thread ends; `end` waits for that without blocking the
+        loop."""
 
     def _give_up(self) -> None:
-        """In the thread: it ends, and with it the session when its time is up."""
+        """Runs in the thread: end it. The session expires at the server after its timeout."""
         self._stopped.set()
         self.handler.break_off()
 
     def _state_listener(self, state: str) -> None:
-        """In the thread."""
+        """Runs in the thread."""
         if state == "LOST":
-            # kazoo would begin another session now; whoever wants one makes one, and knows that it is another.
+            # kazoo would start another session now. The store must create it instead, so that it knows that the session
+            # is new.
             self._stopped.set()
-        self.handler.post(self._tell_state, state)
+        self.handler.post(self._on_state, state)

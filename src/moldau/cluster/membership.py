@@ -1,71 +1,74 @@
-"""A broker's membership: its session with the store, its registration, its claim to be the controller.
+"""Cluster membership of a broker: its store session, its registration, and its claim to be the controller.
 
-A broker is in good standing from its registration until its session is lost: expired, or out of touch for as long as
-it takes until the others take it for dead. That is counted from its last request that was answered, and not from when
-it noticed: so it stops leading before others begin. Whoever listens is told at once. It opens another session, begins a
-new life (a new epoch, no leadership of the old one) and is in good standing again.
+A broker is in good standing from its registration until its session is lost. A session is lost when it expires, or when
+the store has not answered for the whole session timeout, after which other brokers may consider this broker dead. The
+timeout counts from the last request that was answered, not from the time when the broker notices the problem. So the
+broker stops leading before others begin. Listeners are called at once. The broker then opens another session and
+registers as a new incarnation, with a new epoch and without its former leadership. Then it is in good standing again.
 
-A new life begins in three steps, and the order is what makes it safe:
+A new incarnation begins in three steps. Their order makes it safe:
 
-1. Its incarnation counts up. From here on nobody can take the broker into an ISR on the strength of what its former
-   life had: that commit expects the former epoch.
-2. It resigns whatever it is still recorded to lead, and leaves ISR and ELR where it may have lost the end of its log.
-   Nobody can bring it back in between 1 and 3, so what it leaves it has left.
-3. It registers, in place of its former life if the session of that is not over. Now it is alive, and may be elected
-   where it is in sync or eligible.
+1. The broker increments its incarnation. From now on no leader can add it to an ISR because of the log of its former
+   incarnation: that commit expects the former epoch.
+2. It resigns all partitions that it is still recorded to lead, and leaves ISR and ELR where it may have lost the end of
+   its log. No leader can add it again between steps 1 and 3, so these changes are final.
+3. It registers, and replaces the registration of its former incarnation if that session has not ended. Now it is alive,
+   and may be elected where it is in sync or eligible.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, Literal
 
-from moldau.cluster.drafts import Drafts
 from moldau.cluster.elections import reborn
 from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, TopicImage
+from moldau.cluster.image_publisher import Decision, ImagePublisher
 from moldau.cluster.nodes import ClusterIdNode, ControllerNode, ImportNode, id_text
+from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.store import OpenStore, SessionEvent, Store, StoreError
 from moldau.cluster.tree import IdTaken, NotController, Tree
-from moldau.cluster.view import Verdict, View
 from moldau.host.clock import Randomness
+from moldau.host.event_log import event_logger
+from moldau.wire.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 FIRST_RETRY_S: Final = 0.1
 MAX_RETRY_S: Final = 5.0
 CLOSE_TIMEOUT_S: Final = 5.0
-"""How long the end of a session that is of no more use is waited for."""
+"""How long to wait until an unusable session is closed."""
 
 SESSIONS_END_WITHIN: Final = 1.5
-"""Session time-outs after which the session of a broker that is gone is over: servers look for such now and then."""
+"""The session of a dead broker has ended after this many session timeouts. ZooKeeper servers look for expired sessions
+at intervals only."""
 LOOKS_A_SESSION: Final = 10
 
 StandingListener = Callable[[bool], None]
 
 
 class Everything(Enum):
-    """Stands for all partitions that a broker has."""
+    """Means all partitions of a broker."""
 
     EVERYTHING = "everything"
 
 
 EVERYTHING: Final = Everything.EVERYTHING
-Partitions = Collection[tuple[str, int]] | Literal[Everything.EVERYTHING]
+Partitions = Collection[TopicPartition] | Literal[Everything.EVERYTHING]
 
 
-class Membership:
-    """This broker among the others, session after session."""
+class BrokerMembership:
+    """This broker's membership in the cluster, over any number of sessions."""
 
     def __init__(
         self,
         node_id: int,
         open_store: OpenStore,
         randomness: Randomness,
-        view: View,
+        view: ImagePublisher,
         min_insync_replicas: Callable[[TopicImage], int],
     ) -> None:
         self.node_id: Final = node_id
@@ -82,9 +85,9 @@ class Membership:
         self._broker: BrokerImage | None = None
         self._listeners: list[StandingListener] = []
         self._session_lost = False
-        self._behind = False
+        self._events_missed = False
         self._lease: asyncio.TimerHandle | None = None
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # what is being repaired, once each
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # running repairs, at most one of each kind
         self._closed = False
 
     def on_standing(self, listener: StandingListener) -> Callable[[], None]:
@@ -94,7 +97,7 @@ class Membership:
     # -- joining ---------------------------------------------------------------------------------------------------
 
     async def open(self, cluster_id: str | None) -> None:
-        """Opens a session and reads everything; this broker is not registered yet."""
+        """Open a session and read all metadata. This does not register the broker."""
         self._cluster_id = cluster_id
         await self._open_session()
 
@@ -119,16 +122,19 @@ class Membership:
 
     @staticmethod
     async def _require_a_cluster(store: Store, cluster_id: str) -> None:
-        """Who was in a cluster does not found another one where there is none: it is the wrong place, and clients would
-        find every topic gone."""
+        """Raise StoreError if the store has no cluster although this broker belongs to one.
+
+        The broker must not create a second cluster: zookeeper.connect is probably wrong, and clients would find no
+        topics.
+        """
 
         async def founded() -> bool:
-            """Or about to be, by a broker that is being imported."""
+            """Also true if a broker that is being imported is about to create the cluster."""
             return await store.get(ClusterIdNode.path) is not None or await store.get(ImportNode.path) is not None
 
         if await founded():
             return
-        await store.sync()  # the server that was asked may be behind
+        await store.sync()  # the server that answered may lag behind the ensemble
         if not await founded():
             raise StoreError(
                 f"there is no cluster in the metadata store, but the log directories belong to cluster "
@@ -136,9 +142,9 @@ class Membership:
             )
 
     async def register(self, broker: BrokerImage, lost: Partitions) -> None:
-        """Begins a life of this broker. A session that is lost meanwhile is replaced by another one; whatever else goes
-        wrong is a StoreError."""
-        self.in_good_standing = False  # until the new life has begun, if there was one before
+        """Register a new incarnation of this broker. A session that is lost during registration is replaced by a new
+        one; other failures raise StoreError."""
+        self.in_good_standing = False  # until the new incarnation is registered
         while True:
             returning = self._tasks.get("return")
             if returning is not None:
@@ -155,7 +161,7 @@ class Membership:
 
     async def _join(self, broker: BrokerImage, lost: Partitions) -> None:
         tree = self._view.tree
-        shared = tree.store.shared  # else there is nobody who could lead instead
+        shared = tree.store.shared  # otherwise no other broker could lead instead
         born = await self._begin_life(tree, broker)
         if shared:
             await tree.store.sync()
@@ -164,10 +170,11 @@ class Membership:
         await self._view.exclusively(self._enter, tree, born)
 
     async def _begin_life(self, tree: Tree, broker: BrokerImage) -> BrokerImage:
-        """Counts the new life.
+        """Increment the broker's incarnation.
 
-        A broker that begins with empty directories may have the id of one that has just died, with its disk: that one
-        is registered until its session ends. So long it is waited for; who is registered after that is alive.
+        A broker with empty directories may have the id of a broker that has just died together with its disk. That
+        broker stays registered until its session ends. So this method waits that long; a broker that is still
+        registered then is alive.
         """
         store, loop = tree.store, asyncio.get_running_loop()
         until = loop.time() + (SESSIONS_END_WITHIN * store.session_timeout_s if store.shared else 0.0)
@@ -185,10 +192,10 @@ class Membership:
                 waiting = True
             await asyncio.sleep(store.session_timeout_s / LOOKS_A_SESSION)
 
-    def _reborn(self, image: ClusterImage, lost: Partitions) -> Verdict[None]:
+    def _reborn(self, image: ClusterImage, lost: Partitions) -> Decision[None]:
         others = {broker: None for broker in image.brokers if broker != self.node_id}
         gone = lost if lost is EVERYTHING else frozenset(lost)
-        drafts = Drafts(image)
+        drafts = PartitionUpdates(image)
         for topic in image.topics.values():
             min_isr = self._min_insync_replicas(topic)
             for index, state in enumerate(topic.partitions):
@@ -198,7 +205,7 @@ class Membership:
                 after = reborn(state, self.node_id, others, min_isr, lost=has_lost)
                 if after is not state:
                     drafts.put(topic.name, index, after)
-        return Verdict([], drafts.steps())
+        return Decision([], drafts.steps())
 
     async def _enter(self, tree: Tree, broker: BrokerImage) -> None:
         if tree.store.shared:
@@ -209,10 +216,10 @@ class Membership:
             await tree.become_controller(broker.id)
             image = replace(image, controller_id=broker.id)
         except NotController:
-            pass  # another one is
+            pass  # another broker is
         self._view.publish(image)
 
-    # -- the session -----------------------------------------------------------------------------------------------
+    # -- session ---------------------------------------------------------------------------------------------------
 
     def _session_changed(self, store: Store, event: SessionEvent) -> None:
         if store is not self.store or self._closed:
@@ -220,16 +227,19 @@ class Membership:
         if event is SessionEvent.EXPIRED:
             self._lose_session("it expired")
         elif event is SessionEvent.RESUMED:
-            log.info("in touch with the metadata store again", extra={"node": self.node_id})
-            self._behind = True
+            log.info("connected to the metadata store again", extra={"node": self.node_id})
+            self._events_missed = True
             self._start("catch up", self._catch_up)
         else:
-            log.warning("out of touch with the metadata store", extra={"node": self.node_id})
+            log.warning("disconnected from the metadata store", extra={"node": self.node_id})
 
     @property
     def in_touch(self) -> bool:
-        """Whether nobody can have taken this broker for dead. One that was stopped for long finds requests before it
-        gets to its timers: whose answer must not be outdated asks here."""
+        """Whether no other broker can consider this broker dead yet.
+
+        A process that was suspended for long handles requests before its timers run, so `in_good_standing` may be
+        outdated. Handlers whose answer must not be outdated check this property.
+        """
         return self.store is not None and (not self.store.shared or _lease_left_s(self.store) > 0)
 
     def _watch_lease(self, store: Store) -> None:
@@ -237,7 +247,7 @@ class Membership:
             return
         left_s = _lease_left_s(store)
         if left_s <= 0:
-            self._lose_session("out of touch for longer than its time-out")
+            self._lose_session("no answer for longer than its timeout")
         else:
             self._lease = asyncio.get_running_loop().call_later(left_s, self._watch_lease, store)
 
@@ -247,7 +257,7 @@ class Membership:
             self._lease = None
 
     def _lose_session(self, why: str) -> None:
-        """Stop leading now; the others may have elected somebody else by now."""
+        """Stop leading now: other brokers may already have elected another leader."""
         self._end_lease()
         self._session_lost = True
         if self._closed:
@@ -264,13 +274,17 @@ class Membership:
             try:
                 listener(in_good_standing)
             except Exception:
-                # A bug of ours. The others must hear of it: one that does not goes on leading.
-                log.exception("a listener failed on the broker's standing")
-        self._image_changed(self._view.image, self._view.image)  # it may have changed before this broker could care
+                # A bug in the listener. The other listeners must still be called: a partition that is not notified
+                # would keep leading.
+                log.exception("a listener failed when the broker's standing changed")
+        self._image_changed(self._view.image, self._view.image)  # images were ignored until now
 
     async def _return(self) -> None:
-        """Another session, another life: tried until it succeeds, or until another process has become this broker (from
-        a copy of the data directory): the later one stays."""
+        """Open a new session and register a new incarnation; retry until it succeeds.
+
+        Stops if another process has registered as this broker (from a copy of the data directory): the later process
+        wins.
+        """
         for wait_s in self._waits():
             if self._closed:
                 return
@@ -292,19 +306,19 @@ class Membership:
             self._stand(in_good_standing=True)
 
     async def _catch_up(self) -> None:
-        """What happened while out of touch was not told: read everything, past any server that lags behind.
+        """Read all metadata again after the connection was lost, because events may have been missed.
 
-        Again, where touch was lost and found while it was being read: what was read before that may be outdated, and
-        nobody will tell.
+        `sync` comes first, because the server may lag behind. If the connection is lost and restored while reading,
+        everything is read once more: the earlier reads may be outdated, and no event would report it.
         """
         for wait_s in self._waits():
-            while self._behind and not self._closed and not self._session_lost:
-                self._behind = False
+            while self._events_missed and not self._closed and not self._session_lost:
+                self._events_missed = False
                 try:
                     await self._view.tree.store.sync()
                     await self._view.reload()
                 except StoreError as error:
-                    self._behind = True
+                    self._events_missed = True
                     log.warning("the metadata could not be read again yet: %s", error, extra={"node": self.node_id})
                     break
             else:
@@ -312,13 +326,13 @@ class Membership:
             await asyncio.sleep(wait_s)
 
     def _waits(self) -> Iterator[float]:
-        """Longer and longer, and never quite the same, so that brokers that failed together do not return together."""
+        """Increasing delays with jitter, so that brokers that failed together do not reconnect at the same time."""
         wait_s = FIRST_RETRY_S
         while True:
             yield wait_s * (0.5 + self._randomness.random())
             wait_s = min(wait_s * 2, MAX_RETRY_S)
 
-    # -- being the controller --------------------------------------------------------------------------------------
+    # -- controller claim ------------------------------------------------------------------------------------------
 
     def _image_changed(self, _old: ClusterImage, new: ClusterImage) -> None:
         if not self.in_good_standing:
@@ -330,7 +344,7 @@ class Membership:
             self._start("claim", self._claim)
 
     async def _claim(self) -> None:
-        """There is no controller: be it, unless another one is faster."""
+        """Claim the controller role, unless another broker claims it first."""
         for wait_s in self._waits():
             if self._view.image.controller_id != NO_CONTROLLER or not self.in_good_standing:
                 return
@@ -350,16 +364,16 @@ class Membership:
             log.info("this broker is the controller", extra={"node": self.node_id})
             self._view.publish(replace(self._view.image, controller_id=self.node_id))
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- tasks and closing -----------------------------------------------------------------------------------------
 
     def _start(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs the work, unless it is under way."""
+        """Run the work in a task, unless that task is already running."""
         under_way = self._tasks.get(name)
         if not self._closed and (under_way is None or under_way.done()):
             self._tasks[name] = asyncio.ensure_future(work())
 
     async def close(self) -> None:
-        """Ends the session, and with it this broker's registration."""
+        """End the session. This also removes the broker's registration."""
         self._closed = True
         self.in_good_standing = False
         self._end_lease()
@@ -370,7 +384,7 @@ class Membership:
         await self._close_session()
 
     async def _close_session(self) -> None:
-        """Also where it is out of touch: whoever waits for an answer from it waits no longer."""
+        """Close the session, also while it is disconnected, so that all calls that wait for an answer end."""
         if self.store is not None:
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):

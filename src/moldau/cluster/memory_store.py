@@ -1,8 +1,8 @@
-"""The metadata store in memory: what the store's rules mean, in their plainest form.
+"""Metadata store in memory: the simplest implementation of the store's rules.
 
-Many sessions can share one tree, which the embedded engine cannot offer; tests of failover and whole clusters in one
-process stand on that, also where each broker has a thread and a loop of its own. A test can take a session out of
-touch, bring it back, or let it expire. Nothing is kept when the process ends.
+Many sessions can share one tree, which the embedded SQLite store cannot offer. Tests of failover and of whole clusters
+in one process rely on it, also when each broker runs in its own thread with its own loop. A test can suspend a session,
+resume it, or let it expire. Nothing is kept when the process ends.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class MemoryTree:
     def __init__(self, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
         self.session_timeout_s: Final = session_timeout_s
         self._nodes: dict[str, _Owned] = {}
-        self._names: dict[str, dict[str, None]] = {}  # of the children, by parent
+        self._names: dict[str, dict[str, None]] = {}  # names of the children, by parent
         self._commits = 0
         self._sessions: list[MemoryStore] = []
-        # Sessions may live in several threads. Nobody waits while holding it.
+        # Sessions may run in several threads. No code waits while it holds the lock.
         self._lock = threading.RLock()
 
     def session(self) -> MemoryStore:
@@ -68,22 +68,22 @@ class MemoryTree:
             self._sessions.append(session)
         return session
 
-    # -- what happens to sessions, for tests -----------------------------------------------------------------------
+    # -- session events, for tests ---------------------------------------------------------------------------------
 
     def suspend(self, session: MemoryStore) -> None:
-        """The session is out of touch: its calls fail, and what happens in the tree is not told to it."""
+        """Disconnect the session: its calls fail, and it receives no events."""
         with self._lock:
             session.suspend()
         session.tell(SessionEvent.SUSPENDED)
 
     def resume(self, session: MemoryStore) -> None:
-        """In touch again; what happened meanwhile stays untold, except that the session expired."""
+        """Reconnect the session. It does not receive the missed events, except that it expired."""
         with self._lock:
             session.suspended = False
         session.tell(SessionEvent.EXPIRED if session.ended else SessionEvent.RESUMED)
 
     def expire(self, session: MemoryStore) -> None:
-        """The tree gives the session up: its ephemeral nodes go, and it is told so, unless it is out of touch."""
+        """Expire the session: its ephemeral nodes are deleted. The session is notified unless it is disconnected."""
         self.end(session)
         if not session.suspended:
             session.tell(SessionEvent.EXPIRED)
@@ -92,7 +92,7 @@ class MemoryTree:
 
     def get(self, path: str) -> Node | None:
         split(path)
-        with self._lock:  # never half of another thread's commit
+        with self._lock:  # never read half of another thread's commit
             found = self._nodes.get(path)
         return None if found is None else found.node
 
@@ -192,13 +192,13 @@ class MemoryStore(Store):
         self._tree = tree
         self._session_listeners: dict[int, SessionListener] = {}
         self._listeners_added = 0
-        self._untold: deque[Callable[[], None]] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None  # of whoever listens
+        self._notifications: deque[Callable[[], None]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the listeners
         self._suspended_at = 0.0
 
     @property
     def last_contact(self) -> float:  # type: ignore[override]
-        """Whoever is in touch is so all the time."""
+        """The current time while connected, otherwise the time of the disconnection."""
         return self._suspended_at if self.suspended else asyncio.get_running_loop().time()
 
     def suspend(self) -> None:
@@ -245,39 +245,40 @@ class MemoryStore(Store):
         self._session_listeners.clear()
         self._tree.end(self)
 
-    # -- told by the tree, in whatever thread ----------------------------------------------------------------------
+    # -- notifications from the tree, in any thread ----------------------------------------------------------------
 
     def happened(self, events: Sequence[Event]) -> None:
         if not self.suspended:
-            self._untold.append(lambda: self.watches.publish(events))
-            self._tell_on_loop()
+            self._notifications.append(lambda: self.watches.publish(events))
+            self._notify_on_loop()
 
     def tell(self, event: SessionEvent) -> None:
         def listeners() -> None:
             for listener in list(self._session_listeners.values()):
                 listener(event)
 
-        self._untold.append(listeners)
-        self._tell_on_loop()
+        self._notifications.append(listeners)
+        self._notify_on_loop()
 
-    def _tell_on_loop(self) -> None:
-        """At once where the loop of the session is the one that runs here; else there, in the order of the commits."""
+    def _notify_on_loop(self) -> None:
+        """Notify at once if the session's loop is running in this thread, otherwise on that loop, in the order of
+        commits."""
         loop = self._loop
         if loop is None or loop is _running_loop():
-            self._tell_all()
+            self._notify_all()
         else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: its broker crashed, nobody listens
-                loop.call_soon_threadsafe(self._tell_all)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: its broker crashed
+                loop.call_soon_threadsafe(self._notify_all)
 
-    def _tell_all(self) -> None:
-        while self._untold:
-            self._untold.popleft()()
+    def _notify_all(self) -> None:
+        while self._notifications:
+            self._notifications.popleft()()
 
     async def _answer(self) -> None:
-        """As with any store, others run before the answer comes."""
+        """Let other tasks run first, as every real store does."""
         await asyncio.sleep(0)
         if self.suspended:
-            raise StoreError("the metadata store in memory: out of touch")
+            raise StoreError("the metadata store in memory: disconnected")
         if self.ended:
             raise StoreError("the metadata store in memory: this session has ended")
 

@@ -1,17 +1,17 @@
-"""The cluster's metadata as a broker has it: what it may read, ask for, and be told.
+"""Cluster metadata of one broker: reads the image, carries out requests, notifies listeners.
 
-Every broker has one. Whatever is asked of it (topics, settings, partitions) is decided over its image by the pure
-functions and committed by itself, with the versions that it expects; no request travels on to another broker. What
-nobody asks for (elections when brokers come and go) is the controller's, and the controller is whichever broker was
-first to claim it.
+Every broker has one. Pure functions decide requests (topics, settings, partitions) from the broker's image, and the
+broker commits the result itself, with the expected versions. No request is forwarded to another broker. Elections after
+brokers join or leave need no request; the controller does them. The controller is the first broker that claims the
+role.
 
-A change is published only when it is stored. So what a client was told exists is on disk, and whatever brokers do
-about it (making and deleting logs) comes after and can be done again:
+A change is published only after it is stored. So everything that a client was told is on disk, and the work that
+follows on the brokers (creating and deleting logs) can be repeated:
 
-- A topic is stored before any log of it exists. A crash between leaves partitions without a log; the broker makes
-  what is missing when it starts.
-- A deletion is stored before any log goes. A crash between leaves logs whose topic id is unknown; the broker reports
-  them and leaves them alone.
+- A topic is stored before any of its logs exists. A crash in between leaves partitions without a log; the broker
+  creates the missing logs when it starts.
+- A deletion is stored before any log is deleted. A crash in between leaves logs whose topic id is unknown; the broker
+  reports them and does not touch them.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from moldau.cluster import topics as topic_decisions
 from moldau.cluster.changes import TopicChange
 from moldau.cluster.configs import Alteration, ConfigRules, alter_configs
 from moldau.cluster.controller import Controller, ControllerRules, Rebalance
-from moldau.cluster.drafts import Drafts
 from moldau.cluster.elections import ElectionKind
-from moldau.cluster.image import BrokerImage, ClusterImage, PartitionState, TopicImage
+from moldau.cluster.errors import Refusal
+from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, PartitionState, TopicImage
+from moldau.cluster.image_publisher import Decide, Decision, ImagePublisher, Listener, Step, TooBusy
 from moldau.cluster.isr import IsrProposal
-from moldau.cluster.membership import EVERYTHING, Membership, Partitions, StandingListener
-from moldau.cluster.nodes import BrokerNode, IncarnationNode
+from moldau.cluster.membership import EVERYTHING, BrokerMembership, Partitions, StandingListener
+from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, ControllerNode, IncarnationNode
+from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.reassignments import Reassignment
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import Check, OpenStore, Store, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicDefaults, TopicRef
-from moldau.cluster.view import Decide, Listener, Step, TooBusy, Verdict, View
 from moldau.host.clock import Randomness
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -48,25 +49,26 @@ A = TypeVar("A")
 
 
 class MetadataRules(NamedTuple):
-    """What the decisions take from the broker's settings."""
+    """The broker settings that decisions depend on."""
 
     defaults: TopicDefaults
     topic_configs: ConfigRules
     broker_configs: ConfigRules
+    group_configs: ConfigRules
     min_insync_replicas: Callable[[TopicImage], int] = lambda _topic: 1
     unclean_election: Callable[[TopicImage], bool] = lambda _topic: False
     rebalance: Callable[[], Rebalance] = Rebalance
 
 
 class Metadata:
-    """One broker's part in the cluster's metadata: its session, its image, its requests."""
+    """One broker's access to the cluster metadata: its session, its image, its requests."""
 
     def __init__(self, node_id: int, open_store: OpenStore, randomness: Randomness, rules: MetadataRules) -> None:
         self.node_id: Final = node_id
         self._randomness = randomness
         self._rules = rules
-        self._view = View(randomness)
-        self._membership = Membership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
+        self._view = ImagePublisher(randomness)
+        self._membership = BrokerMembership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
         duties = ControllerRules(rules.min_insync_replicas, rules.unclean_election, rules.rebalance)
         self._controller = Controller(self._view, duties)
         self._stopped = False
@@ -74,7 +76,7 @@ class Metadata:
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as it is now."""
+        """The current image of the cluster."""
         return self._view.image
 
     @property
@@ -85,17 +87,17 @@ class Metadata:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this life of this broker; -1 until it is registered."""
+        """The epoch of this incarnation of the broker; -1 until it is registered."""
         return self._membership.broker_epoch
 
     @property
     def in_good_standing(self) -> bool:
-        """Whether this broker is registered, and its session not lost."""
+        """Whether this broker is registered and its session is not lost."""
         return self._membership.in_good_standing
 
     @property
     def in_touch(self) -> bool:
-        """Whether nobody can have taken this broker for dead, as far as its last answer from the store says."""
+        """Whether no other broker can consider this broker dead yet, judged by the store's last answer."""
         return self._membership.in_touch
 
     @property
@@ -104,49 +106,50 @@ class Metadata:
         return self._membership.in_good_standing and self._view.tree.claim is not None
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Has `listener(old, new)` called for each new image, in the order of joining; returns the end of it.
+        """Call `listener(old, new)` for each new image, in the order of registration. Returns a function that removes
+        it.
 
-        A listener must not raise; if it does, the others are still called, and the fault is logged.
+        A listener must not raise; if it does, the others are still called, and the error is logged.
         """
         return self._view.listen(listener)
 
     def on_standing(self, listener: StandingListener) -> Callable[[], None]:
-        """Has `listener(False)` called when this broker's session is lost, and it must stop leading at once, and
-        `listener(True)` when it is registered, also again; returns the end of it."""
+        """Call `listener(False)` when this broker's session is lost and it must stop leading at once, and
+        `listener(True)` after each registration. Returns a function that removes the listener."""
         return self._membership.on_standing(listener)
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------------
 
     async def open(self, cluster_id: str | None = None) -> ClusterImage:
-        """Opens a session and reads everything; this broker is not registered yet.
+        """Open a session and read all metadata. This does not register the broker.
 
-        `cluster_id` is the one that the log directories remember, if they do: a new store takes it over, another
-        cluster's store is a StoreError.
+        `cluster_id` is the id in the log directories, if they have one. A new store adopts it; the store of another
+        cluster raises StoreError.
         """
         await self._membership.open(cluster_id)
         return self.image
 
     async def register(self, broker: BrokerImage, lost: Partitions = ()) -> None:
-        """Makes this broker known as alive, with a new epoch; it is the controller if there is none.
+        """Register this broker as alive, with a new epoch. It becomes the controller if there is none.
 
-        `lost` are the partitions of which the end may be lost: it leaves their ISR before it is alive again.
+        `lost` are the partitions whose last records may be lost. The broker leaves their ISRs before it is registered.
         """
         await self._membership.register(broker, lost)
 
     async def stop(self) -> None:
-        """Refuses new requests and lets those under way finish. The session goes on until `close`."""
+        """Refuse new requests and wait for those in progress. The session stays open until `close`."""
         self._stopped = True
         await self._view.drain()
 
     async def close(self) -> None:
-        """Ends the session, and with it this broker's registration. Nothing is waited for."""
+        """End the session, and with it this broker's registration. Requests in progress are cancelled."""
         self._stopped = True
         await self._controller.close()
         await self._view.close()
         await self._membership.close()
 
     async def refresh(self) -> None:
-        """Reads everything again and publishes it if it differs."""
+        """Read all metadata again and publish it if it differs."""
         await self._view.reload()
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -154,9 +157,9 @@ class Metadata:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
-        """Creates each topic that may be; answers in the order of the request, the topic or why not."""
+        """Create the topics that are valid. The answers are in the order of the request: the topic or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[NewTopic]) -> Verdict[TopicImage]:
+        def decide(image: ClusterImage, wanted: Sequence[NewTopic]) -> Decision[TopicImage]:
             decided = topic_decisions.create_topics(
                 image,
                 wanted,
@@ -171,9 +174,9 @@ class Metadata:
         return await self._answers(topics, decide, validate_only)
 
     async def delete_topics(self, refs: Sequence[TopicRef]) -> list[TopicImage | Refusal]:
-        """Deletes each topic that is there; answers with what was deleted, or why not."""
+        """Delete the topics that exist. Each answer is the deleted topic or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[TopicRef]) -> Verdict[TopicImage]:
+        def decide(image: ClusterImage, wanted: Sequence[TopicRef]) -> Decision[TopicImage]:
             return _one_step_each(topic_decisions.delete_topics(image, wanted))
 
         return await self._answers(refs, decide)
@@ -181,9 +184,9 @@ class Metadata:
     async def create_partitions(
         self, requests: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
-        """Adds partitions to each topic that may have more; answers with the grown topic, or why not."""
+        """Add partitions to topics. Each answer is the topic with its new partitions or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[MorePartitions]) -> Verdict[TopicImage]:
+        def decide(image: ClusterImage, wanted: Sequence[MorePartitions]) -> Decision[TopicImage]:
             states = self._view.tree.states
             return _one_step_each(topic_decisions.create_partitions(image, wanted, cursor=_cursor(image), known=states))
 
@@ -192,35 +195,56 @@ class Metadata:
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        """Alters stored settings; answers None where it was done, or why not."""
+        """Alter stored settings. Each answer is None on success or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[Alteration]) -> Verdict[None]:
+        def decide(image: ClusterImage, wanted: Sequence[Alteration]) -> Decision[None]:
             rules = self._rules
-            decided = alter_configs(image, wanted, topic_rules=rules.topic_configs, broker_rules=rules.broker_configs)
-            return Verdict(
+            decided = alter_configs(
+                image,
+                wanted,
+                topic_rules=rules.topic_configs,
+                broker_rules=rules.broker_configs,
+                group_rules=rules.group_configs,
+            )
+            return Decision(
                 [answer if isinstance(answer, Refusal) else None for answer in decided],
                 [Step(answer, (at,)) for at, answer in enumerate(decided) if not isinstance(answer, Refusal)],
             )
 
         return await self._answers(alterations, decide, validate_only)
 
+    # -- the controller ----------------------------------------------------------------------------------------------
+
+    async def controller(self) -> tuple[int, int]:
+        """The broker that is the controller, and how many controllers there have been: its epoch.
+
+        (NO_CONTROLLER, -1) while there is none, or the store does not answer.
+        """
+        try:
+            who, epoch = await self._view.tree.store.get_each([ControllerNode.path, ControllerEpochNode.path])
+        except StoreError:
+            return NO_CONTROLLER, -1
+        if who is None or epoch is None:
+            return NO_CONTROLLER, -1
+        return ControllerNode.decode(who.value), ControllerEpochNode.decode(epoch.value)
+
     # -- partitions ------------------------------------------------------------------------------------------------
 
     async def change_isr(self, proposals: Sequence[IsrProposal]) -> list[PartitionState | Refusal]:
-        """The states that came of what this broker, as leader, proposed; or why not.
+        """Commit the ISRs that this broker proposes as leader. Each answer is the new state or a refusal.
 
-        Raises StoreError where nobody knows what became of some: the image will tell.
+        Raises StoreError if it is unknown whether some were stored; the next image will show it.
         """
 
-        def decide(image: ClusterImage, wanted: Sequence[IsrProposal]) -> Verdict[PartitionState]:
-            drafts = Drafts(image)
+        def decide(image: ClusterImage, wanted: Sequence[IsrProposal]) -> Decision[PartitionState]:
+            drafts = PartitionUpdates(image)
             answers: list[PartitionState | Refusal] = []
             for place, proposal in enumerate(wanted):
                 topic = image.topics.get(proposal.topic)
                 min_isr = 1 if topic is None else self._rules.min_insync_replicas(topic)
                 answer = isr.proposed(image, proposal, proposer=self.node_id, min_isr=min_isr)
-                if (proposal.topic, proposal.index) in drafts:
-                    answer = Refusal(ErrorCode.INVALID_REQUEST, "One proposal a partition at a time.")
+                if TopicPartition(proposal.topic, proposal.index) in drafts:
+                    answer = Refusal(ErrorCode.INVALID_REQUEST, "Only one ISR proposal per partition and request.")
                 answers.append(answer)
                 if topic is None or isinstance(answer, Refusal) or answer is topic.partitions[proposal.index]:
                     continue
@@ -233,19 +257,19 @@ class Metadata:
                     )
                 ]
                 drafts.put(proposal.topic, proposal.index, answer, place, checks)
-            return Verdict(answers, drafts.steps())
+            return Decision(answers, drafts.steps())
 
         answers: dict[int, PartitionState | Refusal] = {}
         await self._view.decide(proposals, decide, answers)
         return [answers[place] for place in range(len(proposals))]
 
     async def resign(self, partitions: Partitions, *, leave_isr: bool = True) -> None:
-        """Hands over what this broker leads of these partitions, and leaves their ISRs, wherever another one can take
-        its place. Raises StoreError where that may not have happened."""
+        """Hand over the leadership of these partitions and leave their ISRs, wherever another broker can take over.
+        Raises StoreError if that may not have happened."""
         wanted = partitions if partitions is EVERYTHING else frozenset(partitions)
 
-        def decide(image: ClusterImage, _: Sequence[None]) -> Verdict[None]:
-            drafts = Drafts(image)
+        def decide(image: ClusterImage, _: Sequence[None]) -> Decision[None]:
+            drafts = PartitionUpdates(image)
             for topic in image.topics.values():
                 min_isr = self._rules.min_insync_replicas(topic)
                 for index, state in enumerate(topic.partitions):
@@ -253,17 +277,17 @@ class Metadata:
                         after = elections.resigned(state, self.node_id, image.brokers, min_isr, leave_isr=leave_isr)
                         if after is not state:
                             drafts.put(topic.name, index, after)
-            return Verdict([], drafts.steps())
+            return Decision([], drafts.steps())
 
         await self._view.decide((), decide, {})
 
     async def elect_leaders(
-        self, kind: ElectionKind, partitions: Sequence[tuple[str, int]] | None
+        self, kind: ElectionKind, partitions: Sequence[TopicPartition] | None
     ) -> list[tuple[str, int, Refusal | None]]:
-        """Elects as an operator asks; None stands for all partitions, and then those that need none are left out."""
+        """Elect leaders for an operator. None means all partitions; then those that need no election are left out."""
         named = partitions if partitions is not None else self._all_partitions()
 
-        def decide(image: ClusterImage, wanted: Sequence[tuple[str, int]]) -> Verdict[None]:
+        def decide(image: ClusterImage, wanted: Sequence[TopicPartition]) -> Decision[None]:
             def min_isr(topic: str) -> int:
                 return self._rules.min_insync_replicas(image.topics[topic])
 
@@ -278,30 +302,34 @@ class Metadata:
             if partitions is not None or answer is None or answer.code != ErrorCode.ELECTION_NOT_NEEDED
         ]
 
-    def _all_partitions(self) -> list[tuple[str, int]]:
-        return [(topic.name, index) for topic in self.image.topics.values() for index in range(len(topic.partitions))]
+    def _all_partitions(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(topic.name, index)
+            for topic in self.image.topics.values()
+            for index in range(len(topic.partitions))
+        ]
 
     async def reassign(self, wanted: Sequence[Reassignment]) -> list[Refusal | None]:
-        """Begins, changes or takes back reassignments; answers None where it was done, or why not."""
+        """Begin, change or cancel reassignments. Each answer is None on success or a refusal."""
 
-        def decide(image: ClusterImage, some: Sequence[Reassignment]) -> Verdict[None]:
+        def decide(image: ClusterImage, some: Sequence[Reassignment]) -> Decision[None]:
             def one(reassignment: Reassignment) -> PartitionState | Refusal:
                 topic = image.topics.get(reassignment.topic)
                 min_isr = 1 if topic is None else self._rules.min_insync_replicas(topic)
                 return reassignments.reassigned(image, reassignment, min_isr)
 
-            return _partition_verdict(image, some, [(each.topic, each.index) for each in some], one)
+            return _partition_verdict(image, some, [TopicPartition(each.topic, each.index) for each in some], one)
 
         return await self._answers(wanted, decide)
 
     async def _answers(
         self, requests: Sequence[R], decide: Decide[R, A], validate_only: bool = False
     ) -> list[A | Refusal]:
-        """Decides, commits, and makes a refusal of whatever goes wrong."""
+        """Decide and commit, and turn every failure into a refusal."""
         if self._stopped:
             return [Refusal(ErrorCode.NOT_CONTROLLER, "The broker is shutting down.")] * len(requests)
         if self._waiting >= MAX_WAITING_REQUESTS:
-            message = f"{MAX_WAITING_REQUESTS} requests wait for the metadata already."
+            message = f"{MAX_WAITING_REQUESTS} requests already wait for the metadata; try again later."
             return [Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)] * len(requests)
         answers: dict[int, A | Refusal] = {}
         refused = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The request was not decided.")
@@ -319,13 +347,14 @@ class Metadata:
 
 
 def _cursor(image: ClusterImage) -> int:
-    """Where placement goes on: the same place for all brokers that see the same, each time a topic further."""
+    """The start of placement: the number of existing partitions, so brokers with the same image agree, and it advances
+    with each topic."""
     return sum(len(topic.partitions) for topic in image.topics.values())
 
 
-def _one_step_each(decided: Sequence[TopicChange | Refusal]) -> Verdict[TopicImage]:
-    """Each request is carried out by a change of its own, and answered with the topic."""
-    return Verdict(
+def _one_step_each(decided: Sequence[TopicChange | Refusal]) -> Decision[TopicImage]:
+    """One change per request, answered with the topic."""
+    return Decision(
         [answer if isinstance(answer, Refusal) else answer.topic for answer in decided],
         [Step(answer, (at,)) for at, answer in enumerate(decided) if not isinstance(answer, Refusal)],
     )
@@ -334,20 +363,21 @@ def _one_step_each(decided: Sequence[TopicChange | Refusal]) -> Verdict[TopicIma
 def _partition_verdict(
     image: ClusterImage,
     wanted: Sequence[R],
-    partitions: Sequence[tuple[str, int]],
+    partitions: Sequence[TopicPartition],
     decide: Callable[[R], PartitionState | Refusal],
-) -> Verdict[None]:
-    """Requests that concern a partition each; one that names the same partition again is refused."""
-    drafts = Drafts(image)
+) -> Decision[None]:
+    """Decide requests for one partition each. A request that names the same partition again is refused."""
+    drafts = PartitionUpdates(image)
     answers: list[Refusal | None] = []
-    for place, (request, (name, index)) in enumerate(zip(wanted, partitions, strict=True)):
+    for place, (request, partition) in enumerate(zip(wanted, partitions, strict=True)):
+        name, index = partition
         answer = decide(request)
         if isinstance(answer, Refusal):
             answers.append(answer)
-        elif (name, index) in drafts:
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"Partition {name}-{index} is named more than once."))
+        elif partition in drafts:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, f"Partition {partition} is named more than once."))
         else:
             answers.append(None)
             if answer is not image.partition(name, index):
                 drafts.put(name, index, answer, place)
-    return Verdict(answers, drafts.steps())
+    return Decision(answers, drafts.steps())

@@ -1,22 +1,24 @@
-"""The nodes of the metadata tree: one class a kind, with its path, and its value to and from JSON.
+"""Nodes of the metadata tree: one class per kind, with its path and its JSON encoding.
 
-    /cluster/id                      the cluster's id, made once
-    /brokers/incarnations/N          who has this id; its version counts the lives of the broker and is its epoch
-    /brokers/ids/N                   a live broker: endpoints, rack, epoch; vanishes with its session
-    /topics/NAME                     a topic: id, and the state of all its partitions
-    /config/topics/NAME              settings of a topic that differ from the defaults; missing where there are none
+    /cluster/id                      the cluster's id, created once
+    /brokers/incarnations/N          owner of this broker id; its version counts the incarnations and is the epoch
+    /brokers/ids/N                   a live broker: endpoints, rack, epoch; deleted with its session
+    /topics/NAME                     a topic: its id and the state of all its partitions
+    /config/topics/NAME              settings of a topic that differ from the defaults; missing if there are none
     /config/brokers/N, …/default     dynamic settings of one broker, or of all
-    /controller                      the broker that elects leaders; vanishes with its session
-    /controller_epoch                how many controllers there have been; every act of one checks its version
-    /import                          the cluster id of a broker whose import is not finished; nobody may start
+    /config/groups/ID                settings of a group that differ from the broker's; its id percent-encoded
+    /controller                      the broker that is the controller; deleted with its session
+    /controller_epoch                the number of controllers so far; every commit of a controller checks its version
+    /import                          the cluster id of a broker whose import is not finished; no broker may start
 
-Every value is a JSON object with a `version`; a larger one than is known here is refused, never guessed at.
+Every value is a JSON object with a `version`. A version that is not known here is refused.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -30,10 +32,11 @@ from moldau.cluster.image import (
     TopicImage,
 )
 from moldau.cluster.store import StoreError
+from moldau.wire.number_types import BrokerEpoch, LeaderEpoch, PartitionEpoch
 
 VERSION: Final = 1
 
-# Nodes that hold nothing but their children, parents first.
+# Nodes without a value, which only hold children. Parents come first.
 FOLDERS: Final = (
     "/cluster",
     "/brokers",
@@ -43,13 +46,17 @@ FOLDERS: Final = (
     "/config",
     "/config/topics",
     "/config/brokers",
+    "/config/groups",
 )
+
+_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_~")
+"""Bytes of a group's id that stand for themselves in the name of its node; not the dot: `.` and `..` are no names."""
 
 T = TypeVar("T")
 
 
 class BadNode(StoreError):
-    """A node's value is not what its path promises."""
+    """The value of a node is not valid for its path."""
 
 
 def id_text(identity: bytes) -> str:
@@ -80,7 +87,7 @@ class ClusterIdNode:
 
 
 class ImportNode:
-    """An import into this store that is not finished: the id of the cluster that it will be. See `transfer`."""
+    """An unfinished import into this store: the id of the future cluster. See `transfer`."""
 
     path = "/import"
     encode = ClusterIdNode.encode
@@ -91,8 +98,8 @@ class ImportNode:
 
 
 class IncarnationNode:
-    """Which data directory and which process have a broker id. Written anew by each life of the broker: the version is
-    its epoch."""
+    """The data directory and the process that own a broker id. Each incarnation of the broker writes it again, so its
+    version is the broker epoch."""
 
     folder = "/brokers/incarnations"
 
@@ -110,7 +117,7 @@ class IncarnationNode:
 
 
 class BrokerNode:
-    """A live broker. The directory id tells a broker that came back from another one that was given the same id."""
+    """A live broker. The directory id distinguishes a broker that returned from another broker with the same id."""
 
     folder = "/brokers/ids"
 
@@ -152,7 +159,11 @@ class BrokerNode:
             )
             rack = None if fields["rack"] is None else _text(fields["rack"])
             return BrokerImage(
-                int(name), endpoints, rack, _number(fields["epoch"]), directory_id=_text(fields["directory_id"])
+                int(name),
+                endpoints,
+                rack,
+                BrokerEpoch(_number(fields["epoch"])),
+                directory_id=_text(fields["directory_id"]),
             )
 
         return _decode(f"{BrokerNode.folder}/{name}", value, build)
@@ -161,10 +172,12 @@ class BrokerNode:
 class TopicNode:
     """A topic and all its partitions.
 
-    Most partitions share their state with many others, so each state is written once, as
-    `[replicas, isr, leader, leader epoch, partition epoch]`, and a partition is the index of its state. Ten thousand
-    partitions of one broker are 20 KB. What is nearly always empty follows as an object in a sixth place, where it is
-    not: `{"elr": […], "last_known_elr": […], "adding": […], "removing": […]}`.
+    Most partitions share their state with many others, so each state is written once, and a partition is the index of
+    its state. Ten thousand partitions of one broker take 20 KB. A state is a list of five elements. Fields that are
+    nearly always empty are in an optional sixth element, an object:
+
+        [replicas, isr, leader, leader epoch, partition epoch]
+        [..., {"elr": […], "last_known_elr": […], "adding": […], "removing": […]}]
     """
 
     rare = ("elr", "last_known_elr", "adding", "removing")
@@ -196,8 +209,8 @@ class TopicNode:
                         _numbers(replicas),
                         _numbers(isr),
                         _number(leader),
-                        _number(leader_epoch),
-                        _number(partition_epoch),
+                        LeaderEpoch(_number(leader_epoch)),
+                        PartitionEpoch(_number(partition_epoch)),
                         **{name: _numbers(rare[0][name]) for name in TopicNode.rare if rare and name in rare[0]},
                     )
                 )
@@ -213,7 +226,7 @@ class TopicNode:
 
 
 class ConfigNode:
-    """Settings, as texts by name. Empty settings have no node."""
+    """Settings, as strings by name. Empty settings have no node."""
 
     @staticmethod
     def encode(configs: Mapping[str, str]) -> bytes:
@@ -253,6 +266,21 @@ class BrokerConfigNode(ConfigNode):
         return ALL_BROKERS if node_name == BrokerConfigNode.default else node_name
 
 
+class GroupConfigNode(ConfigNode):
+    """Settings of a group. An id may be any text; encoded it is a legal name of a node in every store."""
+
+    folder = "/config/groups"
+
+    @staticmethod
+    def path(group_id: str) -> str:
+        name = "".join(chr(one) if one in _PLAIN else f"%{one:02X}" for one in group_id.encode())
+        return f"{GroupConfigNode.folder}/{name}"
+
+    @staticmethod
+    def group_id(node_name: str) -> str:
+        return re.sub(rb"%(..)", lambda match: bytes.fromhex(match[1].decode()), node_name.encode()).decode()
+
+
 class ControllerNode:
     """Which broker is the controller."""
 
@@ -269,7 +297,7 @@ class ControllerNode:
 
 
 class ControllerEpochNode:
-    """How many controllers there have been."""
+    """The number of controllers so far."""
 
     path = "/controller_epoch"
 
@@ -279,7 +307,7 @@ class ControllerEpochNode:
 
     @staticmethod
     def decode(value: bytes) -> int:
-        return _decode(ControllerEpochNode.path, value, lambda fields: _number(fields["epoch"]))
+        return _decode(ControllerEpochNode.path, value, lambda fields: BrokerEpoch(_number(fields["epoch"])))
 
 
 def _encode(fields: Mapping[str, Any]) -> bytes:

@@ -1,8 +1,8 @@
-"""Moving a partition to other brokers: how a reassignment begins, is taken back, and is complete. Pure decisions.
+"""Partition reassignment: begin, cancel and complete. Pure decisions.
 
-While it is under way the partition has the replicas that it shall have, followed by those that it shall lose; those
-that come (`adding`) catch up as followers do. When all of them are in sync, those that go (`removing`) leave together.
-So there is no moment at which the partition has fewer in-sync replicas than it will have after.
+While a reassignment is in progress, `replicas` has the target replicas, followed by those that will be removed. Added
+replicas (`adding`) catch up like any follower. When all of them are in sync, the replicas in `removing` leave together.
+So the partition never has fewer in-sync replicas than it will have afterwards.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, replace
 
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_LEADER, ClusterImage, PartitionState
 from moldau.cluster.isr import eligible, in_order
-from moldau.cluster.refusal import Refusal
 from moldau.wire.errors import ErrorCode
+from moldau.wire.number_types import LeaderEpoch, PartitionEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """The replicas that a partition shall have, preferred leader first; None takes back what is under way."""
+    """The target replicas of a partition, preferred leader first; None cancels the reassignment in progress."""
 
     topic: str
     index: int
@@ -30,17 +31,17 @@ def is_under_way(state: PartitionState) -> bool:
 
 
 def target(state: PartitionState) -> tuple[int, ...]:
-    """The replicas after what is under way."""
+    """The replicas after the reassignment."""
     return tuple([replica for replica in state.replicas if replica not in state.removing])
 
 
 def origin(state: PartitionState) -> tuple[int, ...]:
-    """The replicas without what is under way."""
+    """The replicas before the reassignment."""
     return tuple([replica for replica in state.replicas if replica not in state.adding])
 
 
 def reassigned(image: ClusterImage, wanted: Reassignment, min_isr: int) -> PartitionState | Refusal:
-    """The state in which a reassignment is under way, or complete where nothing has to be copied."""
+    """The state with the reassignment in progress, or complete if nothing has to be copied."""
     state = image.partition(wanted.topic, wanted.index)
     if state is None:
         message = f"Partition {wanted.topic}-{wanted.index} does not exist."
@@ -57,7 +58,7 @@ def reassigned(image: ClusterImage, wanted: Reassignment, min_isr: int) -> Parti
 
 
 def completed(state: PartitionState, alive: Container[int], min_isr: int) -> PartitionState:
-    """The state without those that go, once all that come are in sync; until then the state as it is."""
+    """The state without the removed replicas, if all added replicas are in sync; otherwise the state unchanged."""
     if not is_under_way(state):
         return state
     goal = target(state)
@@ -69,7 +70,7 @@ def completed(state: PartitionState, alive: Container[int], min_isr: int) -> Par
     if leader not in isr:
         leader = next((member for member in isr if member in alive), NO_LEADER)
         if leader == NO_LEADER:
-            return state  # those that stay are dead: who goes is still needed
+            return state  # the remaining replicas are dead: those in `removing` are still needed
     done = replace(state, replicas=goal, adding=(), removing=())
     return replace(
         done,
@@ -77,16 +78,17 @@ def completed(state: PartitionState, alive: Container[int], min_isr: int) -> Par
         elr=eligible(done, isr, min_isr, also=state.removing),
         last_known_elr=(),
         leader=leader,
-        leader_epoch=state.leader_epoch + (leader != state.leader),
-        partition_epoch=state.partition_epoch + 1,
+        leader_epoch=LeaderEpoch(state.leader_epoch + (leader != state.leader)),
+        partition_epoch=PartitionEpoch(state.partition_epoch + 1),
     )
 
 
 def _towards(state: PartitionState, goal: tuple[int, ...], alive: Container[int], min_isr: int) -> PartitionState:
-    """Begins anew from the replicas that were there before anything was under way.
+    """Begin a reassignment from the replicas that existed before any reassignment.
 
-    Replicas that an earlier reassignment was bringing and that this one does not want are dropped at once, except where
-    they have caught up by now: somebody may count on what they have, so they go when this one is complete.
+    Replicas that an earlier reassignment was adding and that this one does not want are dropped at once. Those that
+    have already caught up are an exception: the high watermark may depend on them. They are removed when this one is
+    complete.
     """
     counted = (state.leader, *state.isr, *state.elr, *state.last_known_elr)
     before = tuple([one for one in state.replicas if one not in state.adding or one in counted])
@@ -101,7 +103,7 @@ def _towards(state: PartitionState, goal: tuple[int, ...], alive: Container[int]
         isr=in_order(begun, state.isr),
         elr=in_order(begun, state.elr),
         last_known_elr=in_order(begun, state.last_known_elr),
-        partition_epoch=state.partition_epoch + 1,
+        partition_epoch=PartitionEpoch(state.partition_epoch + 1),
     )
     done = completed(begun, alive, min_isr)
     return done if done is begun else replace(done, partition_epoch=begun.partition_epoch)
@@ -115,7 +117,7 @@ def _refused(image: ClusterImage, state: PartitionState, replicas: tuple[int, ..
     for replica in replicas:
         if replica < 0:
             return _bad(f"{replica} is not the id of a broker.")
-        # One that is a replica already may be dead: it is kept, not copied to.
+        # An existing replica may be dead: it is kept, and nothing has to be copied to it.
         if replica not in image.brokers and replica not in state.replicas:
             return _bad(f"Broker {replica} is not registered.")
     return None

@@ -1,8 +1,8 @@
-"""Relocation: where replicas go when a broker is to be emptied, or topics are to be spread over other brokers. Pure.
+"""Relocation of replicas: to empty a broker, to change a replication factor, or to spread topics. Pure.
 
-`emptied` moves as little as can be: of each partition the one replica that the broker holds. `resized` adds replicas or
-lets them go, and moves none. `spread` places whole topics anew, as if they were being created. None of them looks at
-sizes or traffic.
+`emptied` moves as little as possible: for each partition only the replica on that broker. `resized` adds or removes
+replicas and moves none. `spread` places whole topics again, as if they were created now. None of them considers sizes
+or traffic.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TypeVar
 
 from moldau.cluster.image import BrokerImage
 from moldau.cluster.placement import place, ring
+from moldau.wire.topic_partition import TopicPartition
 
-Partition = tuple[str, int]
-P = TypeVar("P", bound=Partition)
+P = TypeVar("P", bound=TopicPartition)
 
 
 class NoRoomError(ValueError):
-    """A partition has as many replicas as there are brokers left, or more."""
+    """Too few brokers are left for the replicas of a partition."""
 
 
 def emptied(
     assignment: Mapping[P, tuple[int, ...]], broker: int, brokers: Iterable[BrokerImage]
 ) -> dict[P, tuple[int, ...]]:
-    """New replicas of every partition that `broker` holds, on those of `brokers` that are left without it; preferred
-    leaders first, here as in `assignment`.
+    """New replicas for every partition that `broker` holds, on the other `brokers`. Preferred leaders come first, as in
+    `assignment`.
 
-    Each replica goes to a rack that has fewest of its partition's others, and there to the broker that has fewest
-    replicas. The place of a preferred leader goes to whoever, of the new replicas, has it least often.
+    Each replica moves to a rack with the fewest replicas of the partition, and within it to the broker with the fewest
+    replicas. If `broker` was the preferred leader, the replica that is preferred leader least often takes its place.
     """
     left = [one for one in ring(brokers) if one.id != broker]
     alive = {one.id for one in left}
@@ -42,8 +42,8 @@ def emptied(
         new = _roomiest(left, [node for node in replicas if node != broker], held)
         if new is None:
             raise NoRoomError(
-                f"{partition[0]}-{partition[1]} has {len(replicas)} replicas, and without broker {broker} there are "
-                f"{len(left)} brokers to hold them"
+                f"{partition[0]}-{partition[1]} has {len(replicas)} replicas, but without broker {broker} there are "
+                f"{len(left)} brokers"
             )
         target = [new if node == broker else node for node in replicas]
         if replicas[0] == broker:
@@ -58,10 +58,11 @@ def emptied(
 def resized(
     assignment: Mapping[P, tuple[int, ...]], factor: int, brokers: Iterable[BrokerImage]
 ) -> dict[P, tuple[int, ...]]:
-    """The same partitions with so many replicas each: the last of them go, or others come where there is most room."""
+    """The same partitions with `factor` replicas each: the last replicas are removed, or new ones go to the brokers
+    with the fewest replicas."""
     on = ring(brokers)
     if not 1 <= factor <= len(on):
-        raise NoRoomError(f"{factor} replicas are asked for, and there are {len(on)} brokers to hold them")
+        raise NoRoomError(f"{factor} replicas were requested, but there are {len(on)} brokers")
     held = Counter(node for replicas in assignment.values() for node in replicas)
     placed: dict[P, tuple[int, ...]] = {}
     for partition, replicas in sorted(assignment.items()):
@@ -75,7 +76,8 @@ def resized(
 
 
 def _roomiest(brokers: Sequence[BrokerImage], taken: Collection[int], held: Counter[int]) -> int | None:
-    """Who takes one more replica, and counts it: the rack that has fewest, and there the broker that has fewest."""
+    """The broker for one more replica, which is counted in `held`: in the rack with the fewest replicas, the broker
+    with the fewest replicas. None if all brokers are taken."""
     free = [one for one in brokers if one.id not in taken]
     if not free:
         return None
@@ -85,14 +87,18 @@ def _roomiest(brokers: Sequence[BrokerImage], taken: Collection[int], held: Coun
     return new
 
 
-def spread(factors: Mapping[str, tuple[int, int]], brokers: Iterable[BrokerImage]) -> dict[Partition, tuple[int, ...]]:
-    """All partitions of these topics (how many, with how many replicas) placed anew on these brokers."""
+def spread(
+    factors: Mapping[str, tuple[int, int]], brokers: Iterable[BrokerImage]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """New placement for all partitions of these topics (topic: number of partitions, replication factor)."""
     on = ring(brokers)
-    placed: dict[Partition, tuple[int, ...]] = {}
+    placed: dict[TopicPartition, tuple[int, ...]] = {}
     cursor = 0
     for topic, (partitions, factor) in sorted(factors.items()):
         if factor > len(on):
-            raise NoRoomError(f"{topic} has {factor} replicas of each partition, and there are {len(on)} brokers")
-        placed.update({(topic, index): one for index, one in enumerate(place(on, partitions, factor, cursor))})
+            raise NoRoomError(f"{topic} has {factor} replicas per partition, but there are {len(on)} brokers")
+        placed.update(
+            {TopicPartition(topic, index): one for index, one in enumerate(place(on, partitions, factor, cursor))}
+        )
         cursor += partitions
     return placed

@@ -1,11 +1,11 @@
-"""The embedded metadata store: one SQLite file of one broker, no service to start.
+"""Embedded metadata store: one SQLite file of one broker, without an external service.
 
-Every commit is on disk when it returns (write-ahead log, synchronous=FULL). The file is held exclusively, so a second
-process gets a clear refusal instead of half a tree, and every value carries a checksum, so a flipped bit is an error
+Every commit is on disk when it returns (write-ahead log, synchronous=FULL). The file is locked exclusively, so a second
+process gets a clear error instead of an inconsistent tree. Every value has a checksum, so a flipped bit is an error
 instead of a wrong replica list. The blocking work runs in a thread, one call at a time.
 
-It is not for clusters: a session is the process that has the file open. Ephemeral nodes that a killed process left
-behind vanish when the next one opens the file.
+It is not for clusters: a session is the process that has the file open. Ephemeral nodes of a killed process are deleted
+when the next process opens the file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from moldau.host.threads import Threads, ThreadsBusy, ThreadsClosed
 
 LANE = "metadata"
 
-# In the file's header ("Mold"), so that neither another program's database nor a later layout is taken for ours.
+# In the file's header ("Mold"), so that another program's database or a later layout is not mistaken for ours.
 APPLICATION_ID = 0x4D6F6C64
 LAYOUT_VERSION = 1
 
@@ -66,7 +66,7 @@ COMMIT;
 
 _COLUMNS = "value, checksum, version, created, ephemeral"
 
-# What an operator is told, by SQLite's result code: the extended one if it is here, else its primary one.
+# Messages for the operator, by SQLite's result code: the extended code if it is listed, otherwise the primary code.
 _EXPLAINED = {
     sqlite3.SQLITE_IOERR_LOCK: "it cannot be locked for writing (a read-only file or disk, or one without file locks)",
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -85,11 +85,11 @@ T = TypeVar("T")
 
 
 class _DamagedError(Exception):
-    """What was read is not what was written."""
+    """The data read differs from the data written."""
 
 
 class SqliteStore(Store):
-    """The tree in one SQLite file. Made by `await SqliteStore.open(path, threads)`."""
+    """The tree in one SQLite file. Created by `await SqliteStore.open(path, threads)`."""
 
     shared = False
     session_timeout_s = math.inf
@@ -104,7 +104,8 @@ class SqliteStore(Store):
 
     @classmethod
     async def open(cls, path: str, threads: Threads) -> SqliteStore:
-        """Opens the file, made if missing. `StoreError` where it is damaged, foreign, taken or cannot be written."""
+        """Open the file, or create it if it is missing. `StoreError` if it is damaged, of another program, locked or
+        not writable."""
         return cls(path, threads, await _run(threads, path, _open, path))
 
     async def get(self, path: str) -> Node | None:
@@ -125,7 +126,7 @@ class SqliteStore(Store):
         return self._watches.add(path, listener)
 
     async def sync(self) -> None:
-        """Nothing to do: there is nobody else."""
+        """Does nothing: there are no other sessions."""
 
     def on_session(self, _listener: SessionListener) -> Callable[[], None]:
         """Never called: the session is the open file."""
@@ -136,9 +137,9 @@ class SqliteStore(Store):
             await self._alone(self._close)
 
     async def _alone(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs one piece of work at a time, to its end.
+        """Run one piece of work at a time, to its end.
 
-        A caller may be cancelled while its statement runs in the thread. Without the shield the next caller's
+        A caller may be cancelled while its statement runs in the thread. Without the shield, the next caller's
         statement would then run inside the same transaction, and the events of a commit that did happen would be lost.
         """
 
@@ -162,7 +163,7 @@ class SqliteStore(Store):
         self._watches.clear()
         await self._in_thread(self._end_session)
 
-    # ------------------------------------------------------------------------------------------ in the thread, below
+    # ---------------------------------------------------------------------------------------- methods run in the thread
 
     def _get(self, parent: str, name: str) -> Node | None:
         row = self._connection.execute(
@@ -234,13 +235,13 @@ class SqliteStore(Store):
             with _transaction(self._connection):
                 self._connection.execute("DELETE FROM nodes WHERE ephemeral")
         except sqlite3.Error:
-            pass  # a full disk, say: whoever opens the file next removes them
+            pass  # for example a full disk: the next process that opens the file deletes them
         finally:
             self._connection.close()
 
 
 def _as_parent(path: str) -> str:
-    """The path as it stands in the parent column of its children."""
+    """The path as it is in the parent column of its children."""
     if path == "/":
         return ""
     split(path)
@@ -265,7 +266,7 @@ def _open(path: str) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    # Exclusive before the first access: then SQLite needs no shared-memory file, and keeps the lock while it is open.
+    # Set exclusive mode before the first access: then SQLite needs no shared-memory file and keeps the lock while open.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     application_id, layout = _pragma(connection, "application_id"), _pragma(connection, "user_version")
     fresh = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0 and application_id == 0
@@ -278,7 +279,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = ON")  # where a plain fsync stops at the drive's cache (macOS)
+    connection.execute("PRAGMA fullfsync = ON")  # on macOS a plain fsync stops at the drive's cache
     if fresh:
         connection.executescript(_SCHEMA)
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -301,13 +302,13 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # some failures (a full disk) have rolled back already
+        if connection.in_transaction:  # some failures (a full disk) have already rolled back
             connection.execute("ROLLBACK")
         raise
 
 
 async def _run(threads: Threads, path: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs a call in a thread, and turns whatever goes wrong there into one sentence for the operator."""
+    """Run a call in a thread, and turn every failure into one message for the operator."""
     try:
         return await threads.run(LANE, call, *args, **kwargs)
     except sqlite3.Error as error:
@@ -318,4 +319,4 @@ async def _run(threads: Threads, path: str, call: Callable[P, T], *args: P.args,
     except _DamagedError as error:
         raise StoreError(f"the metadata store {path}: {_EXPLAINED[sqlite3.SQLITE_CORRUPT]} ({error})") from error
     except (ThreadsBusy, ThreadsClosed) as error:
-        raise StoreError(f"the metadata store {path}: no thread to work in ({error})") from error
+        raise StoreError(f"the metadata store {path}: no thread is available ({error})") from error

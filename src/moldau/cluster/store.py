@@ -1,12 +1,12 @@
-"""The metadata store: a small tree of versioned values, changed by atomic commits that state what they expect.
+"""Metadata store interface: a small tree of versioned values, changed by atomic commits with expected versions.
 
-The model is ZooKeeper's, so that an engine over it is a thin one: slash-separated paths, values of bytes, a version a
-node that starts at 0 and grows by one with each change, nodes that vanish with the session that made them, and
-commits of several operations that happen together or not at all. A store object is one session: it may lose touch with
-its store and find it again (`SessionEvent`), and once it has expired it is of no more use: open another one.
+The model is ZooKeeper's, so a store over ZooKeeper is thin: slash-separated paths, values of bytes, a version per node
+that starts at 0 and increments with each change, ephemeral nodes that are deleted with the session that created them,
+and commits of several operations that are applied together or not at all. A store object is one session. It may lose
+its connection and restore it (`SessionEvent`). Once it has expired it cannot be used any more: open another one.
 
-It is not a database: values are small, there are no queries, and reads of several nodes are not one snapshot.
-Whoever needs one states the versions it read in its commit, and starts over on `Conflict`.
+It is not a database: values are small, there are no queries, and reads of several nodes are not one snapshot. A caller
+that needs a snapshot states the versions that it read in its commit, and starts again on `Conflict`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from enum import Enum
 from typing import ClassVar, NamedTuple, TypeVar
 
-# ZooKeeper refuses messages above 1 MB (jute.maxbuffer): a value stays below it with room for path and header.
+# ZooKeeper refuses messages above 1 MB (jute.maxbuffer): a value stays below that, with room for path and header.
 MAX_VALUE_BYTES = 1_000_000
 MAX_PATH_CHARACTERS = 1_024
-# Of one commit. The total size of a commit's values is the caller's to keep near MAX_VALUE_BYTES.
+# Limit of one commit. The caller keeps the total size of a commit's values near MAX_VALUE_BYTES.
 MAX_OPERATIONS = 10_000
-# What callers with more to do put into one: it travels in one message of about 1 MB where the store is a service.
+# Limits for callers that split a large change: a commit is one message of about 1 MB if the store is a service.
 MAX_TOGETHER = 500
 MAX_BYTES_TOGETHER = 800_000
 
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class StoreError(Exception):
-    """The store cannot serve: its file is damaged, full, read-only or taken, or it was closed. The text says which."""
+    """The store failed: its file is damaged, full, read-only or locked, or it was closed. The message says which."""
 
 
 class Conflict(StoreError):
-    """A commit's expectation did not hold, and nothing of it was done. Read again, decide again, try again."""
+    """An expectation of a commit did not hold, and nothing was changed. Read again, decide again, retry."""
 
     def __init__(self, path: str, expected: str) -> None:
         super().__init__(f"{path}: {expected}")
@@ -46,8 +46,8 @@ class Conflict(StoreError):
 class Node(NamedTuple):
     """A value as it was read.
 
-    `created` is larger for every node created later, over the store's whole life: it tells two nodes that had the
-    same path apart, where the version cannot, since both begin at 0.
+    `created` is larger for every node created later, over the whole life of the store. It distinguishes two nodes that
+    had the same path; the version cannot, because both begin at 0.
     """
 
     value: bytes
@@ -57,7 +57,7 @@ class Node(NamedTuple):
 
 
 class Create(NamedTuple):
-    """Expects that the path does not exist and that its parent does, and is not ephemeral."""
+    """Expects that the path does not exist, and that its parent exists and is not ephemeral."""
 
     path: str
     value: bytes
@@ -65,7 +65,7 @@ class Create(NamedTuple):
 
 
 class Set(NamedTuple):
-    """Expects the node at this version (`ANY_VERSION`: at any), and gives it a value."""
+    """Expects the node at this version (`ANY_VERSION`: at any), and sets its value."""
 
     path: str
     value: bytes
@@ -90,7 +90,7 @@ Operation = Create | Set | Delete | Check
 
 
 class EventKind(Enum):
-    """What happened to a node."""
+    """The kinds of changes of a node."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -98,7 +98,7 @@ class EventKind(Enum):
 
 
 class Event(NamedTuple):
-    """Something happened to a node that is watched. It carries no value: whoever wants that reads it."""
+    """A change of a watched node. It carries no value: a listener that needs the value reads the node."""
 
     kind: EventKind
     path: str
@@ -108,14 +108,14 @@ Listener = Callable[[Event], None]
 
 
 class SessionEvent(Enum):
-    """What became of a session that its owner did not end."""
+    """A change of a session that its owner did not request."""
 
     SUSPENDED = "suspended"
-    """Out of touch: reads and commits fail, events may be missed, ephemeral nodes still stand."""
+    """Disconnected: reads and commits fail, events may be missed, ephemeral nodes still exist."""
     RESUMED = "resumed"
-    """In touch again, the session is the same. What happened meanwhile was not told: `sync`, then read again."""
+    """Connected again, with the same session. Events may have been missed: call `sync`, then read again."""
     EXPIRED = "expired"
-    """Over: its ephemeral nodes are gone, or will be. This Store object is dead."""
+    """The session ended: its ephemeral nodes are deleted, or will be. This Store object cannot be used any more."""
 
 
 SessionListener = Callable[[SessionEvent], None]
@@ -125,75 +125,78 @@ class Store(ABC):
     """One session with a metadata store. Used from one event loop."""
 
     shared: ClassVar[bool]
-    """Whether several brokers can meet in it. Where not, nobody else changes anything, and nobody needs to watch."""
+    """Whether several brokers can use it. If not, no other process changes anything, and watches are not needed."""
 
     session_timeout_s: float
-    """How long a session survives without touch."""
+    """How long a session survives without contact."""
 
     last_contact: float
-    """When, by the loop's clock, the latest request was sent that the store has answered: until `session_timeout_s`
-    from then the session is not given up, and nobody else takes its owner for dead."""
+    """When the latest answered request was sent, by the loop's clock. Until `session_timeout_s` after that the session
+    does not expire, and no other broker considers its owner dead."""
 
     @abstractmethod
     async def get(self, path: str) -> Node | None:
-        """The node, or None where there is none."""
+        """The node, or None if it does not exist."""
 
     @abstractmethod
     async def children(self, path: str) -> list[str]:
-        """The names (not paths) of the node's children, sorted; empty also where there is no such node."""
+        """The names (not paths) of the node's children, sorted; empty also if the node does not exist."""
 
     @abstractmethod
     async def read_children(self, path: str) -> dict[str, Node]:
-        """The node's children by name, sorted, in one go: what loading a thousand topics needs."""
+        """The node's children by name, sorted, in one call, so that loading a thousand topics is fast."""
 
     @abstractmethod
     async def commit(self, operations: Sequence[Operation]) -> None:
-        """Does all operations in their order, or none of them: `Conflict` says whose expectation failed.
+        """Apply all operations in order, or none of them: `Conflict` names the path whose expectation failed.
 
-        When it returns, the change is on disk. After a StoreError other than Conflict it may or may not be: read
-        again. A commit whose caller is cancelled happens wholly or not at all.
+        When it returns, the change is on disk. After a StoreError other than Conflict the change may or may not be
+        stored: read again. If the caller is cancelled, the commit still happens completely or not at all.
         """
 
     @abstractmethod
     def watch(self, path: str, listener: Listener) -> Callable[[], None]:
-        """Calls the listener, on the loop, for each later change of the node and all below it; returns the end of it.
+        """Call the listener, on the loop, for each later change of the node and of all nodes below it. Returns a
+        function that removes the listener.
 
-        Events come in the order of the commits. A listener must not raise.
+        Events arrive in the order of the commits. A listener must not raise.
         """
 
     @abstractmethod
     async def sync(self) -> None:
-        """What anyone had committed before this call is seen by reads after it. Reads alone may be a little behind."""
+        """After this call, reads see everything that any session committed before it. Reads alone may lag behind a
+        little."""
 
     @abstractmethod
     def on_session(self, listener: SessionListener) -> Callable[[], None]:
-        """Calls the listener, on the loop, when the session is suspended, resumed or expired; returns the end of it."""
+        """Call the listener, on the loop, when the session is suspended, resumed or expired. Returns a function that
+        removes it."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Ends the session: its ephemeral nodes vanish."""
+        """End the session: its ephemeral nodes are deleted."""
 
     async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
-        """The nodes of many paths, asked for at the same time."""
+        """The nodes of many paths, requested at the same time."""
         return await asyncio.gather(*(self.get(path) for path in paths))
 
     async def ensure(self, paths: Sequence[str]) -> None:
-        """Creates those nodes, empty, that are missing. Parents come before their children."""
+        """Create the missing nodes, without a value. `paths` lists parents before their children."""
         for path in paths:
             if await self.get(path) is None:
                 try:
                     await self.commit([Create(path, b"")])
                 except Conflict:
-                    if await self.get(path) is None:  # not someone else creating it: the parent is missing
+                    if await self.get(path) is None:  # no other session created it: the parent is missing
                         raise
 
 
 OpenStore = Callable[[], Awaitable[Store]]
-"""Every call is a new session with the same store. Raises StoreError."""
+"""Opens a new session with the same store on every call. Raises StoreError."""
 
 
 def split(path: str) -> tuple[str, str]:
-    """Parent path and name; a child of the root has the parent "". `ValueError` for what is not a path."""
+    """Parent path and name; a child of the root has the parent "". `ValueError` if it is not a valid path."""
     if not path.startswith("/") or path.endswith("/") or "//" in path or "\0" in path:
         raise ValueError(f"not a path of the store: {path!r}")
     if len(path) > MAX_PATH_CHARACTERS:
@@ -205,7 +208,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def check_operations(operations: Sequence[Operation]) -> None:
-    """What every engine refuses alike: `ValueError` for paths, values and commits outside the bounds."""
+    """The checks of every store: `ValueError` for invalid paths, and for values and commits above the limits."""
     if len(operations) > MAX_OPERATIONS:
         raise ValueError(f"{len(operations)} operations in one commit, at most {MAX_OPERATIONS} are allowed")
     for operation in operations:
@@ -217,7 +220,7 @@ def check_operations(operations: Sequence[Operation]) -> None:
 
 
 def in_commits(parts: Iterable[T], operations_of: Callable[[T], Sequence[Operation]]) -> Iterator[list[T]]:
-    """Parts of a large change in their order, as many at a time as one commit should carry; no part is divided."""
+    """Group the parts of a large change, in order, into commits within the limits. A part is never divided."""
     group: list[T] = []
     size = 0
     for part in parts:
@@ -232,10 +235,10 @@ def in_commits(parts: Iterable[T], operations_of: Callable[[T], Sequence[Operati
 
 
 class Watches:
-    """The listeners of an engine that makes its own events."""
+    """The listeners of a store, by watched path."""
 
     def __init__(self) -> None:
-        # By watched path; within it, by number in the order they came: events reach listeners in a fixed order.
+        # By watched path; within it, by number in the order of registration: events reach listeners in a fixed order.
         self._by_path: dict[str, dict[int, Listener]] = {}
         self._next = 0
 
@@ -267,7 +270,7 @@ class Watches:
 
     @staticmethod
     def _watched_of(path: str) -> list[str]:
-        """The path itself and every one above it."""
+        """The path itself and all its ancestors."""
         found = [path]
         while path := path.rpartition("/")[0]:
             found.append(path)
@@ -276,7 +279,7 @@ class Watches:
 
 
 def events_of(operations: Sequence[Operation]) -> list[Event]:
-    """The events that a commit of these operations makes."""
+    """The events that a commit of these operations causes."""
     kinds: Mapping[type[Operation], EventKind] = {
         Create: EventKind.CREATED,
         Set: EventKind.CHANGED,

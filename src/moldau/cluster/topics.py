@@ -1,7 +1,7 @@
-"""Topics: may this one be created, deleted, grown, and what is it then? Pure decisions over an image.
+"""Topic decisions: creation, deletion and growth of topics. Pure functions of an image.
 
-Each request is answered by a change or by a refusal with the error code that Kafka gives in that case. A whole
-request is decided at once, because some answers (the same name twice, too many partitions) are about all of it.
+Each request is answered by a change, or by a refusal with Kafka's error code for that case. A whole request is decided
+at once, because some answers (the same name twice, too many partitions) depend on all of it.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from typing import Final, NamedTuple
 
 from moldau.cluster.changes import PartitionsChanged, TopicCreated, TopicDeleted
 from moldau.cluster.configs import ConfigRules, creation_configs
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import EMPTY, BrokerImage, ClusterImage, PartitionState, PartitionStates, TopicImage
-from moldau.cluster.names import CLUSTER_METADATA, collision_key, topic_name_error
 from moldau.cluster.nodes import id_text
 from moldau.cluster.placement import continued, place, ring
-from moldau.cluster.refusal import Refusal
+from moldau.cluster.topic_names import CLUSTER_METADATA, collision_key, topic_name_error
 from moldau.wire.errors import ErrorCode
+from moldau.wire.number_types import LeaderEpoch, PartitionEpoch
 
-# Kafka's own bound on what one request may create.
+# Kafka's own limit for one request.
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 
-DEFAULT: Final = -1  # in a request: as many as the broker's setting says
+DEFAULT: Final = -1  # in a request: use the broker's setting
 NO_ID: Final = bytes(16)
 
 Assignment = tuple[int, ...]
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. `assignments` are (partition index, broker ids), and exclude the two numbers.
+    """A topic to create. `assignments` are (partition index, broker ids); with them, both numbers must be DEFAULT.
 
-    `topic_id` is for topics whose data exists already; others get a new one.
+    `topic_id` is for topics whose data already exists; others get a new id.
     """
 
     name: str
@@ -51,7 +52,8 @@ class TopicRef(NamedTuple):
 
 
 class MorePartitions(NamedTuple):
-    """A topic to grow to `total` partitions. `assignments` are the broker ids of each new one; None: place them."""
+    """A topic to grow to `total` partitions. `assignments` has the broker ids of each new partition; None: place
+    them."""
 
     name: str
     total: int
@@ -59,13 +61,13 @@ class MorePartitions(NamedTuple):
 
 
 class TopicDefaults(NamedTuple):
-    """What -1 stands for in a request (`num.partitions`, `default.replication.factor`)."""
+    """The values for -1 in a request (`num.partitions`, `default.replication.factor`)."""
 
     num_partitions: int = 1
     replication_factor: int = 1
 
 
-# ------------------------------------------------------------------------------------------------------------- create
+# ----------------------------------------------------------------------------------------------------------- creation -
 
 
 def create_topics(
@@ -78,7 +80,7 @@ def create_topics(
     rules: ConfigRules,
     known: PartitionStates,
 ) -> list[TopicCreated | Refusal]:
-    """Decides over a CreateTopics request. `ids` are new ones, one a topic; `cursor` is where placement goes on."""
+    """Decide a CreateTopics request. `ids` has a new id per topic; `cursor` is the start of placement."""
     refusals = _refused_by_name(image, topics, defaults)
     brokers = ring(image.brokers.values())
     answers: list[TopicCreated | Refusal] = []
@@ -91,7 +93,7 @@ def create_topics(
 
 
 def _refused_by_name(image: ClusterImage, topics: Sequence[NewTopic], defaults: TopicDefaults) -> list[Refusal | None]:
-    """What can be said of each topic from the names and sizes in the whole request."""
+    """A refusal for each topic that follows from the names and sizes in the whole request, or None."""
     wanted = sum(_partition_count(topic, defaults) for topic in topics)
     if wanted > MAX_PARTITIONS_PER_REQUEST:
         return [_too_many_partitions(wanted)] * len(topics)
@@ -121,7 +123,7 @@ def _refused_name(image: ClusterImage, topic: NewTopic, twice: bool) -> Refusal 
 
 
 class _CollidingNames:
-    """Names that differ only in '.' and '_', which would share a metric. The index is made when first needed."""
+    """Names that differ only in '.' and '_', which would share a metric. The index is built on first use."""
 
     def __init__(self, existing: Iterable[str]) -> None:
         self._existing = existing
@@ -219,11 +221,11 @@ def _placed(
     return place(brokers, _partition_count(topic, defaults), factor, cursor)
 
 
-# ------------------------------------------------------------------------------------------------------------- delete
+# ----------------------------------------------------------------------------------------------------------- deletion -
 
 
 def delete_topics(image: ClusterImage, refs: Sequence[TopicRef]) -> list[TopicDeleted | Refusal]:
-    """Decides over a DeleteTopics request. Whether deletion is enabled at all is the broker's to say."""
+    """Decide a DeleteTopics request. The broker checks before whether deletion is enabled."""
     found = [_found(image, ref) for ref in refs]
     times = Counter(topic.name for topic in found if isinstance(topic, TopicImage))
     unknown_times = Counter(refs)
@@ -253,13 +255,13 @@ def _described(ref: TopicRef) -> str:
     return f"Topic '{ref.name}'" if ref.name is not None else f"Topic id {id_text(ref.topic_id)}"
 
 
-# --------------------------------------------------------------------------------------------------------------- grow
+# ------------------------------------------------------------------------------------------------------------- growth -
 
 
 def create_partitions(
     image: ClusterImage, requests: Sequence[MorePartitions], *, cursor: int, known: PartitionStates
 ) -> list[PartitionsChanged | Refusal]:
-    """Decides over a CreatePartitions request."""
+    """Decide a CreatePartitions request."""
     wanted = sum(_additional(image, request) for request in requests)
     if wanted > MAX_PARTITIONS_PER_REQUEST:
         return [_too_many_partitions(wanted)] * len(requests)
@@ -322,7 +324,7 @@ def _explicit_growth(
     return assignments
 
 
-# ------------------------------------------------------------------------------------------------------ shared by all
+# ----------------------------------------------------------------------------------------------------- common helpers -
 
 
 def _refused_replicas(image: ClusterImage, index: int, replicas: Assignment, factor: int | None) -> Refusal | None:
@@ -339,9 +341,9 @@ def _refused_replicas(image: ClusterImage, index: int, replicas: Assignment, fac
 
 
 def _new_partitions(assignments: Sequence[Assignment], known: PartitionStates) -> tuple[PartitionState, ...]:
-    # Placement gives the same tuple object for the same brokers; one state a distinct assignment is made here.
+    # Placement returns the same tuple for the same brokers, so one state per distinct assignment is enough.
     states = {
-        replicas: known.one(PartitionState(replicas, replicas, replicas[0], leader_epoch=0, partition_epoch=0))
+        replicas: known.one(PartitionState(replicas, replicas, replicas[0], LeaderEpoch(0), PartitionEpoch(0)))
         for replicas in dict.fromkeys(assignments)
     }
     return tuple([states[replicas] for replicas in assignments])

@@ -1,8 +1,7 @@
-"""The tree: the image's place in the store. Reads all of it or a part, and turns changes into operations with expected
-versions.
+"""Metadata tree: the image in the store. Reads it, and turns changes into operations with expected versions.
 
-It remembers the version of every node it read or wrote: an image and the versions it was read at go together. One
-tree is one session; its methods run one at a time.
+A tree can read everything or only some paths. It remembers the version of every node that it read or wrote, so that an
+image and its versions match. One tree belongs to one session; its methods run one at a time.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Final, NamedTuple
 from moldau.cluster.changes import (
     BrokerConfigsChanged,
     Change,
+    GroupConfigsChanged,
     PartitionsChanged,
     TopicConfigsChanged,
     TopicCreated,
@@ -36,6 +36,7 @@ from moldau.cluster.nodes import (
     ConfigNode,
     ControllerEpochNode,
     ControllerNode,
+    GroupConfigNode,
     ImportNode,
     IncarnationNode,
     TopicConfigNode,
@@ -54,10 +55,13 @@ from moldau.cluster.store import (
     StoreError,
     split,
 )
+from moldau.wire.number_types import BrokerEpoch
 
 log = logging.getLogger(__name__)
 
 MAX_CLAIM_ATTEMPTS: Final = 10
+
+ConfigNodeKind = type[TopicConfigNode] | type[BrokerConfigNode] | type[GroupConfigNode]
 
 
 class NotController(StoreError):
@@ -65,15 +69,15 @@ class NotController(StoreError):
 
 
 class IdTaken(StoreError):
-    """Another broker is registered under this id: one that lives, or one whose session is not over yet."""
+    """Another broker is registered under this id: a live one, or one whose session has not ended yet."""
 
 
 class TooLarge(Exception):
-    """A change whose value would be larger than a node may be."""
+    """A change whose value would exceed the size limit of a node."""
 
 
 class Claim(NamedTuple):
-    """The right to elect leaders: of one broker, until there is another controller."""
+    """The right to act as controller, held by one broker until another broker becomes controller."""
 
     broker_id: int
     epoch: int
@@ -81,7 +85,8 @@ class Claim(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Which state of a node the image has. `created` is None while only this session's own commit tells of it."""
+    """The version of a node that the image has. `created` is None after this session's own commit, until the next
+    read."""
 
     version: int
     created: int | None
@@ -95,10 +100,10 @@ class Tree:
         self.states: Final = PartitionStates()
         self.claim: Claim | None = None
         self._known: dict[str, _Known] = {}
-        self._registered: int | None = None  # the epoch with which this session has a broker registered
+        self._registered: int | None = None  # the epoch of the broker that this session has registered
 
     async def prepare(self, new_cluster_id: str) -> str:
-        """Makes the folders that are missing, and the cluster's id if it has none yet. Returns the id it has."""
+        """Create the missing folders, and the cluster id if there is none. Returns the cluster id."""
         if await self.store.get(ImportNode.path) is not None:
             raise StoreError("an import into this cluster is not finished; run moldau cluster import again")
         await self.store.ensure(FOLDERS)
@@ -106,30 +111,30 @@ class Tree:
             try:
                 await self.store.commit([Create(ClusterIdNode.path, ClusterIdNode.encode(new_cluster_id))])
             except Conflict:
-                await self.store.sync()  # another broker of a new cluster was faster: its id it is
+                await self.store.sync()  # another broker of a new cluster was faster: use its id
         node = await self.store.get(ClusterIdNode.path)
         assert node is not None
         return ClusterIdNode.decode(node.value)
 
-    # -- joining ---------------------------------------------------------------------------------------------------
+    # -- registration and controller claim -------------------------------------------------------------------------
 
     async def is_ours(self, broker_id: int, process_id: str) -> bool:
-        """Whether the last life of the broker that has begun is one of this process, or none has begun yet."""
-        await self.store.sync()  # a server that is behind, asked in a new session, may not know our own last life yet
+        """Whether the latest incarnation of the broker belongs to this process, or there is none yet."""
+        await self.store.sync()  # in a new session, a server that lags behind may not know our own last incarnation
         node = await self.store.get(IncarnationNode.path(broker_id))
         return node is None or IncarnationNode.process_id(broker_id, node.value) == process_id
 
     async def begin_life(self, broker: BrokerImage, process_id: str, *, registered: bool = False) -> BrokerImage:
-        """Counts a new life of the broker, and returns it with its epoch. It is alive once it is registered: in the
-        same commit, or by `register`.
+        """Begin a new incarnation of the broker, and return the broker with its new epoch. It is alive once it is
+        registered: in the same commit with `registered`, or later by `register`.
 
-        IdTaken where a broker with another data directory is registered under the id.
+        Raises IdTaken if a broker with another data directory is registered under the id.
         """
         path = IncarnationNode.path(broker.id)
         value = IncarnationNode.encode(broker.directory_id, process_id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
             life, there = await self.store.get_each([path, BrokerNode.path(broker.id)])
-            born = replace(broker, epoch=0 if life is None else life.version + 1)
+            born = replace(broker, epoch=BrokerEpoch(0 if life is None else life.version + 1))
             registration = self._registration(born, there)
             counted: Operation = Create(path, value) if life is None else Set(path, value, life.version)
             try:
@@ -139,12 +144,12 @@ class Tree:
                 continue
             self._registered = born.epoch if registered else self._registered
             return born
-        raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
+        raise StoreError(f"broker {broker.id} cannot be registered: other processes keep registering the same id")
 
     async def register(self, broker: BrokerImage) -> None:
-        """Makes the broker known as alive while this session lasts, if no later life of it has begun.
+        """Register the broker as alive for the duration of this session, unless a later incarnation of it has begun.
 
-        What an earlier life left registered is replaced: the end of its session need not be waited for.
+        The registration of an earlier incarnation is replaced, so there is no need to wait for the end of its session.
         """
         lives = IncarnationNode.path(broker.id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
@@ -158,7 +163,7 @@ class Tree:
                 continue
             self._registered = broker.epoch
             return
-        raise StoreError(f"broker {broker.id} cannot be registered: its id changes hands all the time")
+        raise StoreError(f"broker {broker.id} cannot be registered: other processes keep registering the same id")
 
     def _registration(self, broker: BrokerImage, there: Node | None) -> list[Operation]:
         path = BrokerNode.path(broker.id)
@@ -174,17 +179,17 @@ class Tree:
             raise _taken(broker, there)
 
     async def become_controller(self, broker_id: int) -> None:
-        """Makes the broker the controller. `NotController` where another one is.
+        """Make the broker the controller. Raises `NotController` if another broker is.
 
-        What a former life of the same broker left is replaced, as its registration is: without that nobody would be
-        controller until the end of its session.
+        The claim of a former incarnation of the same broker is replaced. Otherwise there would be no controller until
+        the end of its session.
         """
         for _ in range(MAX_CLAIM_ATTEMPTS):
             count, there = await self.store.get_each([ControllerEpochNode.path, ControllerNode.path])
             operations: list[Operation] = []
             if there is not None:
                 if ControllerNode.decode(there.value) != broker_id:
-                    raise NotController(f"broker {broker_id} cannot be controller: another one is")
+                    raise NotController(f"broker {broker_id} cannot be controller: another broker is")
                 operations.append(Delete(ControllerNode.path, there.version))
             epoch = 1 if count is None else ControllerEpochNode.decode(count.value) + 1
             value = ControllerEpochNode.encode(epoch)
@@ -201,17 +206,18 @@ class Tree:
                 continue
             self.claim = Claim(broker_id, epoch, 0 if count is None else count.version + 1)
             return
-        raise StoreError(f"broker {broker_id} cannot be controller: the controller epoch changes all the time")
+        raise StoreError(f"broker {broker_id} cannot be controller: the controller epoch keeps changing")
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     async def load(self) -> ClusterImage:
-        """Reads everything. Damaged nodes are a StoreError that names them."""
+        """Read everything. A damaged node raises a StoreError that names it."""
         known: dict[str, _Known] = {}
-        # Settings after topics: a topic that is seen is seen with the settings that it was made with, or later ones.
+        # Read settings after topics: then a topic never appears without the settings that it was created with.
         topic_nodes = await self.store.read_children(TopicNode.folder)
         topic_configs = _configs(await self.store.read_children(TopicConfigNode.folder), TopicConfigNode, known)
         broker_configs = _configs(await self.store.read_children(BrokerConfigNode.folder), BrokerConfigNode, known)
+        group_configs = _configs(await self.store.read_children(GroupConfigNode.folder), GroupConfigNode, known)
         topics = []
         for name, node in topic_nodes.items():
             topics.append(TopicNode.decode(name, node.value, topic_configs.get(name, EMPTY), self.states))
@@ -228,11 +234,12 @@ class Tree:
             ClusterIdNode.decode(cluster_id.value),
             NO_CONTROLLER if controller is None else ControllerNode.decode(controller.value),
             broker_configs={BrokerConfigNode.resource_name(name): configs for name, configs in broker_configs.items()},
+            group_configs={GroupConfigNode.group_id(name): configs for name, configs in group_configs.items()},
         )
         return image.with_brokers(brokers).with_topics(topics)
 
     async def reread(self, image: ClusterImage, paths: Iterable[str]) -> ClusterImage:
-        """The image with what is at these paths now. A node that is damaged is left as it was, and named in the log."""
+        """The image with the current content of these paths. A damaged node keeps its old content and is logged."""
         by_folder: dict[str, dict[str, None]] = {}
         for path in paths:
             folder, name = split(path)
@@ -240,7 +247,7 @@ class Tree:
         topic_names, config_names = by_folder.get(TopicNode.folder, {}), by_folder.get(TopicConfigNode.folder, {})
         if topic_names or config_names:
             image = await self._reread_topics(image, topic_names, config_names)
-        # A broker's epoch is in its own node: it is what a new incarnation changes.
+        # A new incarnation changes the broker epoch, which is stored in the broker's own node.
         broker_names = {**by_folder.get(BrokerNode.folder, {}), **by_folder.get(IncarnationNode.folder, {})}
         if broker_names:
             image = await self._reread_brokers(image, broker_names)
@@ -248,6 +255,11 @@ class Tree:
             changed = await self._reread_configs(BrokerConfigNode, names)
             image = image.with_broker_configs(
                 {BrokerConfigNode.resource_name(name): configs for name, configs in changed.items()}
+            )
+        if names := by_folder.get(GroupConfigNode.folder):
+            changed = await self._reread_configs(GroupConfigNode, names)
+            image = image.with_group_configs(
+                {GroupConfigNode.group_id(name): configs for name, configs in changed.items()}
             )
         if ControllerNode.name in by_folder.get("", {}):
             node = await self.store.get(ControllerNode.path)
@@ -274,13 +286,13 @@ class Tree:
             try:
                 topic = TopicNode.decode(name, node.value, configs, self.states)
             except BadNode as error:
-                log.error("%s: it is left as it was", error)
+                log.error("%s: the old content stays in use", error)
                 continue
             if before is None or before.id != topic.id:
                 new[name] = None
             if topic != before:
                 changed[name] = topic
-        # A topic is never seen without the settings that it was made with: they are read after it.
+        # Read settings after topics: then a topic never appears without the settings that it was created with.
         for name, configs in (await self._reread_configs(TopicConfigNode, {**config_names, **new}, always=new)).items():
             known = changed.get(name) or image.topics.get(name)
             if known is not None and known.configs != configs and name not in deleted:
@@ -297,16 +309,17 @@ class Tree:
                 else:
                     brokers[int(name)] = BrokerNode.decode(name, node.value)
             except BadNode as error:
-                log.error("%s: it is left as it was", error)
+                log.error("%s: the old content stays in use", error)
         return image if brokers == image.brokers else image.with_brokers(brokers.values())
 
     async def _reread_configs(
         self,
-        kind: type[TopicConfigNode] | type[BrokerConfigNode],
+        kind: ConfigNodeKind,
         names: Mapping[str, None],
         always: Container[str] = (),
     ) -> dict[str, Mapping[str, str]]:
-        """The settings that are others now than the image has, and those of `always`; empty where there are none."""
+        """The settings that differ from the image, and those of the names in `always`; empty if a node does not
+        exist."""
         changed: dict[str, Mapping[str, str]] = {}
         paths = {name: f"{kind.folder}/{name}" for name in names}
         nodes = await self.store.get_each(list(paths.values()))
@@ -315,11 +328,11 @@ class Tree:
                 try:
                     changed[name] = EMPTY if node is None else ConfigNode.decode(path, node.value)
                 except BadNode as error:
-                    log.error("%s: it is left as it was", error)
+                    log.error("%s: the old content stays in use", error)
         return changed
 
     def _differs(self, path: str, node: Node | None) -> bool:
-        """Whether this is another state of the node than the image has; remembers it."""
+        """Whether the node differs from the version that the image has; remembers its version."""
         before = self._known.get(path)
         if node is None:
             self._known.pop(path, None)
@@ -330,7 +343,9 @@ class Tree:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def operations(self, change: Change) -> list[Operation]:
-        """What stores a change. `TooLarge` where it does not fit."""
+        """The operations that store a change. Raises `TooLarge` if a value exceeds the limit."""
+        if isinstance(change, GroupConfigsChanged):
+            return self._store_configs(GroupConfigNode.path(change.group_id), change.configs)
         if isinstance(change, BrokerConfigsChanged):
             return self._store_configs(BrokerConfigNode.path(change.resource_name), change.configs)
         path, config_path = TopicNode.path(change.topic.name), TopicConfigNode.path(change.topic.name)
@@ -342,7 +357,7 @@ class Tree:
         if isinstance(change, PartitionsChanged):
             return [Set(path, _fitting(TopicNode.encode(change.topic)), self._known[path].version)]
         if isinstance(change, TopicConfigsChanged):
-            # The check keeps the settings of a topic from outliving it.
+            # The check prevents settings of a topic that is deleted at the same time.
             return [
                 Check(path, self._known[path].version),
                 *self._store_configs(config_path, change.topic.configs),
@@ -358,8 +373,8 @@ class Tree:
         return [Set(path, _fitting(ConfigNode.encode(configs)), known.version)]
 
     async def commit(self, operations: Sequence[Operation], *, as_controller: bool = False) -> None:
-        """Stores what `operations` gave, all or nothing, if nothing of it changed meanwhile; and, for what only the
-        controller may do, if this is the controller still."""
+        """Store operations, all or nothing, if none of the nodes has changed. With `as_controller`, also only if this
+        broker is still the controller."""
         if not as_controller:
             await self.store.commit(operations)
         elif self.claim is None:
@@ -383,9 +398,7 @@ class Tree:
                 self._known.pop(operation.path, None)
 
 
-def _configs(
-    nodes: Mapping[str, Node], kind: type[TopicConfigNode] | type[BrokerConfigNode], known: dict[str, _Known]
-) -> dict[str, Mapping[str, str]]:
+def _configs(nodes: Mapping[str, Node], kind: ConfigNodeKind, known: dict[str, _Known]) -> dict[str, Mapping[str, str]]:
     configs: dict[str, Mapping[str, str]] = {}
     for name, node in nodes.items():
         path = f"{kind.folder}/{name}"

@@ -1,19 +1,18 @@
-"""The metadata store in ZooKeeper (3.6 or later): where the brokers of a cluster meet.
+"""Metadata store in ZooKeeper (3.6 or later), shared by the brokers of a cluster.
 
-A store object is a ZooKeeper session, and the store's rules are ZooKeeper's own, so an operation is an operation there
-and a commit is one transaction. One recursive watch over the whole tree tells of every change; it ends with the
-connection and is set anew on the next one *before* RESUMED is told, so that a reader that reads again after RESUMED
-misses nothing.
+A store object is a ZooKeeper session. The rules of the store are those of ZooKeeper, so each operation is one ZooKeeper
+operation and a commit is one transaction. One recursive watch over the whole tree reports every change. It ends with
+the connection and is set again on the next connection *before* listeners get RESUMED. So a reader that reads again
+after RESUMED misses nothing.
 
-Reads go to the server that this session is connected to and may be a little behind; `sync` catches up. While the
-connection is down everything fails at once with a StoreError: kazoo goes on trying to reconnect until the session has
-expired, and then this object is dead.
+Reads go to the server of this session and may lag behind; `sync` catches up. While the connection is down, every call
+fails at once with a StoreError. kazoo tries to reconnect until the session has expired; after that this object cannot
+be used any more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
@@ -42,24 +41,25 @@ from moldau.cluster.store import (
     check_operations,
     split,
 )
+from moldau.host.event_log import event_logger
 from moldau.settings.zookeeper import Ensemble
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 0xFFFFF
-"""ZooKeeper's `jute.maxbuffer`: a server cuts the connection of whoever sends more."""
+"""ZooKeeper's `jute.maxbuffer`: a server closes a connection that sends a larger message."""
 PATHS_A_MESSAGE: Final = 200
 MESSAGES_AT_A_TIME: Final = 8
 MAX_IN_FLIGHT: Final = 128
-"""Requests without an answer; more wait for their turn. kazoo wakes its thread with a byte a request, in a pipe that
-takes a few hundred: where the thread stands still because the server does, one more would block the loop."""
+"""Limit of requests without an answer; further requests wait. kazoo wakes its thread with one byte per request, in a
+pipe that holds a few hundred bytes. If the server hangs, the thread hangs, and one more byte would block the loop."""
 CLOSE_GRACE_S: Final = 3.0
 RESERVED: Final = "zookeeper"
-"""ZooKeeper's own node below the root."""
+"""ZooKeeper's own node in the root."""
 
 _EVENT_KINDS: Final = {1: EventKind.CREATED, 2: EventKind.DELETED, 3: EventKind.CHANGED}
 
-# Bytes of an operation beside its path and value.
+# Bytes of an operation in addition to its path and value.
 _OVERHEAD: Final[dict[type[Operation], int]] = {Create: 48, Set: 21, Delete: 17, Check: 17}
 _COMMIT_OVERHEAD: Final = 17
 
@@ -73,7 +73,7 @@ class _Phase(Enum):
 
 
 class ZookeeperStore(Store):
-    """The tree below a path of a ZooKeeper ensemble. Made by `await ZookeeperStore.open(connect, ...)`."""
+    """The tree below a path of a ZooKeeper ensemble. Created by `await ZookeeperStore.open(connect, ...)`."""
 
     shared: ClassVar[bool] = True
 
@@ -100,7 +100,7 @@ class ZookeeperStore(Store):
 
     @classmethod
     async def open(cls, connect: str, *, session_timeout_s: float, connection_timeout_s: float) -> ZookeeperStore:
-        """A new session. The chroot is made if it is missing. `StoreError` where nobody answers in time."""
+        """Open a new session, and create the chroot if it is missing. `StoreError` if no server answers in time."""
         store = cls(connect, session_timeout_s)
         store._session.begin()
         try:
@@ -119,12 +119,12 @@ class ZookeeperStore(Store):
 
     @property
     def session_timeout_s(self) -> float:  # type: ignore[override]
-        """As the server granted it, which has bounds of its own."""
+        """The timeout that the server granted. Servers limit the requested value."""
         return float(self._session.negotiated_timeout_s)
 
     @property
     def last_contact(self) -> float:  # type: ignore[override]
-        """Of our own requests, and of the pings that kazoo sends where there are none. A loop has the same clock."""
+        """Send time of the latest answered request or kazoo ping. kazoo's clock is the clock of the loop."""
         return max(self._answered, self._session.ping_answered)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class ZookeeperStore(Store):
         names = await self.children(path)
         above = "" if path == "/" else path
         nodes = await self._read([f"{self._root}{above}/{name}" for name in names])
-        # One that is None was deleted after the children were listed.
+        # A node that is None was deleted after the children were listed.
         return {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
 
     async def sync(self) -> None:
@@ -168,7 +168,7 @@ class ZookeeperStore(Store):
             raise self._explained(error) from error
 
     async def _read(self, places: Sequence[str]) -> list[Node | None]:
-        """The nodes of many places: hundreds to a message, several messages on their way at a time."""
+        """The nodes of many paths: hundreds of paths per message, several messages in flight."""
         messages = [places[start : start + PATHS_A_MESSAGE] for start in range(0, len(places), PATHS_A_MESSAGE)]
         nodes: list[Node | None] = []
         try:
@@ -189,7 +189,7 @@ class ZookeeperStore(Store):
         size = _COMMIT_OVERHEAD + sum(map(self._size, operations))
         if size > MAX_MESSAGE_BYTES:
             raise self._error(
-                f"a commit of {size} bytes, ZooKeeper takes {MAX_MESSAGE_BYTES} (jute.maxbuffer); nothing was changed"
+                f"a commit of {size} bytes exceeds {MAX_MESSAGE_BYTES} (jute.maxbuffer); nothing was changed"
             )
         self._require_connection()
         if not operations:
@@ -217,7 +217,8 @@ class ZookeeperStore(Store):
         return _OVERHEAD[type(operation)] + len(self._root) + len(operation.path.encode()) + len(value)
 
     def _check_result(self, operation: Operation, result: object) -> None:
-        """Raises what one operation met. Those before the failing one say only that they were rolled back."""
+        """Raise the error of one operation. Operations before the failing one only report that they were rolled
+        back."""
         if not isinstance(result, Exception) or isinstance(result, kazoo_errors.RolledBackError):
             return
         path, creating = operation.path, isinstance(operation, Create)
@@ -256,14 +257,14 @@ class ZookeeperStore(Store):
         if path != "/" and (self._root or path.split("/")[1] != RESERVED):
             self._watches.publish([Event(_EVENT_KINDS[kind], path)])
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _notify(self, event: SessionEvent) -> None:
         for listener in list(self._session_listeners.values()):
             listener(event)
 
-    # -- the session's life ----------------------------------------------------------------------------------------
+    # -- session lifecycle -----------------------------------------------------------------------------------------
 
     def _state_changed(self, state: str) -> None:
-        """What kazoo's thread reported, now on the loop."""
+        """Handle a state that kazoo's thread reported. Runs on the loop."""
         if self._phase in (_Phase.EXPIRED, _Phase.CLOSED):
             return
         if state == KazooState.CONNECTED:
@@ -272,25 +273,25 @@ class ZookeeperStore(Store):
         if self._preparing is not None:
             self._preparing.cancel()
             self._preparing = None
-        # kazoo has failed the requests that it knew of then. One that this side sent before it heard of the loss may
-        # still stand in kazoo's queue, and goes out with the next connection: nobody should wait for that. It comes
-        # before the requests of `_prepare`, so what it does is done when RESUMED is told.
+        # kazoo has failed the requests that it knew at that time. A request sent before this side noticed the loss may
+        # still be in kazoo's queue, and is sent on the next connection. Its caller must not wait for that. It is sent
+        # before the requests of `_prepare`, so it has taken effect when listeners get RESUMED.
         self._fail_all(kazoo_errors.ConnectionLoss())
         if state == KazooState.LOST:
             before, self._phase = self._phase, _Phase.EXPIRED
             if not self._opened.done():
-                self._opened.set_exception(self._error("it refused the session; look into its log"))
+                self._opened.set_exception(self._error("it refused the session; check its log"))
             if before is not _Phase.OPENING:
                 log.warning("the ZooKeeper session has expired", extra={"ensemble": self._connect})
-                self._tell(SessionEvent.EXPIRED)
+                self._notify(SessionEvent.EXPIRED)
         elif self._phase is _Phase.CONNECTED:
             self._phase = _Phase.SUSPENDED
             log.warning("the connection to ZooKeeper is lost, trying again", extra={"ensemble": self._connect})
-            self._tell(SessionEvent.SUSPENDED)
+            self._notify(SessionEvent.SUSPENDED)
 
     async def _prepare(self) -> None:
-        """What a new connection needs before anybody may use it: the watch, and to be no further behind than the last
-        one was. The requests leave together, and are answered in their order."""
+        """Prepare a new connection before it is used: set the watch, and sync, so that it does not lag behind the last
+        connection. Both requests are sent together and answered in order."""
         try:
             if self._phase is _Phase.OPENING:
                 await self._make_root()
@@ -299,12 +300,12 @@ class ZookeeperStore(Store):
                 self._answer(self._session.sync_async(self._place("/"))),
             )
         except (kazoo_errors.ConnectionLoss, kazoo_errors.SessionExpiredError):
-            return  # its loss is reported, too
+            return  # the loss of the connection is reported separately
         except kazoo_errors.KazooException as error:
             if not self._opened.done():
                 self._opened.set_exception(self._explained(error))
             else:
-                log.error("ZooKeeper took the connection, but no watch: %r", error)
+                log.error("ZooKeeper accepted the connection but refused the watch: %r", error)
             return
         before, self._phase = self._phase, _Phase.CONNECTED
         if before is _Phase.OPENING:
@@ -312,10 +313,10 @@ class ZookeeperStore(Store):
                 self._opened.set_result(None)
         else:
             log.info("the connection to ZooKeeper is back", extra={"ensemble": self._connect})
-            self._tell(SessionEvent.RESUMED)
+            self._notify(SessionEvent.RESUMED)
 
     async def _make_root(self) -> None:
-        """The chroot, from its first part down."""
+        """Create the chroot, beginning with its first component."""
         for place in _ancestry(self._root):
             try:
                 await self._answer(self._session.create_async(place))
@@ -346,8 +347,8 @@ class ZookeeperStore(Store):
             return await self._answer(call(*args))
 
     async def _answer(self, result: Any) -> Any:
-        """What kazoo's async result comes to. Never waits longer than the connection lasts, which kazoo watches over:
-        a server that says nothing for two thirds of the session's time is given up."""
+        """The value of kazoo's async result. Never waits longer than the connection lasts: kazoo closes the connection
+        to a server that is silent for two thirds of the session timeout."""
         loop = asyncio.get_running_loop()
         sent_at, future = loop.time(), loop.create_future()
         self._in_flight[future] = None
@@ -371,10 +372,10 @@ class ZookeeperStore(Store):
             raise self._error("this session was closed")
         if self._phase is _Phase.EXPIRED:
             raise self._error("this session has expired")
-        raise self._error("the connection is down and is being tried again; look whether the servers run")
+        raise self._error("the connection is down, reconnecting; check that the servers are running")
 
     def _place(self, path: str) -> str:
-        """A path of the store, or its root, in ZooKeeper's tree."""
+        """The path in ZooKeeper's tree of a path of the store, or of its root."""
         return (self._root or "/") if path == "/" else self._root + path
 
     def _error(self, text: str) -> StoreError:
@@ -382,14 +383,14 @@ class ZookeeperStore(Store):
 
     def _explained(self, error: Exception, and_so: str = "") -> StoreError:
         if isinstance(error, kazoo_errors.SessionExpiredError):
-            return self._error(f"the session ended before the answer came{and_so}")
+            return self._error(f"the session ended before the answer arrived{and_so}")
         if isinstance(error, kazoo_errors.ConnectionLoss):
-            return self._error(f"the connection was lost before the answer came{and_so}")
+            return self._error(f"the connection was lost before the answer arrived{and_so}")
         if isinstance(error, kazoo_errors.NoAuthError):
-            return self._error(f"no permission{and_so}; let its access control lists admit this broker")
+            return self._error(f"no permission{and_so}; allow this broker in the access control lists of ZooKeeper")
         if isinstance(error, kazoo_errors.UnimplementedError):
             return self._error("it is older than 3.6, which is needed for recursive watches; use a newer one")
-        return self._error(f"it refused the request ({type(error).__name__}){and_so}; look into its log")
+        return self._error(f"it refused the request ({type(error).__name__}){and_so}; check its log")
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:
@@ -415,7 +416,7 @@ def _node_or_none(answer: tuple[bytes, ZnodeStat] | Exception) -> Node | None:
 
 
 def _ancestry(path: str) -> Iterator[str]:
-    """`/a`, `/a/b` and `/a/b/c` of `/a/b/c`."""
+    """`/a`, `/a/b` and `/a/b/c` for `/a/b/c`."""
     parts = path.split("/")[1:]
     for count in range(1, len(parts) + 1):
         yield "/" + "/".join(parts[:count])

@@ -1,4 +1,4 @@
-"""The group coordinator: who is in a group, who reads which partition, and how far everybody has read.
+"""Group coordinator: members of groups, their assignments, and committed offsets.
 
-Plain state machines over the records of `__consumer_offsets`. Nothing here waits, reads a clock or touches a file.
+State machines over the records of `__consumer_offsets`. Nothing in this package waits, reads a clock or opens a file.
 """

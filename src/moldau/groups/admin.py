@@ -1,9 +1,10 @@
-"""What can be asked and done about groups from outside: describe, list, delete."""
+"""Descriptions of groups: the answers of DescribeGroups, ConsumerGroupDescribe and ListGroups."""
 
 from __future__ import annotations
 
-from moldau.groups.classic import ClassicGroup, State
-from moldau.groups.consumer import Assignment, ConsumerGroup
+from moldau.assignment.consumer_protocol import CONSUMER_PROTOCOL
+from moldau.groups.classic_group import ClassicGroup, ClassicGroupState
+from moldau.groups.consumer_group import Assignment, ConsumerGroup
 from moldau.groups.group import Group
 from moldau.groups.subscriptions import Topics
 from moldau.wire.errors import ErrorCode
@@ -23,11 +24,11 @@ CONSUMER_MEMBER = 1
 def state_of(group: Group) -> str:
     if group.consumer is not None:
         return group.consumer.state.title
-    return State.EMPTY.value if group.classic is None else group.classic.state.value
+    return ClassicGroupState.EMPTY.value if group.classic is None else group.classic.state.value
 
 
 def list_group(group: Group) -> ListGroupsResponseGroup:
-    protocol_type = "consumer"
+    protocol_type = CONSUMER_PROTOCOL
     if group.consumer is None:
         protocol_type = (group.classic.protocol_type if group.classic is not None else None) or ""
     return ListGroupsResponseGroup(
@@ -42,10 +43,10 @@ def describe_classic(group_id: str, group: Group | None) -> DescribeGroupsRespon
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} is {reason}.",
             group_id=group_id,
-            group_state=State.DEAD.value,
+            group_state=ClassicGroupState.DEAD.value,
         )
     classic = group.classic or ClassicGroup(group_id)
-    stable = classic.state is State.STABLE
+    stable = classic.state is ClassicGroupState.STABLE
     return DescribeGroupsResponseGroup(
         group_id=group_id,
         group_state=classic.state.value,
@@ -96,7 +97,7 @@ def _describe_member(group: ConsumerGroup, member_id: str, topics: Topics) -> Co
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
-        subscribed_topic_regex=member.regex,
+        subscribed_topic_regex=member.regex or "",  # Kafka has no null here
         assignment=_assignment(current.assigned, topics),
         target_assignment=_assignment(group.target(member_id), topics),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,

@@ -1,7 +1,7 @@
-"""Who should read what: pure functions from members, their topics and what they have, to what each should have.
+"""Server-side assignors: pure functions from members, topics and the current target to a new target assignment.
 
-Every partition of a topic goes to exactly one member that subscribes to it, if there is one. The order of members and
-topics in the input does not matter.
+Every partition of a topic is assigned to exactly one of the members that subscribe to it, if there are any. The result
+does not depend on the order of members and topics in the input.
 """
 
 from __future__ import annotations
@@ -9,31 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from moldau.groups.consumer import Assignment, assignment_of, partitions_of
+from moldau.assignment.balance import fill_up, move_while_it_helps, take_surplus
+from moldau.groups.consumer_group import Assignment, assignment_of, partitions_of
 
 Partition = tuple[bytes, int]
 
 
 class Subscriber(NamedTuple):
-    """A member, as far as an assignor cares."""
+    """A member, with the fields that an assignor needs."""
 
     topics: frozenset[bytes]
     has: Assignment
-    """What it should read so far; a sticky assignor leaves as much of it as balance allows."""
+    """Its previous target; a sticky assignor keeps as much of it as balance allows."""
     instance_id: str | None = None
 
 
 Subscribers = Mapping[str, Subscriber]
 Topics = Mapping[bytes, int]
-"""How many partitions each topic has."""
+"""The number of partitions by topic id."""
 
 Assignor = Callable[[Subscribers, Topics], dict[str, Assignment]]
 
 
 def range_assignor(members: Subscribers, topics: Topics) -> dict[str, Assignment]:
-    """Each topic is cut into runs of neighbouring partitions, one a member: equal partitions of two topics meet."""
-    given: dict[str, dict[bytes, frozenset[int]]] = {member: {} for member in members}
-    # Static members come first and by their own name, so that a restart does not move anybody.
+    """Assign each topic in ranges of adjacent partitions, one range per member.
+
+    Members with the same subscription get the same partitions of topics with equal numbers of partitions, so that they
+    can join them.
+    """
+    assigned: dict[str, dict[bytes, frozenset[int]]] = {member: {} for member in members}
+    # Static members come first, ordered by group.instance.id: a restart, with a new member id, moves no partition.
     order = sorted(
         members, key=lambda member: (members[member].instance_id is None, members[member].instance_id, member)
     )
@@ -46,13 +51,13 @@ def range_assignor(members: Subscribers, topics: Topics) -> dict[str, Assignment
         for place, member in enumerate(readers):
             last = first + share + (place < extra)
             if last > first:
-                given[member][topic] = frozenset(range(first, last))
+                assigned[member][topic] = frozenset(range(first, last))
             first = last
-    return dict(given)
+    return dict(assigned)
 
 
 def uniform_assignor(members: Subscribers, topics: Topics) -> dict[str, Assignment]:
-    """As many partitions for each member as possible, and as few as possible moved."""
+    """Spread the partitions as evenly as possible, and move as few of them as possible."""
     if not members:
         return {}
     readers: dict[bytes, list[str]] = {}
@@ -64,24 +69,26 @@ def uniform_assignor(members: Subscribers, topics: Topics) -> dict[str, Assignme
     if len({frozenset(one.topics & topics.keys()) for one in members.values()}) == 1:
         _even(kept, unassigned)
     else:
-        _uneven(kept, unassigned, readers)
+        fill_up(kept, unassigned, readers)
+        move_while_it_helps(kept, readers)
     return {member: assignment_of(partitions) for member, partitions in kept.items()}
 
 
 def _kept(
     members: Subscribers, topics: Topics, readers: Mapping[bytes, list[str]]
 ) -> tuple[dict[str, list[Partition]], list[Partition]]:
-    """What each has and may keep, and what nobody has. Of two that have the same partition, the first keeps it."""
+    """The partitions that each member keeps, and the unassigned ones. If two members have the same partition, the first
+    one keeps it."""
     kept: dict[str, list[Partition]] = {}
     taken: set[Partition] = set()
     for member in sorted(members):
-        mine = [
+        keeps = [
             (topic, partition)
             for topic, partition in sorted(partitions_of(members[member].has))
             if topic in members[member].topics and partition < topics.get(topic, 0) and (topic, partition) not in taken
         ]
-        taken.update(mine)
-        kept[member] = mine
+        taken.update(keeps)
+        kept[member] = keeps
     unassigned = [
         (topic, partition) for topic in readers for partition in range(topics[topic]) if (topic, partition) not in taken
     ]
@@ -89,45 +96,17 @@ def _kept(
 
 
 def _even(kept: dict[str, list[Partition]], unassigned: list[Partition]) -> None:
-    """All read the same topics: everybody gets the same number, or one more."""
-    total = len(unassigned) + sum(map(len, kept.values()))
-    share, extra = divmod(total, len(kept))
-    # Those who have most keep the odd one.
-    for member in sorted(kept, key=lambda one: (-len(kept[one]), one)):
-        quota = share + (extra > 0)
-        if len(kept[member]) >= quota:
-            unassigned += kept[member][quota:]
-            del kept[member][quota:]
-        if len(kept[member]) > share:
-            extra -= 1
-    unassigned.sort()
-    for member in sorted(kept, key=lambda one: (-len(kept[one]), one)):
-        missing = share - len(kept[member])
-        if missing < 0:
-            continue
-        if missing >= 0 and extra > 0:
-            missing, extra = missing + 1, extra - 1
+    """All members read the same topics: each gets the same number of partitions, or one more.
+
+    As in Kafka's uniform assignor, a member gets neighbouring partitions; Kafka's sticky assignors of the consumer
+    distribute them one by one.
+    """
+    quotas = take_surplus(kept, unassigned)
+    for member, quota in quotas.items():
+        missing = quota - len(kept[member])
         kept[member] += unassigned[:missing]
         del unassigned[:missing]
     assert not unassigned
-
-
-def _uneven(kept: dict[str, list[Partition]], unassigned: list[Partition], readers: Mapping[bytes, list[str]]) -> None:
-    """Members read different topics: fill up the least loaded, then move from those with more to those with less."""
-    for partition in sorted(unassigned, key=lambda one: (len(readers[one[0]]), one)):
-        least = min(readers[partition[0]], key=lambda member: (len(kept[member]), member))
-        kept[least].append(partition)
-    # Every move makes the sum of squares smaller, so this ends.
-    moved = True
-    while moved:
-        moved = False
-        for member in sorted(kept, key=lambda one: (-len(kept[one]), one)):
-            for partition in sorted(kept[member]):
-                least = min(readers[partition[0]], key=lambda one: (len(kept[one]), one))
-                if len(kept[least]) + 1 < len(kept[member]):
-                    kept[member].remove(partition)
-                    kept[least].append(partition)
-                    moved = True
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform_assignor, "range": range_assignor}

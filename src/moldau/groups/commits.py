@@ -1,7 +1,7 @@
-"""Offsets: stored, told, deleted, and forgotten when nobody has needed them for long.
+"""Offset rules: committing, fetching, deleting and expiring the offsets of a group.
 
-A commit counts only from whoever may read the partition now: a member of the present generation, or, in a group that
-has no members, anybody. So a consumer that was thrown out cannot move a group back.
+A commit is accepted from a member of the current generation, or from any client if the group has no members. So a
+consumer that was removed from the group cannot overwrite the offsets of the members that replaced it.
 """
 
 from __future__ import annotations
@@ -9,23 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from moldau.groups.classic import State
+from moldau.coordinator.outcome import CoordinatorOutcome, StoredRecord
+from moldau.groups.classic_group import ClassicGroupState
 from moldau.groups.config import GroupConfig
 from moldau.groups.events import CommitOffsets, DeleteOffsets, Fetched, FetchOffsets
 from moldau.groups.group import Group
-from moldau.groups.outcome import Outcome
-from moldau.groups.stored import CommittedOffset, offset_key, offset_tail, offset_value, parse_offset, parse_tail
+from moldau.groups.stored_records import (
+    CommittedOffset,
+    offset_key,
+    offset_tail,
+    offset_value,
+    parse_offset,
+    parse_tail,
+)
 from moldau.wire.errors import ErrorCode
 
 NO_MEMBER: Final = ""
 LAST_MS: Final = (1 << 63) - 1
-"""The end of time: what a client may ask for, and what can be stored."""
+"""The latest time that can be stored. A client may request a retention that exceeds it."""
 
 # -- committing --------------------------------------------------------------------------------------------------------
 
 
 def commit_error(group: Group | None, event: CommitOffsets) -> ErrorCode:
-    """Why this commit must not be stored, if so."""
+    """The error that refuses this commit; NONE if it may be stored."""
     if group is None:
         if event.generation < 0:
             return ErrorCode.NONE
@@ -37,11 +44,11 @@ def commit_error(group: Group | None, event: CommitOffsets) -> ErrorCode:
 
 def _classic_commit_error(group: Group, event: CommitOffsets) -> ErrorCode:
     classic = group.classic
-    alone = event.generation < 0
-    if classic is None or (alone and classic.state is State.EMPTY and not classic.members):
-        return ErrorCode.NONE if alone else ErrorCode.ILLEGAL_GENERATION
+    no_generation = event.generation < 0
+    if classic is None or (no_generation and classic.state is ClassicGroupState.EMPTY and not classic.members):
+        return ErrorCode.NONE if no_generation else ErrorCode.ILLEGAL_GENERATION
     transactional = event.producer is not None
-    if not alone or event.member_id != NO_MEMBER or event.instance_id is not None:
+    if not no_generation or event.member_id != NO_MEMBER or event.instance_id is not None:
         code = classic.member_error(event.member_id, event.instance_id)
         if code != ErrorCode.NONE:
             return code
@@ -49,8 +56,8 @@ def _classic_commit_error(group: Group, event: CommitOffsets) -> ErrorCode:
             return ErrorCode.ILLEGAL_GENERATION
     elif not transactional:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if classic.state is State.COMPLETING_REBALANCE and not transactional:
-        # It will hear of the new generation in a moment; what it has read belongs to the one before.
+    if classic.state is ClassicGroupState.COMPLETING_REBALANCE and not transactional:
+        # The leader has not assigned yet: the records that the member has read belong to the previous generation.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -69,29 +76,28 @@ def _consumer_commit_error(group: Group, event: CommitOffsets) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def commit(now_ms: int, out: Outcome, group_id: str, group: Group | None, event: CommitOffsets, max_bytes: int) -> None:
+def commit(now_ms: int, group: Group | None, event: CommitOffsets, max_metadata: int) -> CoordinatorOutcome:
     code = commit_error(group, event)
     if code != ErrorCode.NONE:
-        out.replies.append((event.ticket, [code] * len(event.commits)))
-        return
+        return CoordinatorOutcome(replies=[(event.ticket, [code] * len(event.commits))])
     if group is not None and group.classic is not None and event.member_id in group.classic.members:
         member = group.classic.members[event.member_id]
         member.deadline_ms = now_ms + member.session_timeout_ms
-    out.producer = event.producer
     expire_ms = min(now_ms + event.retention_ms, LAST_MS) if event.retention_ms >= 0 else -1
-    id_bytes = group_id.encode()
+    id_bytes = event.group_id.encode()
+    records: list[StoredRecord] = []
     codes = []
     for topic, partition, offset, leader_epoch, metadata in event.commits:
-        if len(metadata) > max_bytes:
+        if len(metadata) > max_metadata:
             codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
         value = offset_value(offset, leader_epoch, metadata, now_ms, expire_ms)
-        out.records.append((offset_key(id_bytes, offset_tail(topic, partition)), value))
+        records.append((offset_key(id_bytes, offset_tail(topic, partition)), value))
         codes.append(ErrorCode.NONE)
-    out.replies.append((event.ticket, codes))
+    return CoordinatorOutcome(event.producer, records=records, replies=[(event.ticket, codes)])
 
 
-# -- telling -----------------------------------------------------------------------------------------------------------
+# -- fetching ----------------------------------------------------------------------------------------------------------
 
 FetchAnswer = tuple[ErrorCode, list[tuple[str, list[Fetched]]]]
 
@@ -131,14 +137,13 @@ def _fetched(group: Group, topic: str, partition: int, require_stable: bool) -> 
 # -- deleting ----------------------------------------------------------------------------------------------------------
 
 
-def delete(out: Outcome, group: Group | None, event: DeleteOffsets) -> None:
+def delete(group: Group | None, event: DeleteOffsets) -> CoordinatorOutcome:
     if group is None:
-        out.replies.append((event.ticket, (ErrorCode.GROUP_ID_NOT_FOUND, [])))
-        return
+        return CoordinatorOutcome(replies=[(event.ticket, (ErrorCode.GROUP_ID_NOT_FOUND, []))])
     if not _may_delete(group):
-        out.replies.append((event.ticket, (ErrorCode.NON_EMPTY_GROUP, [])))
-        return
+        return CoordinatorOutcome(replies=[(event.ticket, (ErrorCode.NON_EMPTY_GROUP, []))])
     subscribed = subscribed_topics(group)
+    records: list[StoredRecord] = []
     codes = []
     for topic, partition in event.partitions:
         tail = offset_tail(topic, partition)
@@ -147,17 +152,17 @@ def delete(out: Outcome, group: Group | None, event: DeleteOffsets) -> None:
             continue
         codes.append(ErrorCode.NONE)
         if tail in group.offsets.committed:
-            out.records.append((offset_key(group.id_bytes, tail), None))
-    out.replies.append((event.ticket, (ErrorCode.NONE, codes)))
+            records.append((offset_key(group.id_bytes, tail), None))
+    return CoordinatorOutcome(records=records, replies=[(event.ticket, (ErrorCode.NONE, codes))])
 
 
 def _may_delete(group: Group) -> bool:
-    """Of a group with members, only offsets of topics that they surely do not read may go."""
+    """Whether offsets may be deleted: if the group has members, their topics must be known."""
     return group.empty or subscribed_topics(group) is not None
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics that the members read; None where nobody is there or nobody can know."""
+    """The topics that the members read; None if there are no members or their topics are unknown."""
     if group.consumer is not None:
         return group.consumer.subscribed_topics() if group.consumer.members else None
     if group.classic is None or not group.classic.members:
@@ -165,20 +170,21 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     return group.classic.subscribed_topics()
 
 
-# -- forgetting --------------------------------------------------------------------------------------------------------
+# -- expiring ----------------------------------------------------------------------------------------------------------
 
 
 def expired(now_ms: int, group: Group, config: GroupConfig) -> Iterator[bytes]:
-    """The tails of offsets that nobody has needed for `offsets.retention.minutes`.
+    """The key tails of the offsets that have expired by `offsets.retention.minutes`.
 
-    A group with members keeps what they read. One without keeps everything for that time after the last has left;
-    commits of somebody without a group age by themselves.
+    A group with members keeps the offsets of the topics that they read. A group without members keeps all offsets until
+    the retention has passed since the last member left. Offsets of clients that never joined, such as consumers with
+    assigned partitions, expire when the retention has passed since their commit.
     """
     retention_ms = config.offsets_retention_ms
     subscribed: frozenset[str] | None = None
     empty_since_ms = -1
     if not group.empty:
-        if group.classic is not None and group.classic.state is not State.STABLE:
+        if group.classic is not None and group.classic.state is not ClassicGroupState.STABLE:
             return
         subscribed = subscribed_topics(group)
         if subscribed is None:

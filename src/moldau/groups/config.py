@@ -1,7 +1,8 @@
-"""What the group coordinator takes from the broker's settings."""
+"""Settings of the group coordinator."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from moldau.settings import BrokerSettings
@@ -10,7 +11,7 @@ MINUTE_MS = 60_000
 
 
 class GroupConfig(NamedTuple):
-    """Kafka's defaults; times in milliseconds."""
+    """The settings, with Kafka's defaults. Times are in milliseconds."""
 
     min_session_ms: int = 6_000
     max_session_ms: int = 1_800_000
@@ -32,12 +33,37 @@ class GroupConfig(NamedTuple):
 
     @property
     def may_downgrade(self) -> bool:
-        """Whether a live consumer group whose last member of the new protocol leaves may become a classic one."""
+        """Whether a consumer group becomes classic when its last member of the consumer protocol leaves."""
         return self.consumer_migration in ("downgrade", "bidirectional")
 
 
+class MemberTimes(NamedTuple):
+    """Session timeout and heartbeat interval of the members of a consumer group."""
+
+    session_ms: int
+    heartbeat_ms: int
+
+
+TimesOf = Callable[[str], MemberTimes]
+"""The times by group id. A group may override the settings of the broker, and they may change at any time."""
+
+
+def same_times(config: GroupConfig) -> TimesOf:
+    """The times of the broker for every group."""
+    times = MemberTimes(config.consumer_session_ms, config.consumer_heartbeat_ms)
+    return lambda _group_id: times
+
+
+def own_times(settings: BrokerSettings, overrides: Mapping[str, str]) -> MemberTimes:
+    """The times of a group that overrides settings of the broker."""
+    return MemberTimes(
+        settings.group_value(overrides, "consumer.session.timeout.ms"),
+        settings.group_value(overrides, "consumer.heartbeat.interval.ms"),
+    )
+
+
 def group_config(settings: BrokerSettings) -> GroupConfig:
-    """From a broker's settings by their names."""
+    """Read the settings of the group coordinator from those of the broker."""
     return GroupConfig(
         min_session_ms=settings["group.min.session.timeout.ms"],
         max_session_ms=settings["group.max.session.timeout.ms"],

@@ -1,36 +1,67 @@
-"""What can happen to a shard of the group coordinator, besides its own timers.
+"""Events of a group coordinator shard: requests of clients, changed topics, and timers that fired.
 
-A ticket stands for whoever waits; the shard gives it back with the answer and knows nothing else about it.
+A ticket identifies the request that waits for an answer. The shard returns it with the answer and knows nothing else
+about it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from moldau.cluster.image import TopicImage
-from moldau.groups.outcome import Producer
+from moldau.coordinator.outcome import TxnProducer
 from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.wire.messages.heartbeat import HeartbeatRequest
+from moldau.wire.messages.join_group import JoinGroupRequest
+from moldau.wire.messages.leave_group import LeaveGroupRequest
+from moldau.wire.messages.sync_group import SyncGroupRequest
+from moldau.wire.topic_partition import TopicPartition
 
 NO_OFFSET = -1
 NO_EPOCH = -1
 
+R = TypeVar("R")
 
-class Call(NamedTuple):
-    """A request about membership, as it came: Join-, Sync-, LeaveGroup, Heartbeat, ConsumerGroupHeartbeat.
+# -- membership --------------------------------------------------------------------------------------------------------
 
-    The answer is the response message.
-    """
+
+class MembershipRequest(NamedTuple, Generic[R]):
+    """A request about membership in one group, as the client sent it. Answered with the response message."""
 
     ticket: Any
-    message: Any
+    request: R
     version: int
     client_id: str
     client_host: str
 
 
+class JoinGroup(MembershipRequest[JoinGroupRequest]):
+    __slots__ = ()
+
+
+class SyncGroup(MembershipRequest[SyncGroupRequest]):
+    __slots__ = ()
+
+
+class Heartbeat(MembershipRequest[HeartbeatRequest]):
+    __slots__ = ()
+
+
+class LeaveGroup(MembershipRequest[LeaveGroupRequest]):
+    __slots__ = ()
+
+
+class ConsumerGroupHeartbeat(MembershipRequest[ConsumerGroupHeartbeatRequest]):
+    __slots__ = ()
+
+
+# -- offsets -----------------------------------------------------------------------------------------------------------
+
+
 class Commit(NamedTuple):
-    """One partition's offset to be stored."""
+    """The offset to store for one partition."""
 
     topic: str
     partition: int
@@ -40,24 +71,24 @@ class Commit(NamedTuple):
 
 
 class CommitOffsets(NamedTuple):
-    """Answer: an ErrorCode for each commit, in order."""
+    """OffsetCommit or TxnOffsetCommit. Answered with one ErrorCode per commit, in their order."""
 
     ticket: Any
     group_id: str
     member_id: str
     generation: int
-    """Or the member's epoch; negative: this is no member."""
+    """The member epoch in a consumer group; negative if the client is not a member."""
     instance_id: str | None
     commits: Sequence[Commit]
     retention_ms: int = -1
-    producer: Producer | None = None
-    """Set for TxnOffsetCommit: the offsets count when that producer's transaction is committed."""
+    producer: TxnProducer | None = None
+    """Set for TxnOffsetCommit: the offsets become visible when the transaction of this producer is committed."""
     knows_epochs: bool = True
-    """Whether the request is of a version that a member of the new protocol may use."""
+    """Whether members of the consumer protocol may use this version of the request."""
 
 
 class Fetched(NamedTuple):
-    """A committed offset as it is told; no offset, no epoch and an empty text where there is none."""
+    """The committed offset of one partition; the defaults mean that there is none."""
 
     partition: int
     offset: int = NO_OFFSET
@@ -67,41 +98,44 @@ class Fetched(NamedTuple):
 
 
 class FetchOffsets(NamedTuple):
-    """Answer: (ErrorCode, [(topic, [Fetched…])…])."""
+    """OffsetFetch for one group. Answered with (ErrorCode, [(topic, [Fetched…])…])."""
 
     ticket: Any
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
-    """None asks for everything."""
+    """None for all partitions with a committed offset."""
     require_stable: bool = False
     member_id: str | None = None
     member_epoch: int = NO_EPOCH
 
 
 class DeleteOffsets(NamedTuple):
-    """Answer: (ErrorCode, an ErrorCode for each partition)."""
+    """OffsetDelete. Answered with (ErrorCode, [one ErrorCode per partition…])."""
 
     ticket: Any
     group_id: str
-    partitions: Sequence[tuple[str, int]]
+    partitions: Sequence[TopicPartition]
+
+
+# -- administration ----------------------------------------------------------------------------------------------------
 
 
 class DescribeGroup(NamedTuple):
-    """Answer: a DescribeGroupsResponseGroup."""
+    """DescribeGroups for one group. Answered with a DescribeGroupsResponseGroup."""
 
     ticket: Any
     group_id: str
 
 
 class DescribeConsumerGroup(NamedTuple):
-    """Answer: a ConsumerGroupDescribeResponseGroup."""
+    """ConsumerGroupDescribe for one group. Answered with a ConsumerGroupDescribeResponseGroup."""
 
     ticket: Any
     group_id: str
 
 
 class ListGroups(NamedTuple):
-    """Answer: [ListGroupsResponseGroup…]. Empty filters let everything through."""
+    """ListGroups for one shard. Answered with [ListGroupsResponseGroup…]. An empty filter matches every group."""
 
     ticket: Any
     states: Sequence[str] = ()
@@ -109,14 +143,32 @@ class ListGroups(NamedTuple):
 
 
 class DeleteGroup(NamedTuple):
-    """Answer: an ErrorCode."""
+    """DeleteGroups for one group. Answered with an ErrorCode."""
 
     ticket: Any
     group_id: str
 
 
 class TopicsChanged(NamedTuple):
-    """The cluster's topics are these now."""
+    """The topics of the cluster after a change, and the names of those that it deleted. Has no answer."""
 
     topics: Mapping[str, TopicImage]
     deleted: Sequence[str] = ()
+
+
+GroupRequestEvent = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | ConsumerGroupHeartbeat
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | DescribeGroup
+    | DescribeConsumerGroup
+    | ListGroups
+    | DeleteGroup
+    | TopicsChanged
+)
+"""Every event but a timer that fired (`moldau.groups.timers`)."""

@@ -1,16 +1,17 @@
-"""A group: its offsets, and its members by one protocol or the other."""
+"""Group: its offsets, and its members by the classic or the consumer protocol."""
 
 from __future__ import annotations
 
-from moldau.groups.classic import ClassicGroup
-from moldau.groups.consumer import ConsumerGroup
+from moldau.groups.classic_group import ClassicGroup
+from moldau.groups.consumer_group import ConsumerGroup
 from moldau.groups.offsets import GroupOffsets
 
 
 class Group:
-    """Offsets alone make a group, too: somebody who assigns partitions to itself commits them.
+    """A group with members, offsets, or both.
 
-    A group without members belongs to no protocol until somebody joins; what it is stored as is kept.
+    A group can have offsets and no members: a consumer with manually assigned partitions commits without joining. The
+    next member that joins a group without members decides its protocol; until then it stays as it is stored.
     """
 
     __slots__ = ("classic", "consumer", "id", "id_bytes", "offsets")
@@ -21,11 +22,11 @@ class Group:
         self.offsets = GroupOffsets()
         self.classic: ClassicGroup | None = None
         self.consumer: ConsumerGroup | None = None
-        """At most one of the two is there."""
+        """At most one of `classic` and `consumer` is set, except until `GroupShard` has stored a replacement."""
 
     @property
     def empty(self) -> bool:
-        """Whether nobody is in it, or about to be."""
+        """Whether the group has no members and no pending members."""
         if self.consumer is not None:
             return not self.consumer.members
         return self.classic is None or not (self.classic.members or self.classic.pending)

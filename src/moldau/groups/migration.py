@@ -1,40 +1,42 @@
-"""A live group changes its protocol: classic to consumer when the first member of the new protocol comes, and back when
-the last of them goes. Nobody loses what it reads.
+"""Protocol migration of live groups: from classic to consumer group, and back.
+
+A classic group is upgraded when the first member of the consumer protocol joins. A consumer group is downgraded when
+the last such member leaves and only classic members remain. The members keep their partitions.
 """
 
 from __future__ import annotations
 
-from moldau.groups.classic import ClassicGroup, Member
-from moldau.groups.config import GroupConfig
-from moldau.groups.consumer import ClassicMetadata, ConsumerGroup, ConsumerMember, Current, MemberState
-from moldau.groups.consumer_protocol import (
+from moldau.assignment.consumer_protocol import (
     CONSUMER_PROTOCOL,
     encode_assignment,
     parse_assignment,
     parse_subscription,
     subscription_version,
 )
-from moldau.groups.draft import Draft
-from moldau.groups.outcome import Outcome
-from moldau.groups.rebalance import join_error, sync_error
-from moldau.groups.refused import Refused
-from moldau.groups.stored import group_metadata_record, group_metadata_tombstone
+from moldau.coordinator.outcome import CoordinatorOutcome
+from moldau.groups.classic_group import ClassicGroup, ClassicMember
+from moldau.groups.classic_protocol import refuse_waiting
+from moldau.groups.config import GroupConfig
+from moldau.groups.consumer_group import ClassicMetadata, ConsumerGroup, ConsumerMember, Current, MemberState
+from moldau.groups.consumer_group_draft import ConsumerGroupDraft
+from moldau.groups.errors import GroupRequestError
+from moldau.groups.stored_records import group_metadata_record, group_metadata_tombstone
 from moldau.groups.subscriptions import Topics
+from moldau.groups.timers import JoinTimer, SessionTimer, SyncTimer
 from moldau.wire.errors import ErrorCode
 
 
-def upgrade(out: Outcome, classic: ClassicGroup, topics: Topics, config: GroupConfig) -> Draft:
-    """The consumer group that a classic one becomes. Refused where it cannot, or must not."""
+def upgrade(classic: ClassicGroup, topics: Topics, config: GroupConfig) -> ConsumerGroupDraft:
+    """The consumer group that replaces a classic group. Raises GroupRequestError if the group cannot be upgraded."""
     if classic.members:
         _check_upgrade(classic, config)
-    out.records.append(group_metadata_tombstone(classic.id))
-    draft = Draft(ConsumerGroup(classic.id), out.records)
+    draft = ConsumerGroupDraft(ConsumerGroup(classic.id), group_metadata_tombstone(classic.id))
     if not classic.members:
         return draft
     epoch = classic.generation
     for member in classic.members.values():
         subscription = parse_subscription(member.metadata(classic.protocol or member.protocols[0][0]))
-        assert subscription is not None  # checked above
+        assert subscription is not None  # see _check_upgrade
         draft.set_member(
             ConsumerMember(
                 member.id,
@@ -61,8 +63,8 @@ def upgrade(out: Outcome, classic: ClassicGroup, topics: Topics, config: GroupCo
 
 
 def _check_upgrade(classic: ClassicGroup, config: GroupConfig) -> None:
-    def refuse(reason: str) -> Refused:
-        return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {classic.id} is not a consumer group: {reason}.")
+    def refuse(reason: str) -> GroupRequestError:
+        return GroupRequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {classic.id} is not a consumer group: {reason}.")
 
     if not config.may_upgrade:
         raise refuse("it is classic, and group.consumer.migration.policy does not let it change")
@@ -75,33 +77,29 @@ def _check_upgrade(classic: ClassicGroup, config: GroupConfig) -> None:
             raise refuse(f"the subscription of {member.id} cannot be read")
 
 
-def dissolve(out: Outcome, classic: ClassicGroup) -> None:
-    """The soft state of a classic group that is none any more: whoever waits must come again."""
+def dissolve(classic: ClassicGroup) -> CoordinatorOutcome:
+    """End the soft state of a group that is no longer classic: its waiting members must rejoin."""
+    outcome = CoordinatorOutcome()
     for member in classic.members.values():
-        out.timers.append((("session", classic.id, member.id), None))
-        if member.join_ticket is not None:
-            out.replies.append((member.join_ticket, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.id)))
-            member.join_ticket = None
-        if member.sync_ticket is not None:
-            out.replies.append((member.sync_ticket, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)))
-            member.sync_ticket = None
-    for kind in ("join", "sync"):
-        out.timers.append(((kind, classic.id), None))
+        outcome.timers.append((SessionTimer(classic.id, member.id), None))
+        outcome.replies += refuse_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS)
+    outcome.timers += [(JoinTimer(classic.id), None), (SyncTimer(classic.id), None)]
+    return outcome
 
 
 def may_downgrade(group: ConsumerGroup, config: GroupConfig) -> bool:
     return bool(group.members) and config.may_downgrade and group.all_classic and len(group.members) <= config.max_size
 
 
-def downgrade(now_ms: int, draft: Draft, topics: Topics) -> None:
-    """Only classic members are left: the group is classic again, and as stable as it was; then it rebalances."""
+def downgrade(now_ms: int, draft: ConsumerGroupDraft, topics: Topics) -> None:
+    """Replace a group of only classic members by a stable classic group, which has to rebalance."""
     group = draft.group
     classic = ClassicGroup(group.id)
     classic.generation = group.epoch
     classic.protocol_type = CONSUMER_PROTOCOL
     for one in group.members.values():
         assert one.classic is not None
-        member = Member(
+        member = ClassicMember(
             one.id,
             one.instance_id,
             one.client_id,

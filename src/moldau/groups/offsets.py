@@ -1,30 +1,30 @@
-"""How far one group has read: its committed offsets, and those that a transaction will commit or forget."""
+"""Offsets of one group: the committed ones, and the pending ones of open transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from moldau.groups.stored import CommittedOffset, parse_offset, parse_tail
+from moldau.groups.stored_records import CommittedOffset, parse_offset, parse_tail
 
 
 class PendingOffset(NamedTuple):
     """An offset of an open transaction."""
 
     order: int
-    """Its place among all that was stored for the group."""
+    """Its position in the order of all pending offsets of the group."""
     value: bytes | None
 
 
 class GroupOffsets:
-    """Values by the tail of their key, as they are stored. Changed by replay alone."""
+    """Stored values by the tail of their key. Changed only by replay."""
 
     __slots__ = ("_order", "committed", "pending")
 
     def __init__(self) -> None:
         self.committed: dict[bytes, bytes] = {}
         self.pending: dict[int, dict[bytes, PendingOffset]] = {}
-        """By producer: what its open transaction has stored here."""
+        """The offsets of open transactions, by producer id."""
         self._order = 0
 
     def __bool__(self) -> bool:
@@ -42,23 +42,23 @@ class GroupOffsets:
         return (tail for tail in self.committed if parse_tail(tail)[0] in topics)
 
     def store(self, tail: bytes, value: bytes | None) -> None:
-        """A stored offset, or its deletion. Whatever a transaction holds for the partition is older, and void."""
+        """Replay an offset or its deletion. Pending offsets of the partition are older and are dropped."""
         if value is None:
             self.committed.pop(tail, None)
         else:
             self.committed[tail] = value
         if self.pending:
-            self._void(tail, self._order + 1)
+            self._drop_older(tail, self._order + 1)
 
     def store_pending(self, producer_id: int, tail: bytes, value: bytes | None) -> None:
         self._order += 1
         self.pending.setdefault(producer_id, {})[tail] = PendingOffset(self._order, value)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """The marker has come: what was pending counts, or never was.
+        """Replay a marker: commit the pending offsets of the producer, or drop them.
 
-        The order of the records counts, not that of the markers: a transaction that ends late must not take back what
-        was stored after it.
+        The order of the offset records decides, not that of the markers: a transaction that ends late must not
+        overwrite offsets that were stored after its own.
         """
         ended = self.pending.pop(producer_id, {})
         if not committed:
@@ -68,9 +68,9 @@ class GroupOffsets:
                 self.committed.pop(tail, None)
             else:
                 self.committed[tail] = value
-            self._void(tail, order)
+            self._drop_older(tail, order)
 
-    def _void(self, tail: bytes, before: int) -> None:
+    def _drop_older(self, tail: bytes, before: int) -> None:
         for producer_id in list(self.pending):
             tails = self.pending[producer_id]
             if tail in tails and tails[tail].order < before:

@@ -1,15 +1,18 @@
-"""Stored records into groups: the only way in which what is stored about a group changes, and how a shard loads."""
+"""Replay of stored records into groups.
+
+Stored state of groups changes only here: when a shard loads, and after each of its decisions is stored.
+"""
 
 from __future__ import annotations
 
-import logging
 from typing import cast
 
-from moldau.groups.classic import ClassicGroup
-from moldau.groups.consumer import ConsumerGroup, TopicMetadata
-from moldau.groups.draft import current_from, member_from, target_from
+from moldau.groups.classic_group import ClassicGroup
+from moldau.groups.consumer_group import ConsumerGroup, SubscribedTopic
+from moldau.groups.consumer_group_draft import current_from, member_from, target_from
 from moldau.groups.group import Group
-from moldau.groups.stored import KeyType, decode_key, decode_value
+from moldau.groups.stored_records import KeyType, decode_key, decode_value
+from moldau.host.event_log import event_logger
 from moldau.wire.errors import WireError
 from moldau.wire.message import Message
 from moldau.wire.stored.consumer_group_current_member_assignment import (
@@ -29,7 +32,7 @@ from moldau.wire.stored.consumer_group_target_assignment_member import (
 from moldau.wire.stored.consumer_group_target_assignment_metadata import ConsumerGroupTargetAssignmentMetadataValue
 from moldau.wire.stored.group_metadata import GroupMetadataKey, GroupMetadataValue
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 _OFFSET_KEYS = (b"\x00\x01", b"\x00\x00")
 _LAST_OFFSET_KEY = 1
@@ -41,7 +44,7 @@ class StoredGroups:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self._pending: dict[int, dict[str, Group]] = {}
-        """Groups in which a producer's open transaction has offsets, so that its marker need not look at all."""
+        """By producer id: the groups in which its open transaction has offsets, so that a marker finds them."""
 
     def made(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
@@ -53,7 +56,7 @@ class StoredGroups:
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         if key[1] <= _LAST_OFFSET_KEY and not key[0]:
-            # Nearly every record is one of these, and a coordinator cannot begin before it has seen them all.
+            # The fast path: most records are offsets, and a coordinator serves requests only after it has replayed all.
             end = 4 + (key[2] << 8 | key[3])
             group = self.groups.get(key[4:end].decode())
             if group is None:
@@ -63,18 +66,18 @@ class StoredGroups:
             offsets = group.offsets
             if value is None or offsets.pending:
                 offsets.store(key[end:], value)
-                self._drop_if_nothing(group)
+                self._remove_if_empty(group)
             else:
                 offsets.committed[key[end:]] = value
             return
         try:
             self._replay_other(key, value)
         except (WireError, ValueError) as error:
-            # From a later Kafka, perhaps. What it says is lost to this version; what the others say is not.
+            # A later version of Kafka may have written it. Only this record is skipped; the others are replayed.
             log.error("a record of __consumer_offsets cannot be read", extra={"key": key.hex(), "reason": str(error)})
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        """Only offsets are ever stored in transactions."""
+        """Replay an offset of an open transaction. Other records are never stored in a transaction."""
         if key[:2] not in _OFFSET_KEYS:
             return
         end = 4 + (key[2] << 8 | key[3])
@@ -87,7 +90,7 @@ class StoredGroups:
             group = self.groups.get(group_id)
             if group is not None:
                 group.offsets.end_transaction(producer_id, committed)
-                self._drop_if_nothing(group)
+                self._remove_if_empty(group)
 
     # -- members ---------------------------------------------------------------------------------------------------
 
@@ -107,7 +110,7 @@ class StoredGroups:
             group = self.groups.get(group_id)
             if group is not None and group.classic is not None:
                 group.classic = None
-                self._drop_if_nothing(group)
+                self._remove_if_empty(group)
             return
         group = self.made(group_id)
         if group.classic is None:
@@ -129,12 +132,12 @@ class StoredGroups:
         if key_type == KeyType.CONSUMER_GROUP_METADATA:
             if value is None:
                 group.consumer = None
-                self._drop_if_nothing(group)
+                self._remove_if_empty(group)
             else:
                 consumer.epoch = cast(ConsumerGroupMetadataValue, value).epoch
         elif key_type == KeyType.CONSUMER_GROUP_PARTITION_METADATA:
             topics = cast(ConsumerGroupPartitionMetadataValue, value).topics if value is not None else []
-            consumer.topics = {one.topic_name: TopicMetadata(one.topic_id, one.num_partitions) for one in topics}
+            consumer.topics = {one.topic_name: SubscribedTopic(one.topic_id, one.num_partitions) for one in topics}
             self.topics_replayed(group_id)
         elif key_type == KeyType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA:
             consumer.target_epoch = (
@@ -144,9 +147,9 @@ class StoredGroups:
             _replay_member(consumer, key_type, key, value)
 
     def topics_replayed(self, group_id: str) -> None:
-        """What a consumer group knows of its topics is up to date. For whoever keeps an eye on that."""
+        """Called when the topics of a consumer group were replayed. `GroupShard` overrides it."""
 
-    def _drop_if_nothing(self, group: Group) -> None:
+    def _remove_if_empty(self, group: Group) -> None:
         if group.classic is None and group.consumer is None and not group.offsets:
             self.groups.pop(group.id, None)
 

@@ -1,20 +1,21 @@
-"""The cluster's topics as groups see them: which exist, how many partitions they have, which a pattern names."""
+"""Topics of the cluster for subscriptions: ids, numbers of partitions, and matches of patterns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
-from moldau.groups.consumer import Assignment, ConsumerGroup, TopicMetadata
+from moldau.cluster.image import TopicImage
+from moldau.groups.consumer_group import Assignment, ConsumerGroup, SubscribedTopic
 
 MAX_PATTERN_LENGTH: Final = 8_192
 PATTERN_MEMORY_BYTES: Final = 1 << 20
-"""What RE2 may spend on one pattern. A client's pattern takes time in proportion to the names, never more."""
+"""Memory limit of RE2 for one pattern. RE2 matches in time linear in the length of the names, so that no pattern of a
+client can block the broker."""
 
 
 class Topics:
-    """The topics of now. What patterns name is worked out once until topics change."""
+    """The current topics. The matches of a pattern are cached until the topics change."""
 
     __slots__ = ("_by_id", "_matches", "_topics")
 
@@ -29,35 +30,34 @@ class Topics:
         self._by_id = {topic.id: name for name, topic in topics.items()}
         self._matches.clear()
 
-    def find(self, name: str) -> TopicMetadata | None:
+    def find(self, name: str) -> SubscribedTopic | None:
         topic = self._topics.get(name)
-        return None if topic is None else TopicMetadata(topic.id, len(topic.partitions))
+        return None if topic is None else SubscribedTopic(topic.id, len(topic.partitions))
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._by_id.get(topic_id)
 
     def matching(self, pattern: str) -> frozenset[str] | None:
-        """The topics whose whole name the pattern matches, internal ones left out; None where it is no pattern."""
+        """The topics whose whole name the pattern matches; None for an invalid pattern.
+
+        Internal topics are matched like any other, as in Apache Kafka.
+        """
         if pattern not in self._matches:
             compiled = _compile(pattern)
             self._matches[pattern] = (
                 None
                 if compiled is None
-                else frozenset(
-                    name
-                    for name in self._topics
-                    if name not in INTERNAL_TOPICS and compiled.fullmatch(name) is not None
-                )
+                else frozenset(name for name in self._topics if compiled.fullmatch(name) is not None)
             )
         return self._matches[pattern]
 
     def subscribed(self, topics: Sequence[str], pattern: str | None) -> frozenset[str]:
-        """All that one member subscribes to."""
+        """The topics that a member subscribes to, by name or by pattern."""
         return frozenset(topics) | (self.matching(pattern) or frozenset() if pattern else frozenset())
 
-    def metadata_for(self, group: ConsumerGroup) -> dict[str, TopicMetadata]:
+    def metadata_for(self, group: ConsumerGroup) -> dict[str, SubscribedTopic]:
         """The existing topics that a group subscribes to."""
-        found: dict[str, TopicMetadata] = {}
+        found: dict[str, SubscribedTopic] = {}
         for topics, pattern in {(member.topics, member.regex) for member in group.members.values()}:
             for name in self.subscribed(topics, pattern):
                 if name not in found and (metadata := self.find(name)) is not None:
@@ -65,7 +65,7 @@ class Topics:
         return found
 
     def by_name(self, assignment: Assignment) -> list[tuple[str, list[int]]]:
-        """An assignment as people and classic members read it; topics that are gone are left out."""
+        """An assignment with topic names instead of ids, sorted; deleted topics are left out."""
         named = [
             (self._by_id[topic], sorted(partitions)) for topic, partitions in assignment.items() if topic in self._by_id
         ]

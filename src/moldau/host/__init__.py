@@ -1,4 +1,4 @@
-"""The machine, behind seams: files (`fs`), time and chance (`clock`), threads (`threads`).
+"""Interfaces to the machine: files (`fs`), time and randomness (`clock`), threads (`threads`) and processes.
 
-Everything above takes these as arguments, so that a test or a simulation can hand in its own.
+All other packages take these as arguments, so that a test or a simulation can pass its own.
 """

@@ -1,7 +1,7 @@
-"""Time and randomness as values that are passed in.
+"""Clock and randomness, passed in as arguments.
 
-Code that decides takes `now` as an argument; only the shell owns a Clock. There is no sleeping here: waiting is the
-event loop's business.
+Code that makes decisions takes `now` as an argument; only the outermost code owns a Clock. There is no sleep here:
+waiting is done by the event loop.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a broker knows about time."""
+    """The two clocks of a broker."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since 1970: for what is stored or shown. May jump."""
+        """Wall clock in milliseconds since 1970, for stored and displayed times. May jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards: for time-outs and durations."""
+        """Monotonic clock in seconds, for timeouts and durations."""
         ...
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The clocks of the machine."""
 
     __slots__ = ()
 
@@ -37,10 +37,10 @@ class SystemClock:
 
 
 class Randomness(Protocol):
-    """What a broker needs of chance."""
+    """The source of random values of a broker."""
 
     def uuid(self) -> bytes:
-        """Sixteen bytes of a random (version 4) UUID, never one of Kafka's reserved ids."""
+        """The sixteen bytes of a random (version 4) UUID, never one of Kafka's reserved ids."""
         ...
 
     def random(self) -> float:
@@ -51,9 +51,9 @@ class Randomness(Protocol):
 def uuid4_bytes(sixteen: bytes) -> bytes:
     """The version 4 UUID made of these random bytes.
 
-    The version bits also keep it clear of the two ids that Kafka reserves, 0 (none) and 1 (the metadata topic), and
-    the first byte is kept below 0xF8 so that its base64 text never begins with a dash, which command lines take for
-    an option.
+    The version bits also exclude the two ids that Kafka reserves, 0 (none) and 1 (the metadata topic). The first byte
+    is kept below 0xF8 so that the base64 text never starts with a dash, which a command line would parse as an
+    option.
     """
     uuid = bytearray(sixteen)
     if uuid[0] >= 0xF8:
@@ -64,7 +64,7 @@ def uuid4_bytes(sixteen: bytes) -> bytes:
 
 
 class SystemRandomness:
-    """The operating system's entropy for identities, a seeded generator for the rest."""
+    """The operating system's entropy for ids, a seeded generator for the rest."""
 
     __slots__ = ("_generator",)
 
@@ -79,7 +79,7 @@ class SystemRandomness:
 
 
 class SeededRandomness:
-    """The same choices for the same seed, for tests and simulation."""
+    """The same values for the same seed, for tests and simulation."""
 
     __slots__ = ("_generator",)
 

@@ -1,9 +1,9 @@
-"""Named places where a test may make the process die or fail. In production they do nothing.
+"""Fault points: named places where a test can make the process die or fail. In production they do nothing.
 
-A crash between two steps is hard to hit from outside. Code whose safety depends on the order of its steps passes a
-point between them; a test arms one, by name, in its own process (`armed`) or in another's environment
-(`MOLDAU_FAULT_POINT=name`, and the process that reaches it is killed as with `kill -9`). Every point is in `POINTS`,
-so that a test can try them all.
+A crash between two steps is hard to hit from outside. Code whose safety depends on the order of its steps calls a fault
+point between them. A test arms one by name, in its own process (`armed`) or through the environment of another one
+(`MOLDAU_FAULT_POINT=name`: the process that reaches the point is killed as with `kill -9`). `POINTS` holds all of them,
+so that a test can try each.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ POINTS: dict[str, FaultPoint] = {}
 
 
 class FaultPoint:
-    """One place. Made once, at import; called whenever the code passes it."""
+    """One fault point. Created once, at import; called each time the code reaches it."""
 
     __slots__ = ("_action", "name")
 
     def __init__(self, name: str) -> None:
         if name in POINTS:
-            raise ValueError(f"there is a fault point {name!r} already")
+            raise ValueError(f"fault point {name!r} exists already")
         self.name = name
         self._action: Callable[[], None] | None = _die if os.environ.get(VARIABLE) == name else None
         POINTS[name] = self
@@ -36,7 +36,7 @@ class FaultPoint:
 
     @contextmanager
     def armed(self, action: Callable[[], None]) -> Iterator[None]:
-        """Inside of the block whoever passes the point runs `action`, which may raise."""
+        """Inside the block, code that reaches the point runs `action`, which may raise."""
         self._action = action
         try:
             yield

@@ -1,16 +1,16 @@
-"""Files: the only door to the disk.
+"""File system access: the only module that reads and writes the disk.
 
-A `File` opens its descriptor when it is first used and may lose it again: open descriptors live in a pool with a
-bound, the least recently used is closed first. A descriptor that is in use, on the loop or in a thread, is pinned and
-never closed, so its number can never come to mean another file under somebody's hands.
+A `File` opens its descriptor on first use and may lose it again: open descriptors are in a pool of bounded size, which
+closes the least recently used ones. A descriptor in use, on the event loop or in a thread, is pinned and never closed,
+so that its number can never refer to another file in the middle of an operation.
 
-What is promised about failures:
-- `append` writes all or nothing: after an error the file is cut back to its known size before the error is raised.
-  Where even that fails the file is `torn` and takes no further append.
-- a `sync` that failed is never tried again: the kernel may have thrown the dirty pages away, and a second fsync would
-  answer "fine" for data that is gone.
+Guarantees after failures:
+- `append` writes all or nothing: after an error the file is truncated to its known size before the error is raised. If
+  even that fails, the file is `torn` and accepts no further append.
+- A failed `sync` is never retried: the kernel may have dropped the dirty pages, and a second fsync would succeed
+  although the data is lost.
 
-Every call may block, save `read_cached`. Errors are OSError; which of them are fatal is for the caller to say.
+Every call except `read_cached` may block. Errors are OSError; the caller decides which of them are fatal.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from posixpath import dirname, join
 
-from moldau.host.calls import Buffer, LinuxCalls, SystemCalls, files_allowed, process_id
 from moldau.host.memory import fresh_buffer
+from moldau.host.syscalls import Buffer, LinuxCalls, SystemCalls, files_allowed, process_id
 
 MAX_BUFFERS_PER_WRITE = 512
 """Below the kernel's IOV_MAX of 1024."""
@@ -36,15 +36,15 @@ _NOWAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class TornFile(OSError):
-    """A failed append could not be cut off again: bytes past the known size are on disk."""
+    """A failed append could not be truncated: bytes after the known size are on disk."""
 
 
 class SyncFailed(OSError):
-    """An earlier fsync of this file failed, so nobody can say what of it is on disk."""
+    """An earlier fsync of this file failed, so it is unknown which bytes are on disk."""
 
 
 class FileChanged(OSError):
-    """The file does not have the size that we left it with: somebody else wrote to it or cut it."""
+    """The file does not have the expected size: somebody else wrote to it or truncated it."""
 
 
 class AlreadyLocked(OSError):
@@ -57,9 +57,9 @@ class AlreadyLocked(OSError):
 
 
 class DescriptorPool:
-    """At most `limit` open descriptors, the least recently used closed first, pinned ones never.
+    """At most `limit` open descriptors; the least recently used are closed first, pinned ones never.
 
-    When all are pinned the bound gives way: pins are held for one call each, by a bounded number of threads, so the
+    If all are pinned, the limit is exceeded. Pins last for one call each, by a bounded number of threads, so the
     excess is bounded too.
     """
 
@@ -75,23 +75,26 @@ class DescriptorPool:
         return len(self._open)
 
     def pin(self, file: File) -> int:
-        """The file's descriptor, opened if need be, safe from being closed until `unpin`."""
+        """The file's descriptor, opened if needed; it stays open until `unpin`."""
         with self._lock:
             file.pins += 1
             if file.fd >= 0:
                 self._open.move_to_end(file)
                 return file.fd
-        # Opened outside of the lock: a slow disk must not hold up the files of the others.
+        # Open it outside the lock: a slow disk must not block the files on other disks.
         try:
-            fd = self._open_where_it_is(file)
+            fd = self._open_despite_rename(file)
         except OSError:
             self.unpin(file)
             raise
         return self._adopt(file, fd)
 
-    def _open_where_it_is(self, file: File) -> int:
-        """Its owner may be renaming it under a reading thread: then it is at its new place, or still at the former
-        one, or by now at the new one. At other times the two are the same."""
+    def _open_despite_rename(self, file: File) -> int:
+        """Open the file under its path, even while its owner renames it.
+
+        A reading thread may find the file at its new path, or still at the former one, or, after that attempt, at the
+        new one. When no rename is running, both paths are the same.
+        """
         for path in (file.path, file.former_path):
             try:
                 return self._open_descriptor(path)
@@ -100,7 +103,7 @@ class DescriptorPool:
         return self._open_descriptor(file.path)
 
     def _open_descriptor(self, path: str) -> int:
-        """Where the process has no descriptor left (sockets took them), files give some back first."""
+        """Open a file; if the process has no descriptor left because sockets took them, close idle files first."""
         try:
             return self._calls.open(path, _OPEN_FLAGS)
         except OSError as error:
@@ -117,10 +120,10 @@ class DescriptorPool:
         found = self._calls.size_of(fd)
         too_many: list[int] = []
         with self._lock:
-            # While `file.fd` is unset and we hold a pin nobody can have appended, so `found` and `size` are comparable.
+            # While `file.fd` is unset and this thread holds a pin, no append can run, so `found` and `size` must match.
             changed = file.fd < 0 and found != file.size and not file.torn
             if file.fd >= 0:
-                too_many.append(fd)  # another thread was faster
+                too_many.append(fd)  # another thread has opened it meanwhile
             elif changed:
                 too_many.append(fd)
                 file.pins -= 1
@@ -132,7 +135,7 @@ class DescriptorPool:
         for victim in too_many:
             self._calls.close(victim)
         if changed:
-            raise FileChanged(errno.EIO, f"has {found} bytes where we left {file.size}", file.path)
+            raise FileChanged(errno.EIO, f"has {found} bytes instead of {file.size}", file.path)
         return fd
 
     def unpin(self, file: File) -> None:
@@ -144,7 +147,7 @@ class DescriptorPool:
         self._calls.close(fd)
 
     def close(self, file: File) -> None:
-        """Gives the descriptor back, now or when the last pin goes. The file may be used (and opened) again."""
+        """Close the descriptor, now or with the last unpin. The file may be used (and opened) again."""
         with self._lock:
             if file.fd < 0:
                 return
@@ -160,7 +163,7 @@ class DescriptorPool:
         return fd
 
     def _collect_victims(self, victims: list[int], limit: int) -> None:
-        """Takes out the least recently used, as many as are open beyond `limit`."""
+        """Remove the least recently used files beyond `limit` from the pool, and collect their descriptors."""
         excess = len(self._open) - limit
         if excess <= 0:
             return
@@ -174,10 +177,10 @@ class DescriptorPool:
 
 
 class File:
-    """One file that is appended to, read at positions, synced and cut. Made by `FileSystem.open` and `.create`.
+    """One file that is appended to, read at positions, synced and truncated. Use `FileSystem.open` or `.create`.
 
-    `size` is what this process knows to be good; it is maintained here, not asked of the disk. Appending, cutting and
-    renaming belong to one owner; reading and syncing may run in threads beside it.
+    `size` is the number of valid bytes that this process knows; it is maintained here, not read from the disk. One
+    owner appends, truncates and renames; threads may read and sync at the same time.
     """
 
     __slots__ = (
@@ -198,7 +201,7 @@ class File:
         self.path = self.former_path = path
         self.size = size
         self.torn = False
-        self.fd = -1  # these three are the pool's
+        self.fd = -1  # these three belong to the pool
         self.pins = 0
         self.closing = False
         self._pool = pool
@@ -210,7 +213,7 @@ class File:
         return f"File({self.path!r}, size={self.size})"
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Writes all of the buffers at the end, or none of them."""
+        """Write all of the buffers at the end, or none of them."""
         total = 0
         for buffer in buffers:
             total += len(buffer)
@@ -223,24 +226,24 @@ class File:
                 self._append_slowly(fd, buffers)
             self.size += total
         except OSError:
-            self._cut_back(fd)
+            self._undo_append(fd)
             raise
         finally:
             pool.unpin(self)
 
     def _append_slowly(self, fd: int, buffers: Sequence[Buffer]) -> None:
-        """Buffer by buffer, for writes that the kernel does not take at once; a full disk shows itself here."""
+        """Write buffer by buffer, if the kernel did not take all at once; a full disk fails here."""
         position = self.size
         for buffer in buffers:
             rest = memoryview(buffer)
             while rest:
                 written = self._calls.pwritev(fd, [rest], position)
                 if written == 0:
-                    raise OSError(errno.EIO, "the disk took no bytes", self.path)
+                    raise OSError(errno.EIO, "the disk accepted no bytes", self.path)
                 position += written
                 rest = rest[written:]
 
-    def _cut_back(self, fd: int) -> None:
+    def _undo_append(self, fd: int) -> None:
         try:
             self._calls.ftruncate(fd, self.size)
         except OSError as error:
@@ -267,9 +270,9 @@ class File:
         return data
 
     def read_cached(self, position: int, length: int) -> bytearray | None:
-        """As `read` where the page cache has all of it; None where the disk would have to be asked.
+        """Like `read` if the page cache has all of it; None if the disk would have to be read.
 
-        File systems that cannot say (some network and overlay ones) are read plainly.
+        File systems without this information (some network and overlay ones) are read normally.
         """
         if not self._nowait:
             return self.read(position, length)
@@ -291,7 +294,7 @@ class File:
         return data if got == len(data) else None
 
     def sync(self) -> None:
-        """All that was appended before the call is on disk after it."""
+        """Make everything durable that was appended before the call."""
         if self._sync_error is not None:
             raise SyncFailed(errno.EIO, f"an earlier fsync failed: {self._sync_error}", self.path)
         fd = self._pool.pin(self)
@@ -304,9 +307,9 @@ class File:
             self._pool.unpin(self)
 
     def truncate(self, size: int) -> None:
-        """Cuts the file to `size` bytes, which must not be more than it has."""
+        """Truncate the file to `size` bytes, which must not exceed its size."""
         if size > self.size:
-            raise ValueError(f"cannot cut {self.path} of {self.size} bytes to {size}")
+            raise ValueError(f"cannot truncate {self.path} of {self.size} bytes to {size}")
         fd = self._pool.pin(self)
         try:
             self._calls.ftruncate(fd, size)
@@ -315,7 +318,7 @@ class File:
         self.size = size
 
     def rename(self, path: str) -> None:
-        """Moves the file; an open descriptor stays good, and a thread that is about to open one finds the file."""
+        """Rename the file. An open descriptor stays valid, and a thread that is about to open one finds the file."""
         former = self.former_path = self.path
         self.path = path
         try:
@@ -324,21 +327,21 @@ class File:
             self.path = former
             raise
         finally:
-            self.former_path = self.path  # another file may take the old name
+            self.former_path = self.path  # another file may get the old name
 
     def remove(self) -> None:
-        """Removes the file. A thread that still reads it holds a pin, and reads on."""
+        """Delete the file. A thread that is reading it holds a pin and can finish."""
         self.close()
         self._calls.remove(self.path)
 
     def close(self) -> None:
-        """Gives the descriptor back to the pool."""
+        """Return the descriptor to the pool."""
         if self.fd >= 0:
             self._pool.close(self)
 
 
 class DirectoryLock:
-    """Held from `FileSystem.lock` to `release`, or to the end of the process."""
+    """Held from `FileSystem.lock` until `release`, or until the process ends."""
 
     __slots__ = ("_calls", "_fd")
 
@@ -353,7 +356,7 @@ class DirectoryLock:
 
 
 class FileSystem:
-    """Directories and files over some system calls, with one pool of descriptors."""
+    """Directories and files on top of system calls, with one pool of descriptors."""
 
     def __init__(self, calls: SystemCalls, max_open_files: int) -> None:
         self._calls = calls
@@ -361,11 +364,11 @@ class FileSystem:
         self.pool = DescriptorPool(max_open_files, calls)
 
     def open(self, path: str, size: int | None = None) -> File:
-        """A file that exists. With `size` given the disk is not asked now: it is checked when first used."""
+        """An existing file. With `size` given, the disk is not accessed now; the size is checked on first use."""
         return File(path, self._calls.stat_size(path) if size is None else size, self.pool, self._calls)
 
     def create(self, path: str) -> File:
-        """A new, empty file; one that exists is an error."""
+        """A new, empty file; an error if it exists."""
         self._calls.close(self._calls.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, _MODE))
         return File(path, 0, self.pool, self._calls)
 
@@ -383,20 +386,19 @@ class FileSystem:
         return self._calls.stat_size(path)
 
     def modified_ms(self, path: str) -> int:
-        """When the file was last written to, milliseconds since 1970."""
+        """The modification time in milliseconds since 1970."""
         return int(self._calls.stat_time(path) * 1000)
 
     def listdir(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """The names in a directory, sorted."""
         return sorted(name for name, _ in self._calls.scan(path))
 
     def directories(self, path: str) -> list[str]:
-        """Names of the directories in a directory, sorted."""
+        """The names of the directories in a directory, sorted."""
         return sorted(name for name, is_directory in self._calls.scan(path) if is_directory)
 
     def mkdir(self, path: str, *, sync: bool = False) -> None:
-        """Makes the directory and its missing parents, with `sync` so that a power loss cannot take them away again;
-        one that exists is fine."""
+        """Create the directory and its missing parents, with `sync` durably; not an error if it exists."""
         if self._calls.is_directory(path):
             return
         parent = dirname(path)
@@ -421,7 +423,7 @@ class FileSystem:
                 raise
 
     def remove_tree(self, path: str) -> None:
-        """Removes a directory and all in it; no complaint where it is gone already."""
+        """Delete a directory and everything in it; not an error if it does not exist."""
         try:
             entries = self._calls.scan(path)
         except FileNotFoundError:
@@ -434,7 +436,7 @@ class FileSystem:
         self._calls.rmdir(path)
 
     def sync_dir(self, path: str) -> None:
-        """The names in the directory (files made, renamed, removed before the call) are on disk after it."""
+        """Make the names in the directory durable: files created, renamed or deleted before the call."""
         fd = self._calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._calls.fsync(fd)
@@ -442,7 +444,7 @@ class FileSystem:
             self._calls.close(fd)
 
     def sync_volume(self, path: str) -> None:
-        """Everything on the volume that holds this directory is on disk after it: for many files at once."""
+        """Sync the whole volume that holds this directory: for many files at once."""
         fd = self._calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._calls.syncfs(fd)
@@ -450,17 +452,17 @@ class FileSystem:
             self._calls.close(fd)
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Replaces the file as a whole; with `sync` it is on disk at return, whatever happens next.
+        """Replace the whole file atomically; with `sync` durably.
 
-        Without `sync` a power loss may leave the old content, the new, or none: only for what can be checked and
-        made again.
+        Without `sync` a power loss may leave the old content, the new content, or none: only for files that can be
+        checked and rebuilt.
         """
         self._calls.rename(self._write_temporary(path, data, sync=sync), path)
         if sync:
             self.sync_dir(dirname(path) or ".")
 
     def write_all(self, files: Mapping[str, bytes], *, sync: bool = True) -> None:
-        """Replaces several files of one directory, in this order. Cheaper than one after another."""
+        """Replace several files of one directory, in this order. Cheaper than one call for each."""
         written = {path: self._write_temporary(path, data, sync=sync) for path, data in files.items()}
         for path, temporary in written.items():
             self._calls.rename(temporary, path)
@@ -468,7 +470,7 @@ class FileSystem:
             self.sync_dir(dirname(next(iter(files))) or ".")
 
     def _write_temporary(self, path: str, data: bytes, *, sync: bool) -> str:
-        """Under a name of its own, so that two threads that write the same file do not write into each other's."""
+        """Write to a unique temporary name, so that two threads that write the same file do not mix their data."""
         temporary = f"{path}.{next(self._temporary_names)}.tmp"
         fd = self._calls.open(temporary, _OPEN_FLAGS | os.O_CREAT | os.O_TRUNC, _MODE)
         try:
@@ -476,7 +478,7 @@ class FileSystem:
             while position < len(data):
                 written = self._calls.pwritev(fd, [memoryview(data)[position:]], position)
                 if written == 0:
-                    raise OSError(errno.EIO, "the disk took no bytes", temporary)
+                    raise OSError(errno.EIO, "the disk accepted no bytes", temporary)
                 position += written
             if sync:
                 self._calls.fdatasync(fd)
@@ -488,7 +490,7 @@ class FileSystem:
         return temporary
 
     def read_bytes(self, path: str) -> bytes:
-        """A whole (small) file."""
+        """The content of a whole (small) file."""
         fd = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = bytearray(self._calls.size_of(fd))
@@ -503,15 +505,15 @@ class FileSystem:
         return bytes(memoryview(data)[:got])
 
     def free_bytes(self, path: str) -> int:
-        """What may still be written on the volume that holds `path`."""
+        """The free bytes of the volume that holds `path`."""
         return self._calls.space(path)[1]
 
     def total_bytes(self, path: str) -> int:
-        """How large the volume that holds `path` is."""
+        """The total bytes of the volume that holds `path`."""
         return self._calls.space(path)[0]
 
     def lock(self, path: str) -> DirectoryLock:
-        """Takes the lock file for this process, or raises AlreadyLocked with the process id of the holder."""
+        """Take the lock file for this process; AlreadyLocked with the process id of the holder if it is taken."""
         fd = self._calls.open(path, _OPEN_FLAGS | os.O_CREAT, _MODE)
         try:
             self._calls.try_lock(fd)
@@ -532,7 +534,7 @@ def _read_pid(text: bytes) -> int | None:
 
 
 class LocalFileSystem(FileSystem):
-    """The machine's own files. `max_open_files` defaults to a share of RLIMIT_NOFILE, raised to its hard limit."""
+    """The files of this machine. `max_open_files` defaults to a share of RLIMIT_NOFILE, raised to its hard limit."""
 
     def __init__(self, max_open_files: int | None = None) -> None:
         super().__init__(LinuxCalls(), files_allowed() if max_open_files is None else max_open_files)

@@ -1,7 +1,7 @@
-"""A helper process and the pipe to it: for work that must not share the broker's interpreter.
+"""Child process with a message pipe, for work that must not share the broker's interpreter.
 
-Messages are bytes with their length before them. The child ends when its parent does, however that ends: it must never
-go on writing into directories that another broker has taken over.
+Messages are bytes with a length prefix. The child ends when its parent ends, for whatever reason: it must never write
+into directories that another broker has taken over.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from collections.abc import Callable
 from struct import Struct
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""No message is larger; one that says so is from somebody else."""
+"""The size limit of a message; a larger length means that the stream is corrupt."""
 
 NICENESS = 10
-"""How much the child stands back where processors are scarce."""
+"""The nice value of the child, so that the broker has priority on a busy machine."""
 
 _LENGTH = Struct(">I")
 _PR_SET_PDEATHSIG = 1
 
 
 class BrokenPipeToChild(ConnectionError):
-    """The child is gone, or spoke nonsense."""
+    """The child has ended, or sent an invalid message."""
 
 
 class Child:
-    """A running `python -m MODULE`, as its parent sees it. For one loop, one conversation at a time."""
+    """A running `python -m MODULE`, as seen by its parent. For one event loop, one conversation at a time."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -41,7 +41,7 @@ class Child:
 
     @classmethod
     async def start(cls, module: str) -> Child:
-        """Starts it. OSError where the system does not let us."""
+        """Start the process. OSError if that fails."""
         command = (sys.executable, "-m", module, str(os.getpid()))
         return cls(await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE))
 
@@ -54,48 +54,48 @@ class Child:
             self._input.write(_LENGTH.pack(len(message)) + message)
             await self._input.drain()
         except ConnectionError as error:
-            raise BrokenPipeToChild(f"process {self.pid} takes no message: {error}") from error
+            raise BrokenPipeToChild(f"process {self.pid} does not accept messages: {error}") from error
 
     async def receive(self) -> bytes:
         try:
             (length,) = _LENGTH.unpack(await self._output.readexactly(_LENGTH.size))
             if length > MAX_MESSAGE_BYTES:
-                raise BrokenPipeToChild(f"process {self.pid} announces a message of {length} bytes")
+                raise BrokenPipeToChild(f"process {self.pid} announced a message of {length} bytes, over the limit")
             return await self._output.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise BrokenPipeToChild(f"process {self.pid} has ended") from error
 
     async def kill(self) -> None:
-        """Ends it at once, and waits until it has."""
+        """Kill the process, and wait until it has ended."""
         try:
             self._process.kill()
         except ProcessLookupError:
-            pass  # it was faster
+            pass  # it has ended already
         await self._process.wait()
         self._input.close()
 
 
 class Parent:
-    """The other end: the pipe of this process to the one that started it."""
+    """The child's end of the pipe to its parent."""
 
     def __init__(self) -> None:
-        """Ties our life to the parent's, and makes us modest."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the broker, which ends us in its own time
-        import ctypes  # only here: the broker has no use for it, and pays for every import at its start
+        """Make this process end with its parent, and lower its priority."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this process itself
+        import ctypes  # only here: the broker does not need it, and each import delays its start
 
         self._pid = int(sys.argv[1])
         try:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         except (OSError, AttributeError):
-            pass  # not Linux: `alive` is asked often enough
+            pass  # not Linux: the worker calls `alive` often enough
         os.nice(NICENESS)
 
     def alive(self) -> bool:
-        """Whether the parent still lives: one that died has made us somebody else's child."""
+        """Whether the parent is alive; after its death this process gets another parent."""
         return os.getppid() == self._pid
 
     def receive(self) -> bytes | None:
-        """The next message; None when there will be none."""
+        """The next message; None if there will be no more."""
         head = self._read(_LENGTH.size)
         if len(head) < _LENGTH.size:
             return None
@@ -125,5 +125,5 @@ class Parent:
 
 
 def in_forked_children(callback: Callable[[], None]) -> None:
-    """Have it called in every process that forks off this one: its threads are gone, and locks may be held for ever."""
+    """Call `callback` in every process forked from this one, where threads are gone and locks may be held forever."""
     os.register_at_fork(after_in_child=callback)

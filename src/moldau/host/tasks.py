@@ -1,4 +1,4 @@
-"""Work that goes on when whoever waits for it does not."""
+"""Tasks that continue when their waiter is cancelled."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ T = TypeVar("T")
 
 
 async def outcome(task: asyncio.Task[T]) -> T:
-    """What the task comes to. It runs to its end also where the caller is cancelled; its error is nobody's then."""
-    task.add_done_callback(_looked_at)
+    """Await the task. It runs to its end even if the caller is cancelled; its exception is ignored in that case."""
+    task.add_done_callback(_retrieve_exception)
     return await asyncio.shield(task)
 
 
-def _looked_at(task: asyncio.Task[T]) -> None:
-    """asyncio logs an error that nobody has looked at, and `shield` does not look once its caller is gone."""
+def _retrieve_exception(task: asyncio.Task[T]) -> None:
+    """Retrieve the exception: otherwise asyncio logs it, because `shield` does not after its caller was cancelled."""
     if not task.cancelled():
         task.exception()

@@ -1,9 +1,10 @@
-"""Work that may block, in a bounded pool of threads behind the event loop, shared fairly by lanes.
+"""Bounded thread pool for blocking work of the event loop, with fair scheduling by lanes.
 
-A lane is a name for work that may be slow together: the reads of one topic, the fsyncs of one directory. At most
-`per_lane` jobs of a lane run at a time and lanes take turns, so one slow disk or topic cannot take every thread.
+A lane names work that may become slow together: the reads of one topic, the fsyncs of one directory. At most `per_lane`
+jobs of a lane run at a time, and lanes take turns, so that one slow disk or topic cannot occupy all threads.
 
-It is not a general executor: jobs are started from one loop only, and what they do to shared state is their business.
+It is not a general executor: only one event loop starts jobs, and jobs synchronise their access to shared state
+themselves.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ DEFAULT_PER_LANE = 2
 MAX_WAITING_JOBS = 65_536
 
 Lock = threading.Lock
-"""For the few things that the loop and its threads share."""
+"""For the little state that the event loop and its threads share."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class ThreadsBusy(RuntimeError):
-    """More jobs wait than the bound allows."""
+    """The limit of waiting jobs is reached."""
 
 
 class ThreadsClosed(RuntimeError):
-    """The pool was closed, or is being closed."""
+    """The pool is closed or closing."""
 
 
 class _Job:
@@ -45,7 +46,7 @@ class _Job:
 
 
 class Threads:
-    """A bounded pool with lanes. All methods are called on the loop's thread."""
+    """A bounded pool with lanes. All methods are called in the event loop's thread."""
 
     def __init__(
         self,
@@ -63,31 +64,31 @@ class Threads:
         self._running = 0
         self._waiting = 0
         self._running_in: dict[str, int] = {}
-        # Lanes with waiting jobs, the next to be served first; a lane that was served goes to the back.
+        # Lanes with waiting jobs, in the order of service; a lane that was served moves to the end.
         self._lanes: dict[str, deque[_Job]] = {}
         self._closed = False
         self._drained: asyncio.Future[None] | None = None
 
     @property
     def running(self) -> int:
-        """Jobs in threads now."""
+        """The number of running jobs."""
         return self._running
 
     @property
     def waiting(self) -> int:
-        """Jobs that wait for a thread or for their lane."""
+        """The number of jobs that wait for a thread or for their lane."""
         return self._waiting
 
     async def run(self, lane: str, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs `fn(*args)` in a thread and returns what it returns, or raises what it raises.
+        """Run `fn(*args)` in a thread; return its result or raise its exception.
 
-        Cancelled while it waits, the job never runs; cancelled while it runs, it runs to its end (a thread cannot be
-        interrupted) and its result is dropped.
+        If cancelled while it waits, the job never runs. If cancelled while it runs, it runs to its end (a thread cannot
+        be interrupted) and its result is dropped.
         """
         if self._closed:
             raise ThreadsClosed("the thread pool is closed")
         if self._waiting >= self._max_waiting:
-            raise ThreadsBusy(f"{self._waiting} jobs wait for a thread already (bound {self._max_waiting})")
+            raise ThreadsBusy(f"{self._waiting} jobs are waiting for a thread (limit {self._max_waiting})")
         result: list[T] = []
 
         def call() -> None:
@@ -103,7 +104,7 @@ class Threads:
         return result[0]
 
     async def close(self) -> None:
-        """Refuses new jobs, lets all accepted ones finish, then ends the threads: at return there are none."""
+        """Refuse new jobs, wait for all accepted ones, then end the threads. When it returns, no thread is left."""
         self._closed = True
         if self._running or self._waiting:
             self._drained = asyncio.get_running_loop().create_future()
@@ -111,11 +112,11 @@ class Threads:
         for _ in self._threads:
             self._handed_over.put(None)
         for thread in self._threads:
-            thread.join()  # no job runs any more: it has only to return
+            thread.join()  # no job is running, so this does not block for long
         self._threads.clear()
 
     def _hand_over(self) -> None:
-        """Starts waiting jobs, a lane at a time in turn, as long as threads and lanes allow."""
+        """Start waiting jobs, lane by lane in turn, while threads and lanes have room."""
         while self._running < self._limit:
             job = self._next_job()
             if job is None:
@@ -126,14 +127,14 @@ class Threads:
 
     def _begin(self, job: _Job) -> None:
         if len(self._threads) < self._running:
-            # Daemons: a disk that hangs for ever must not keep the process from ending.
+            # Daemon threads: a disk that hangs forever must not keep the process from ending.
             thread = threading.Thread(target=self._work, name=f"moldau-{len(self._threads) + 1}", daemon=True)
             self._threads.append(thread)
             thread.start()
         self._handed_over.put(job)
 
     def _next_job(self) -> _Job | None:
-        """Takes the first job of the first lane with room, and sends that lane to the back of the turn."""
+        """Take the first job of the first lane with room, and move that lane to the end."""
         while True:
             lane = next((name for name in self._lanes if self._running_in.get(name, 0) < self._per_lane), None)
             if lane is None:
@@ -160,14 +161,14 @@ class Threads:
             self._drained.set_result(None)
 
     def _work(self) -> None:
-        """A thread's life: take a job, run it, tell the loop."""
+        """Thread main loop: take a job, run it, report it to the event loop."""
         while (job := self._handed_over.get()) is not None:
             try:
                 job.call()
-            except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who awaits
+            except BaseException as error:  # noqa: BLE001 - raised again in the task that awaits the job
                 job.error = error
             try:
                 job.done.get_loop().call_soon_threadsafe(self._finished, job)
             except RuntimeError:
-                return  # the loop was closed under us: nobody is left to tell
+                return  # the event loop is closed, so no task waits for the result
             del job

@@ -1,6 +1,6 @@
-"""One partition on disk, in Kafka's format: segments with sparse indexes, producer state, leader epochs, recovery.
+"""Partition logs on disk in Kafka's format: segments, sparse indexes, producer state, leader epochs, recovery.
 
-The ladder, from the ground up: `index` and `segment` (one file and the way into it), `log` (one partition),
-`loader` (what a crash left), `dirs` (all partitions of a broker). A Log is changed by the loop that owns it only;
-threads run the reads and flushes that it hands out.
+The layers, from the bottom up: `index` and `segment` (one file and its indexes), `log` (one partition), `loader`
+(opening a log, also after a crash), `dirs` (all partitions of a broker). Only the event loop that owns a Log changes
+it; threads run the reads and flush jobs that it hands out.
 """

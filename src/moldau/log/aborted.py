@@ -1,4 +1,4 @@
-"""Aborted transactions, as a segment's `.txnindex` lists them and a `read_committed` fetch needs them. Pure."""
+"""Aborted transactions of a segment: the `.txnindex` entries that `read_committed` fetches need. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERSION = 0
 
 
 class AbortedTxn(NamedTuple):
-    """A transaction that was aborted: its records lie between its first and last offset (that of the marker)."""
+    """An aborted transaction: its records are between its first offset and its last offset (that of the marker)."""
 
     producer_id: int
     first_offset: int
@@ -28,14 +28,24 @@ def encode_aborted(entries: Iterable[AbortedTxn]) -> bytes:
 
 
 def decode_aborted(data: bytes, path: str) -> list[AbortedTxn]:
-    """The entries of a file; a torn or unknown one ends the list, with a line in the log."""
+    """The entries of a file. A torn or unknown entry ends the list and is logged."""
     entries: list[AbortedTxn] = []
     for at in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
         version, *fields = _ENTRY.unpack_from(data, at)
         if version != _VERSION:
-            logger.error("%s: entry at byte %d has version %d; it and what follows is ignored", path, at, version)
+            logger.error("%s: byte %d: an entry of version %d; it and all later entries are ignored", path, at, version)
             return entries
         entries.append(AbortedTxn(*fields))
     if len(data) % _ENTRY.size:
-        logger.error("%s: %d bytes at its end are no whole entry", path, len(data) % _ENTRY.size)
+        logger.error("%s: the last %d bytes are not a whole entry", path, len(data) % _ENTRY.size)
     return entries
+
+
+def overlapping(entries: Iterable[AbortedTxn], first_offset: int, end_offset: int) -> list[AbortedTxn]:
+    """The transactions with records between `first_offset` and `end_offset` (exclusive)."""
+    return [one for one in entries if one.last_offset >= first_offset and one.first_offset < end_offset]
+
+
+def is_complete(entries: Iterable[AbortedTxn], end_offset: int) -> bool:
+    """Whether later entries cannot overlap offsets below `end_offset`: every transaction before it had ended."""
+    return any(one.last_stable_offset >= end_offset for one in entries)

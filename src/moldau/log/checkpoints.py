@@ -1,6 +1,6 @@
-"""The small text files of a data directory: offset checkpoints, `meta.properties`, the mark of a clean stop. Pure.
+"""Checkpoint files of a data directory: offsets, `meta.properties` and the clean shutdown state. Pure.
 
-Everything here turns values into the bytes of a file and back; who reads and writes the files is `dirs`.
+Encodes and decodes the content of the files; `dirs` and `log_dir` read and write them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from moldau.log.names import PartitionName, parse_uuid, uuid_text
+from moldau.log.file_names import parse_uuid, uuid_text
+from moldau.wire.number_types import LeaderEpoch
+from moldau.wire.topic_partition import TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
@@ -28,20 +30,20 @@ _CLEAN_STATE_VERSION = 1
 
 
 class BadCheckpointError(ValueError):
-    """A checkpoint file that does not say what one of its kind says."""
+    """A checkpoint file with invalid content."""
 
 
 # -- offset checkpoints --------------------------------------------------------------------------------------------
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
-    """Version, count, then the lines: the form that all of Kafka's checkpoints have."""
+    """Version, count, then the lines: the format of all of Kafka's checkpoints."""
     entries = list(lines)
     return "\n".join([_VERSION, str(len(entries)), *entries, ""]).encode()
 
 
 def decode_lines(data: bytes, fields: int) -> list[list[str]]:
-    """The fields of each line; BadCheckpointError where version, count or a line is wrong."""
+    """The fields of each line; BadCheckpointError if version, count or a line is wrong."""
     lines = data.decode("utf-8", "replace").split("\n")
     if lines and lines[-1] == "":
         lines.pop()
@@ -51,23 +53,23 @@ def decode_lines(data: bytes, fields: int) -> list[list[str]]:
         raise BadCheckpointError(f"it has version {lines[0]!r}; {_VERSION} is known")
     entries = [line.split() for line in lines[2:]]
     if len(lines) < 2 or not lines[1].strip().isdigit() or int(lines[1]) != len(entries):
-        raise BadCheckpointError(f"it has {len(entries)} entries where it says {lines[1:2]}")
+        raise BadCheckpointError(f"it has {len(entries)} entries, but its count is {lines[1:2]}")
     for entry in entries:
         if len(entry) != fields:
             raise BadCheckpointError(f"malformed line {' '.join(entry)!r}")
     return entries
 
 
-def encode_offsets(offsets: Mapping[PartitionName, int]) -> bytes:
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     return encode_lines(f"{name.topic} {name.partition} {offset}" for name, offset in offsets.items())
 
 
-def decode_offsets(data: bytes) -> dict[PartitionName, int]:
-    """BadCheckpointError where it is no offset checkpoint."""
-    offsets: dict[PartitionName, int] = {}
+def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    """Decode an offset checkpoint; BadCheckpointError if it is invalid."""
+    offsets: dict[TopicPartition, int] = {}
     for topic, partition, offset in decode_lines(data, 3):
         try:
-            offsets[PartitionName(topic, int(partition))] = int(offset)
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError as error:
             raise BadCheckpointError(f"malformed line {topic} {partition} {offset}") from error
     return offsets
@@ -77,7 +79,7 @@ def decode_offsets(data: bytes) -> dict[PartitionName, int]:
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory it is."""
+    """The owner of a data directory."""
 
     cluster_id: str | None
     node_id: int | None
@@ -96,7 +98,7 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(data: bytes) -> MetaProperties:
-    """Of version 1, or of version 0 (`broker.id`); BadCheckpointError where a value is not what it must be."""
+    """Decode version 1 or version 0 (`broker.id`); BadCheckpointError if a value is invalid."""
     fields: dict[str, str] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         name, equals, value = line.partition("=")
@@ -114,7 +116,7 @@ def decode_meta_properties(data: bytes) -> MetaProperties:
         raise BadCheckpointError(str(error)) from error
 
 
-# -- the mark of a clean stop --------------------------------------------------------------------------------------
+# -- clean shutdown ------------------------------------------------------------------------------------------------
 
 
 def encode_clean_shutdown(broker_epoch: int = -1) -> bytes:
@@ -122,7 +124,7 @@ def encode_clean_shutdown(broker_epoch: int = -1) -> bytes:
 
 
 class SegmentState(NamedTuple):
-    """What a clean stop remembers of a segment."""
+    """The state of a segment that a clean shutdown saves."""
 
     base_offset: int
     size: int
@@ -133,25 +135,25 @@ class SegmentState(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """What a clean stop remembers of a log: enough to open no file at the next start."""
+    """The state of a log that a clean shutdown saves: enough that the next start opens no file."""
 
-    name: PartitionName
+    name: TopicPartition
     topic_id: bytes
     start_offset: int
     end_offset: int
     last_stable_offset: int
     producers: int
-    """How many producers the snapshot at the end offset holds."""
+    """The number of producers in the snapshot at the log end offset."""
     age_from: int
     """The timestamp from which the active segment's age counts."""
     segments: list[SegmentState]
-    epochs: list[tuple[int, int]]
+    epochs: list[tuple[LeaderEpoch, int]]
     damaged: list[tuple[int, int, int]]
-    """Ranges (segment, from, to) that recovery found broken."""
+    """Ranges (segment, from, to) that recovery found damaged."""
 
 
 def encode_clean_state(states: Iterable[LogState]) -> bytes:
-    """One line of JSON a log, under a first line with version, count and the checksum of the others."""
+    """One line of JSON per log, after a first line with version, count and the checksum of the others."""
     lines = [
         json.dumps([*state.name, uuid_text(state.topic_id), *state[2:]], separators=(",", ":")).encode()
         for state in states
@@ -162,16 +164,16 @@ def encode_clean_state(states: Iterable[LogState]) -> bytes:
 
 
 def decode_clean_state(data: bytes) -> list[LogState]:
-    """BadCheckpointError where anything is not as `encode_clean_state` leaves it."""
+    """Decode the state file; BadCheckpointError unless all of it is valid."""
     head, _, body = data.partition(b"\n")
     try:
         about: dict[str, Any] = json.loads(head)
         if about["version"] != _CLEAN_STATE_VERSION or about["crc32"] != zlib.crc32(body):
             raise BadCheckpointError("another version, or a wrong checksum")
-        # All lines as one document: the parser's loop is in C, a loop over lines would not be.
+        # Parse all lines as one document: the parser's loop runs in C, a loop over lines would not.
         rows = json.loads(b"[" + body.replace(b"\n", b",") + b"]")
         if len(rows) != about["count"]:
-            raise BadCheckpointError(f"{len(rows)} logs where it says {about['count']}")
+            raise BadCheckpointError(f"{len(rows)} logs, but its count is {about['count']}")
         return [_log_state(row) for row in rows]
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise BadCheckpointError(f"it cannot be read: {error}") from error
@@ -180,7 +182,7 @@ def decode_clean_state(data: bytes) -> list[LogState]:
 def _log_state(row: list[Any]) -> LogState:
     topic, partition, topic_id, start, end, stable, producers, age_from, segments, epochs, damaged = row
     return LogState(
-        PartitionName(topic, partition), parse_uuid(topic_id), start, end, stable, producers, age_from,
+        TopicPartition(topic, partition), parse_uuid(topic_id), start, end, stable, producers, age_from,
         [SegmentState(*segment) for segment in segments],
         [(epoch, offset) for epoch, offset in epochs],
         [(base, first, last) for base, first, last in damaged],

@@ -1,6 +1,6 @@
-"""The topic settings that a log obeys: one frozen value, replaced as a whole when a setting changes.
+"""Topic settings of a log: one immutable value, replaced as a whole when a setting changes.
 
-A field is the topic setting of that name with underscores for dots; names, units and defaults are Kafka's.
+Each field is the topic setting of that name, with underscores for dots. Names, units and defaults are Kafka's.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ CODECS = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-"""What `compression.type` may ask for; `producer` keeps what came."""
+"""Values of `compression.type`; the value `producer`, not listed here, keeps the producer's codec."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """How one topic's logs behave."""
+    """The configuration of one topic's logs."""
 
     cleanup_policy: str = "delete"
     compression_type: str = "producer"
@@ -60,23 +60,23 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """The age at which a segment is complete. Only a complete one can be cleaned, so a record that must be
-        cleaned soon must not wait for longer."""
+        """The age at which a segment is rolled. Only complete segments can be cleaned, so `max.compaction.lag.ms`
+        limits the age too."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @property
     def append_time(self) -> bool:
-        """Whether the broker's clock replaces the producers'."""
+        """Whether the broker's clock replaces the producers' timestamps."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def codec(self) -> Codec | None:
-        """The codec that every batch must have; None where the producer's stays."""
+        """The codec that every batch must have; None if the producer's codec is kept."""
         return CODECS.get(self.compression_type)
 
     @property
     def compression_level(self) -> int | None:
-        """The level for `codec`; None where it has none, or its library's own is meant."""
+        """The level for `codec`; None if it has no levels, or for the library's default."""
         levels = {
             "gzip": self.compression_gzip_level if self.compression_gzip_level >= 0 else None,
             "lz4": self.compression_lz4_level,

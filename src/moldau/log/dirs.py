@@ -1,8 +1,8 @@
-"""All data directories of a broker, and the logs in them.
+"""Data directories of a broker (`log.dirs`) and the logs in them.
 
-Each directory is locked for this process, knows whose it is (`meta.properties`), and fails on its own: one disk that
-breaks takes its partitions along, not the broker. A clean stop leaves one state file a directory, so that a start
-with many thousand partitions opens none of them.
+Each directory is locked for this process, stores its owner (`meta.properties`), and fails independently: a broken disk
+takes its partitions offline, not the broker. A clean shutdown writes one state file per directory, so that a start with
+many thousands of partitions opens no log file.
 """
 
 from __future__ import annotations
@@ -20,42 +20,43 @@ from moldau.host.fs import AlreadyLocked, FileSystem
 from moldau.host.threads import Threads
 from moldau.log import checkpoints
 from moldau.log.config import LogConfig
+from moldau.log.directory import LogDirectory
 from moldau.log.errors import LogError, StorageError
-from moldau.log.home import Home
+from moldau.log.file_names import MOVED, NO_TOPIC_ID, marked_directory, uuid_text
 from moldau.log.index import IndexCache
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir, Survey
-from moldau.log.move import moved_here
-from moldau.log.names import MOVED, NO_TOPIC_ID, PartitionName, marked_directory, uuid_text
+from moldau.log.log_move import moved_here
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", int, str)
 
 RECOVERY_WORKERS = 2
-"""Logs of one directory that are loaded at a time (Kafka's num.recovery.threads.per.data.dir)."""
+"""Number of logs per directory that are loaded in parallel (Kafka's num.recovery.threads.per.data.dir)."""
 
 PROGRESS_SECONDS = 5.0
-"""How often a long recovery says how far it is."""
+"""Interval between progress messages of a long recovery."""
 
 GC_FRIENDLY_CHUNK = 1000
-"""Logs made of a state file between two turns of the loop."""
+"""Number of logs created from a state file before the event loop gets a turn."""
 
 
 DEFAULT_NODE_ID = 1
-"""Of a broker that was told none and whose directories are new."""
+"""Id of a broker that was given none and whose directories are new."""
 
 
 class LogDirsError(LogError):
-    """The directories cannot be used: in use elsewhere, somebody else's, or all broken. Says which and why."""
+    """The data directories cannot be used: locked, of another broker, or all failed. The message says which and why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
 class Stray(NamedTuple):
-    """A log of a topic that nobody knows."""
+    """A log whose topic is unknown."""
 
     path: str
     topic: str
@@ -64,7 +65,7 @@ class Stray(NamedTuple):
 
 
 class LogDirs:
-    """The data directories (`log.dirs`). Everything is called on the loop; what blocks goes to `threads`."""
+    """The data directories (`log.dirs`). All methods run on the event loop; blocking work runs in `threads`."""
 
     def __init__(self, paths: list[str], fs: FileSystem, clock: Clock, randomness: Randomness) -> None:
         if not paths or len(set(paths)) != len(paths):
@@ -73,9 +74,9 @@ class LogDirs:
         self.clock = clock
         self.randomness = randomness
         self.index_cache = IndexCache()
-        self.logs: dict[PartitionName, Log] = {}
+        self.logs: dict[TopicPartition, Log] = {}
         self.cluster_id: str | None = None
-        """As the directories have it; None where they are new."""
+        """The cluster id in the directories; None if they are new."""
         self.node_id = DEFAULT_NODE_ID
         self._failure_listeners: list[Callable[[LogDir], None]] = []
         self.all = [
@@ -84,10 +85,10 @@ class LogDirs:
         ]
 
     def on_failure(self, listener: Callable[[LogDir], None]) -> None:
-        """`listener` hears of each directory that goes offline, in the thread that met the error."""
+        """Call `listener` for each directory that goes offline, in the thread that met the error."""
         self._failure_listeners.append(listener)
 
-    def _failed(self, home: Home) -> None:
+    def _failed(self, home: LogDirectory) -> None:
         assert isinstance(home, LogDir)
         for listener in self._failure_listeners:
             listener(home)
@@ -98,7 +99,7 @@ class LogDirs:
 
     @property
     def directory_id(self) -> str:
-        """Of the directories that are online: what tells this broker from another one that was given its id."""
+        """The ids of the online directories. They distinguish this broker from another one with the same broker id."""
         return ",".join(uuid_text(one.meta.directory_id) for one in self.online if one.meta.directory_id)
 
     @property
@@ -108,9 +109,9 @@ class LogDirs:
     # -- starting --------------------------------------------------------------------------------------------------
 
     def open(self, node_id: int | None = None) -> int:
-        """Makes and locks the directories, and says whose they are: the broker's id, checked against `node_id`.
+        """Create and lock the directories, and return their broker id, checked against `node_id`.
 
-        LogDirsError where another process or another broker has one, or none can be used.
+        LogDirsError if another process or another broker owns one, or if none can be used.
         """
         try:
             for one in self.all:
@@ -137,7 +138,7 @@ class LogDirs:
         except AlreadyLocked as error:
             owner = f"process {error.pid}" if error.pid is not None else "another process"
             raise LogDirsError(
-                f"the data directory {one.path} is in use by {owner}; one broker at a time can have it"
+                f"the data directory {one.path} is in use by {owner}; stop that process or use another directory"
             ) from None
         except checkpoints.BadCheckpointError as error:
             raise LogDirsError(f"{join(one.path, checkpoints.META_PROPERTIES)}: {error}") from None
@@ -145,7 +146,7 @@ class LogDirs:
             one.failure = f"could not open {one.path}: {error.strerror or error}"
 
     def _agreed(self, what: str, by_path: dict[str, T | None]) -> T | None:
-        """The one value that all directories have; those that are new have none."""
+        """The one value that all directories have; new directories have none."""
         values = {path: value for path, value in by_path.items() if value is not None}
         if len(set(values.values())) > 1:
             raise LogDirsError(
@@ -155,7 +156,7 @@ class LogDirs:
         return next(iter(values.values()), None)
 
     def remember_cluster(self, cluster_id: str) -> None:
-        """Marks the directories as this broker's in this cluster. LogDirsError where they are of another."""
+        """Mark the directories as this broker's in this cluster. LogDirsError if they belong to another cluster."""
         if self.cluster_id is not None and self.cluster_id != cluster_id:
             raise LogDirsError(f"the data directories belong to cluster {self.cluster_id}, not to {cluster_id}")
         self.cluster_id = cluster_id
@@ -176,13 +177,13 @@ class LogDirs:
         config_of: Callable[[str], LogConfig] | None = None,
         workers: int = RECOVERY_WORKERS,
     ) -> None:
-        """Finds all logs, recovering those that a crash left, `workers` of a directory at a time.
+        """Load all logs, with recovery after a crash, `workers` per directory in parallel.
 
-        `config_of` gives a topic's settings, where they are known by now; they may also be set later.
+        `config_of` returns a topic's settings if they are known already; they may also be set later.
         """
         default = LogConfig()
         config_of = config_of if config_of is not None else lambda _: default
-        # Everything that is made here stays: the collector would walk it again and again and find nothing.
+        # All objects created here stay alive: the garbage collector would traverse them repeatedly and free nothing.
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -208,15 +209,15 @@ class LogDirs:
         try:
             await threads.run(one.path, one.forget_clean_stop)
         except OSError as error:
-            one.failed(error, f"could not remove the mark of the clean stop in {one.path}", fatal=True)
+            one.failed(error, f"could not remove the clean shutdown marker in {one.path}", fatal=True)
 
     async def _load_each(
         self, one: LogDir, survey: Survey, threads: Threads, config_of: Callable[[str], LogConfig], workers: int
     ) -> None:
-        """Loads the logs that no state file describes, a few at a time."""
+        """Load the logs that no state file describes, `workers` at a time."""
         total, done = len(survey.names), 0
         said = begun = self.clock.monotonic()
-        todo: Iterator[PartitionName] = iter(survey.names)
+        todo: Iterator[TopicPartition] = iter(survey.names)
 
         async def work() -> None:
             nonlocal done, said
@@ -228,7 +229,7 @@ class LogDirs:
                 done += 1
                 if self.clock.monotonic() - said >= PROGRESS_SECONDS:
                     said = self.clock.monotonic()
-                    logger.info("%s: %d of %d logs are loaded", one.path, done, total)
+                    logger.info("%s: %d of %d logs loaded", one.path, done, total)
 
         await asyncio.gather(*(work() for _ in range(min(workers, total))))
         if total and not survey.clean:
@@ -243,13 +244,13 @@ class LogDirs:
             return
         if moved_here(log) != moved_here(other):
             later, former = (log, other) if moved_here(log) else (other, log)
-            logger.warning("%s has moved here: %s is removed", later.directory, former.directory)
+            logger.warning("%s is the newer copy after a move: %s is removed", later.directory, former.directory)
             self.retire(former, later)
             self.fs.remove(join(later.directory, MOVED))
         elif log.end_offset == 0 or other.end_offset == 0:
-            # A disk that failed while a partition was made there may have kept us from removing what there was of it.
+            # A disk failure while the partition was created there may have prevented the removal of the empty log.
             kept, empty = (other, log) if log.end_offset == 0 else (log, other)
-            logger.warning("%s holds no records and is removed: there is %s", empty.directory, kept.directory)
+            logger.warning("%s has no records and is removed: the log is in %s", empty.directory, kept.directory)
             self.retire(empty, kept)
         else:
             raise LogDirsError(f"{log.name} is in two data directories: {other.directory} and {log.directory}")
@@ -257,8 +258,8 @@ class LogDirs:
     # -- finding, creating, deleting -------------------------------------------------------------------------------
 
     def find(self, topic: str, partition: int, topic_id: bytes) -> Log | None:
-        """The log of this partition of this very topic. One that an earlier topic of the name left is moved away."""
-        log = self.logs.get(PartitionName(topic, partition))
+        """The log of this partition of this topic id. A log of an older topic of the same name is renamed to stray."""
+        log = self.logs.get(TopicPartition(topic, partition))
         if log is None or log.topic_id == topic_id:
             return log
         try:
@@ -270,28 +271,30 @@ class LogDirs:
             logger.error("%s: %s", log.directory, error.message)
         return None
 
-    def lost_ends(self, boot_id: str, hosted: Iterable[tuple[str, int, bytes]]) -> list[tuple[str, int]]:
-        """Of these partitions (topic, index, topic id), those whose logs may lack records that they once had.
+    def lost_ends(self, boot_id: str, hosted: Iterable[tuple[str, int, bytes]]) -> list[TopicPartition]:
+        """Of these partitions (topic, index, topic id), those whose logs may have lost records.
 
-        A log that is missing lost everything, unless it cannot have been there: no checkpoint speaks of it, and all
-        directories are as they were left.
+        A missing log has lost everything, unless it cannot have existed: no checkpoint names it, and no directory may
+        have lost anything.
         """
         unsafe = {one.path: not one.online or one.may_lack_ends(boot_id) for one in self.all}
         any_unsafe = any(unsafe.values())
         lost = []
         for topic, index, topic_id in hosted:
-            name = PartitionName(topic, index)
+            name = TopicPartition(topic, index)
             log = self.logs.get(name)
             if log is not None and log.topic_id in (topic_id, NO_TOPIC_ID):
                 if unsafe[log.home.path]:
-                    lost.append((topic, index))
+                    lost.append(name)
             elif any_unsafe or any(name in one.remembered for one in self.all):
-                lost.append((topic, index))
+                lost.append(name)
         return lost
 
     async def remember_boot(self, threads: Threads, boot_id: str) -> None:
-        """What may be lost has been dealt with: from now on it is what is there that counts, in this run of the
-        machine."""
+        """Save the boot id, after the broker has handled the logs that may have lost records.
+
+        From now on the current content counts as complete until the machine stops.
+        """
         for one in self.online:
             try:
                 await threads.run(one.path, one.remember_boot, boot_id)
@@ -299,7 +302,7 @@ class LogDirs:
                 one.failed(error, f"could not write into {one.path}")
 
     def logs_not_in(self, topic_ids: Container[bytes]) -> list[Stray]:
-        """The logs whose topic is not among these."""
+        """The logs whose topic id is not in `topic_ids`."""
         return [
             Stray(log.directory, log.topic, log.partition, log.topic_id)
             for log in self.logs.values()
@@ -307,8 +310,8 @@ class LogDirs:
         ]
 
     def create(self, topic: str, topic_id: bytes, partition: int, config: LogConfig) -> Log:
-        """A new log where fewest partitions are, then where most room is. LogError where that is not possible."""
-        name = PartitionName(topic, partition)
+        """Create a log in the directory with the fewest partitions, then the most free space. LogError if it fails."""
+        name = TopicPartition(topic, partition)
         if name in self.logs:
             raise LogError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{name} exists already in {self.logs[name].directory}")
         online = self.online
@@ -326,7 +329,7 @@ class LogDirs:
             log = Log.create(name, topic_id, home, config, self.clock.now_ms())
         except StorageError:
             if is_new:
-                # The next attempt may be made in another directory.
+                # The next attempt may choose another directory.
                 with contextlib.suppress(OSError):
                     self.fs.remove_tree(directory)
             raise
@@ -334,17 +337,17 @@ class LogDirs:
         return log
 
     def delete(self, log: Log) -> None:
-        """Takes a log away. Its directory is renamed now, and removed when `file.delete.delay.ms` have passed."""
+        """Delete a log. Its directory is renamed now and deleted after `file.delete.delay.ms`."""
         doomed = self._move_away(log, "delete")
         log.home.doom([doomed], log.config.file_delete_delay_ms)
 
     def retire(self, former: Log, later: Log) -> None:
-        """`later`, in another directory, is the partition's log from now on; `former` goes as a deleted one does."""
+        """Make `later`, in another directory, the partition's log, and delete `former`."""
         self.delete(former)
         self.logs[later.name] = later
 
     def _move_away(self, log: Log, mark: str) -> str:
-        """Takes the log out and gives its directory a name that says what is to become of it."""
+        """Remove the log from the directories and rename its directory with this mark."""
         self.logs.pop(log.name, None)
         log.home.residents.pop(log.name, None)
         log.discard()
@@ -352,20 +355,20 @@ class LogDirs:
         try:
             self.fs.rename(log.directory, path)
         except FileNotFoundError:
-            pass  # somebody removed it: all the better
+            pass  # somebody has deleted it already
         except OSError as error:
-            raise log.home.failed(error, f"could not move {log.directory} away") from error
+            raise log.home.failed(error, f"could not rename {log.directory} to {path}") from error
         else:
-            logger.info("%s is now %s", log.directory, path)
+            logger.info("%s renamed to %s", log.directory, path)
         return path
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     async def write_checkpoints(
-        self, threads: Threads, high_watermarks: dict[PartitionName, int] | None = None
+        self, threads: Threads, high_watermarks: dict[TopicPartition, int] | None = None
     ) -> None:
-        """Writes recovery points and start offsets of all logs, and the high watermarks where given; then removes
-        the files whose delay is over."""
+        """Write the recovery points and start offsets of all logs, and the high watermarks if given; then delete the
+        files whose delay is over."""
         now_ms = self.clock.now_ms()
         for one in self.online:
             contents = one.checkpoint_contents(high_watermarks)
@@ -377,8 +380,8 @@ class LogDirs:
             if due:
                 await threads.run(one.path, one.remove_all, due)
 
-    async def write_high_watermarks(self, threads: Threads, high_watermarks: dict[PartitionName, int]) -> None:
-        """Writes the high watermarks alone, in the directories where one has changed."""
+    async def write_high_watermarks(self, threads: Threads, high_watermarks: dict[TopicPartition, int]) -> None:
+        """Write only the high watermarks, in the directories where one has changed."""
         for one in self.online:
             here = {name: high_watermarks[name] for name in one.residents if name in high_watermarks}
             if here != one.high_watermarks:
@@ -389,13 +392,13 @@ class LogDirs:
                 except OSError as error:
                     one.failed(error, f"could not write the checkpoints of {one.path}")
 
-    def high_watermarks(self) -> dict[PartitionName, int]:
-        """Those of the last checkpoint, as read at the start."""
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermarks of the last checkpoint, as read at the start."""
         return {name: offset for one in self.all for name, offset in one.high_watermarks.items()}
 
     def truncate(self, cuts: list[tuple[Log, int]]) -> None:
-        """Cuts many logs, with one write of the recovery points a directory instead of one a log."""
-        lowered: dict[str, Home] = {}
+        """Truncate many logs, with one write of the recovery points per directory instead of one per log."""
+        lowered: dict[str, LogDirectory] = {}
         for log, offset in cuts:
             if offset < log.flushed_offset:
                 log.flushed_offset = offset
@@ -408,12 +411,14 @@ class LogDirs:
 
     # -- stopping --------------------------------------------------------------------------------------------------
 
-    async def close(self, threads: Threads, high_watermarks: dict[PartitionName, int] | None = None) -> None:
-        """Closes all logs and marks each directory where that went well as cleanly stopped. Gives the locks back."""
+    async def close(self, threads: Threads, high_watermarks: dict[TopicPartition, int] | None = None) -> None:
+        """Close all logs, write the clean shutdown marker of each directory without errors, and release the locks."""
         await asyncio.gather(*(self._close_dir(one, threads, high_watermarks) for one in self.online))
         self.release()
 
-    async def _close_dir(self, one: LogDir, threads: Threads, high_watermarks: dict[PartitionName, int] | None) -> None:
+    async def _close_dir(
+        self, one: LogDir, threads: Threads, high_watermarks: dict[TopicPartition, int] | None
+    ) -> None:
         logs = [log for log in self.logs.values() if log.home is one]
         states = await threads.run(one.path, one.close_logs, logs, self.clock.now_ms())
         if states is None:
@@ -422,10 +427,10 @@ class LogDirs:
         try:
             await threads.run(one.path, one.mark_clean_stop, states, contents)
         except OSError as error:
-            one.failed(error, f"could not mark the clean stop of {one.path}")
+            one.failed(error, f"could not write the clean shutdown marker of {one.path}")
 
     def release(self) -> None:
-        """Gives locks and descriptors back, as the end of the process would."""
+        """Release locks and descriptors, as the end of the process would."""
         for log in self.logs.values():
             log.close_files()
         for one in self.all:

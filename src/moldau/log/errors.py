@@ -1,7 +1,7 @@
-"""What a log refuses, each refusal with the code that a client is told.
+"""Log errors, each with the error code for the client.
 
-`LogError` and its subclasses are answers, not accidents: a handler turns any of them into the error code and message
-of its response.
+`LogError` and its subclasses are expected results, not bugs: a handler turns them into the error code and message of
+its response.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from moldau.wire.errors import ErrorCode
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""The errors that pass when somebody makes room."""
+"""Errors that disappear when space is freed."""
 
 
 class LogError(Exception):
-    """An operation on a log that was refused or failed; `code` is what to tell the client."""
+    """A refused or failed operation on a log; `code` is the error code for the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class LogError(Exception):
 
 
 class RejectedBatch(LogError):
-    """A batch that breaks the rules of format or topic. `record_errors` names records (index in batch, reason)."""
+    """A batch that breaks a rule of the format or topic. `record_errors`: (index in the batch, reason) of records."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(code, message)
@@ -33,14 +33,14 @@ class RejectedBatch(LogError):
 
 
 class OffsetOutOfRange(LogError):
-    """Before the log's start or past its end."""
+    """An offset before the log start offset or after the log end offset."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
 
 class StorageError(LogError):
-    """The disk failed this operation. With `fatal` unset (a full disk) it may be tried again later."""
+    """The disk failed the operation. If `fatal` is not set (full disk), the caller may retry later."""
 
     def __init__(self, message: str, *, fatal: bool) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -48,14 +48,14 @@ class StorageError(LogError):
 
 
 class DirectoryOffline(StorageError):
-    """The log's directory failed and takes part in nothing until the broker is started again."""
+    """The log's data directory failed; it stays offline until the broker restarts."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, fatal=True)
 
 
 class DamagedLog(LogError):
-    """Bytes on disk that cannot be what was written. They are never served."""
+    """Bytes on disk that differ from what was written. They are never served."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"damaged log {path} at byte {position}: {reason}")

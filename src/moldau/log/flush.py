@@ -1,7 +1,7 @@
-"""Making a log's bytes durable, in a thread.
+"""Flush jobs: make a log's appended batches durable, in a thread.
 
-A job is made on the loop, run in a thread, and taken back on the loop. It syncs the segments that hold unsynced bytes,
-and writes what belongs to segments that are complete: their indexes, and the producers' state at their end.
+The event loop creates a job, a thread runs it, and the event loop takes its result. A job syncs the segments that hold
+unsynced bytes. For completed segments it also writes the indexes and the producer snapshot at their end.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from posixpath import join
 
 from moldau.host.fs import FileSystem
-from moldau.log import names
+from moldau.log import file_names
 from moldau.log.index import SegmentIndex
 from moldau.log.segment import Segment
 
 
 @dataclass(slots=True)
 class FlushJob:
-    """All below `target` will be on disk. `run` does not raise: what went wrong is in `error` for `flush_done`."""
+    """Makes everything below `target` durable. `run` does not raise: `flush_done` looks at `error`."""
 
     fs: FileSystem
     directory: str
     target: int
     truncations: int
-    """The log's count when the job was made: a log that was cut since does not want the indexes back."""
+    """The log's counter when the job was created: after a truncation the log ignores the job's indexes."""
     unsynced: list[Segment] = field(default_factory=list)
     sealing: list[Segment] = field(default_factory=list)
     snapshots: dict[int, bytes] = field(default_factory=dict)
@@ -35,10 +35,10 @@ class FlushJob:
     sync_failed: bool = False
 
     def run(self, *, sync: bool = True) -> None:
-        """In a thread. Without `sync` all is written, and somebody else brings it to disk.
+        """Run the job in a thread. Without `sync` everything is written, and the caller syncs it.
 
-        The bytes of the log come first: a snapshot at an offset on disk is the proof, for recovery, that all below
-        that offset was on disk before it.
+        The log's bytes are synced first: for recovery, a snapshot on disk proves that everything below its offset was
+        synced before.
         """
         try:
             if sync:
@@ -57,14 +57,16 @@ class FlushJob:
             try:
                 segment.file.sync()
             except FileNotFoundError:
-                if not segment.dropped:  # else retention was faster
+                if not segment.dropped:  # otherwise retention has deleted it meanwhile
                     raise
         for directory in self.directories:
             self.fs.sync_dir(directory)
 
     def _write_derived(self, *, sync: bool) -> None:
-        """What recovery makes anew above the recovery point, and nobody below it. Snapshots come last: they prove
-        that the indexes are there too."""
+        """Write the files that recovery rebuilds above the recovery point only.
+
+        Snapshots come last: they prove that the indexes are written too.
+        """
         files: dict[str, bytes] = {}
         for segment in self.sealing:
             if segment.dropped:
@@ -73,22 +75,22 @@ class FlushJob:
             files.update(index_files(segment, whole))
             self.sealed.append((segment, whole))
         if self.epochs is not None:
-            files[join(self.directory, names.EPOCHS)] = self.epochs
+            files[join(self.directory, file_names.EPOCHS)] = self.epochs
         if self.metadata is not None:
-            files[join(self.directory, names.PARTITION_METADATA)] = self.metadata
+            files[join(self.directory, file_names.PARTITION_METADATA)] = self.metadata
         for offset, snapshot in self.snapshots.items():
-            files[join(self.directory, names.segment_file(offset, names.SNAPSHOT))] = snapshot
+            files[join(self.directory, file_names.segment_file(offset, file_names.SNAPSHOT))] = snapshot
         self.fs.write_all(files, sync=sync)
 
 
 def index_files(segment: Segment, whole: SegmentIndex) -> dict[str, bytes]:
-    """The content of the segment's index files as they must be when it is complete, by path."""
+    """The content of the index files of a completed segment, by path."""
     files = {
-        segment.path(names.INDEX): whole.encode_offsets(),
-        segment.path(names.TIME_INDEX): whole.encode_times(),
+        segment.path(file_names.INDEX): whole.encode_offsets(),
+        segment.path(file_names.TIME_INDEX): whole.encode_times(),
     }
     if segment.aborted_dirty:
-        # Where none is left the file is written all the same, empty: it may be there with what is not true any more.
-        files[segment.path(names.TXN_INDEX)] = segment.encode_aborted()
+        # Write the file even if no entry is left: an existing file may hold entries that a truncation has removed.
+        files[segment.path(file_names.TXN_INDEX)] = segment.encode_aborted()
         segment.aborted_dirty = False
     return files

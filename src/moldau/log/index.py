@@ -1,11 +1,11 @@
-"""The two sparse indexes of a segment: offset → position in the file, timestamp → offset.
+"""Sparse indexes of a segment: offset to file position, and timestamp to offset.
 
-In memory each is a pair of arrays, so that a search is one `bisect` in C; on disk they are Kafka's entries (8 bytes:
-relative offset, position; 12 bytes: timestamp, relative offset). The index of the active segment lives in memory only
-and is written when the segment is sealed: a crash rebuilds it from the log. Indexes of older segments are loaded when
-somebody looks something up, and kept in a cache with a bound.
+In memory each index is a pair of arrays, so that a search is one `bisect` in C. On disk they have Kafka's format:
+8-byte entries of relative offset and position, 12-byte entries of timestamp and relative offset. The index of the
+active segment is in memory only and is written when the segment is sealed; after a crash it is rebuilt from the log.
+Indexes of older segments are loaded on demand into a cache of bounded size.
 
-An index is a hint, never the truth: whoever follows an entry checks the batch that he finds there.
+An index is only a hint: a caller that follows an entry must check the batch at that position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moldau.host.threads import Lock
 OFFSET_ENTRY = 8
 TIME_ENTRY = 12
 INDEX_CACHE_BYTES = 64 * 1024 * 1024
-"""What the indexes of older segments may take in memory, for all logs of a broker together."""
+"""Memory limit for the indexes of older segments, for all logs of a broker together."""
 
 NO_TIMESTAMP = -1
 
@@ -30,15 +30,15 @@ _SWAP = byteorder == "little"
 
 
 class BadIndexError(ValueError):
-    """An index file that cannot be right."""
+    """The content of an index file is invalid."""
 
 
 class SegmentIndex:
     """The entries of one segment, or of the part of it that was appended since it was opened.
 
-    `offsets[i]` is the last offset (relative to the segment) of the batch at `positions[i]`; `timestamps[i]` the
-    largest timestamp so far when the batch that ends at `time_offsets[i]` had been appended. All four rise strictly,
-    `time_offsets` too.
+    `offsets[i]` is the last offset (relative to the segment) of the batch at `positions[i]`. `timestamps[i]` is the
+    largest timestamp of the segment up to the batch that ends at `time_offsets[i]`. All four arrays are strictly
+    increasing.
     """
 
     __slots__ = ("offsets", "positions", "time_offsets", "timestamps")
@@ -54,30 +54,30 @@ class SegmentIndex:
         return OFFSET_ENTRY * len(self.offsets) + TIME_ENTRY * len(self.timestamps)
 
     def add_time(self, timestamp: int, offset: int) -> None:
-        """Adds an entry where the timestamp is later than the last one's; else there is nothing new to say."""
+        """Add an entry if the timestamp is larger than that of the last entry."""
         if timestamp > (self.timestamps[-1] if self.timestamps else NO_TIMESTAMP):
             self.timestamps.append(timestamp)
             self.time_offsets.append(offset)
 
     def position_at_or_before(self, offset: int) -> tuple[int, int] | None:
-        """The (last offset, position) of the latest batch known to end at or before `offset`."""
+        """The (last offset, position) of the last indexed batch that ends at or before `offset`."""
         slot = bisect_right(self.offsets, offset) - 1
         if slot < 0:
             return None
         return self.offsets[slot], self.positions[slot]
 
     def place_at_or_before(self, position: int) -> int | None:
-        """The latest position at or before this one that is known to begin a batch."""
+        """The last indexed batch start at or before this position."""
         slot = bisect_right(self.positions, position) - 1
         return self.positions[slot] if slot >= 0 else None
 
     def offset_at_or_before(self, timestamp: int) -> int:
-        """An offset before which every timestamp is smaller than the given one."""
+        """An offset before which every timestamp is smaller than `timestamp`."""
         slot = bisect_right(self.timestamps, timestamp) - 1
         return self.time_offsets[slot] if slot >= 0 else 0
 
     def truncate(self, offset: int) -> None:
-        """Forgets the entries of batches that end at or after `offset`."""
+        """Drop the entries of batches that end at or after `offset`."""
         keep = bisect_right(self.offsets, offset - 1)
         del self.offsets[keep:], self.positions[keep:]
         keep = bisect_right(self.time_offsets, offset - 1)
@@ -97,7 +97,7 @@ class SegmentIndex:
 
     @classmethod
     def decode(cls, offsets: bytes, times: bytes) -> SegmentIndex:
-        """From the content of the two files; BadIndexError where a size is not a multiple of an entry's."""
+        """Decode the content of the two files; BadIndexError if a size is not a multiple of the entry size."""
         if len(offsets) % OFFSET_ENTRY or len(times) % TIME_ENTRY:
             raise BadIndexError(f"{len(offsets)} and {len(times)} bytes are not whole entries")
         index = cls()
@@ -108,7 +108,7 @@ class SegmentIndex:
         return index
 
     def check(self, segment_size: int, last_offset: int) -> None:
-        """BadIndexError where the entries are out of order or point outside of a segment that ends like this."""
+        """BadIndexError if the entries are out of order or point outside a segment of this size and last offset."""
         for column in (self.offsets, self.positions, self.timestamps, self.time_offsets):
             if not _rises(column):
                 raise BadIndexError("entries are out of order")
@@ -123,7 +123,7 @@ def _rises(column: array[int]) -> bool:
 
 
 def _interleave(columns: tuple[tuple[array[int], int], ...]) -> bytes:
-    """Columns of big-endian numbers, side by side in rows. Strided slices move the bytes at C speed."""
+    """Columns of numbers as big-endian rows. Strided slices move the bytes at C speed."""
     width = sum(size for _, size in columns)
     rows = bytearray(width * len(columns[0][0]))
     at = 0
@@ -144,7 +144,7 @@ def _column(typecode: str, rows: bytes, at: int, size: int, width: int) -> array
 
 
 def _big_endian(column: array[int]) -> array[int]:
-    """A copy in the other byte order where the machine's is not the disk's."""
+    """A copy in big-endian byte order; on a big-endian machine just a copy."""
     swapped: array[int] = array(column.typecode, column)
     if _SWAP:
         swapped.byteswap()
@@ -152,13 +152,13 @@ def _big_endian(column: array[int]) -> array[int]:
 
 
 class IndexOwner(Protocol):
-    """Whose index it is: a segment, known by its identity."""
+    """The segment that an index belongs to; the cache compares owners by identity."""
 
     base_offset: int
 
 
 class IndexCache:
-    """Indexes of older segments, the least recently used dropped first. Used by the loop and by threads."""
+    """Cache of indexes of older segments with LRU eviction. Used by the event loop and by threads."""
 
     __slots__ = ("_entries", "_limit", "_lock", "_used")
 

@@ -1,11 +1,11 @@
-"""What a directory holds, made into a log again; after a crash, what of it can be believed.
+"""Loading a log from its directory, with recovery after an unclean shutdown.
 
-After a clean stop everything is as it was left. After any other, all from the recovery point on may be torn: those
-segments are read batch by batch, cut at the first thing that is not a whole valid batch, and their indexes, epochs and
-producer state made anew. Below the recovery point bytes were once safely on disk: damage there is the disk's, it is
-reported and never served, but what stands behind it is not thrown away.
+After a clean shutdown the files are taken as they are. After any other shutdown, everything from the recovery point on
+may be torn: those segments are read batch by batch and truncated at the first invalid batch, and their indexes, epochs
+and producer state are rebuilt. Bytes below the recovery point were durable once, so damage there is a disk error: it is
+reported and never served, but the valid batches after it are kept.
 
-Nothing here runs on the loop. `recover` has the scan itself.
+Nothing here runs on the event loop. The scan of a segment is in `recover`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from posixpath import join
 
 from moldau.host.fs import FileSystem
-from moldau.log import names
+from moldau.log import file_names
 from moldau.log.checkpoints import BadCheckpointError
 from moldau.log.config import MAX_LONG, LogConfig
+from moldau.log.directory import LogDirectory
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import DamagedLog
-from moldau.log.home import Home
 from moldau.log.producer_state import BadSnapshotError, ProducerStates
-from moldau.log.recover import recover_segment, set_segment_aside, write_anew
+from moldau.log.recovery import recover_segment, rewrite_segments, set_segment_aside
 from moldau.log.scan import headers
 from moldau.log.segment import Segment
 from moldau.records import parse_marker
@@ -31,17 +31,17 @@ from moldau.records import parse_marker
 logger = logging.getLogger(__name__)
 
 LARGE_RECOVERY = 256 * 1024 * 1024
-"""Bytes to scan from which on recovery says what it is doing."""
+"""Number of bytes to scan from which recovery logs its progress."""
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A log's content as found."""
+    """The content of a log as found on disk."""
 
     topic_id: bytes
     segments: list[Segment]
     unsealed: list[Segment]
-    """Complete segments that were recovered: their indexes are in memory, and not on disk yet."""
+    """Complete segments that were recovered: their indexes are in memory and not on disk yet."""
     start_offset: int
     end_offset: int
     recovery_point: int
@@ -52,7 +52,7 @@ class Loaded:
 
 def load(
     directory: str,
-    home: Home,
+    home: LogDirectory,
     config: LogConfig,
     now_ms: int,
     *,
@@ -60,7 +60,7 @@ def load(
     recovery_point: int,
     start_offset: int,
 ) -> Loaded:
-    """Reads a partition's directory, recovering where the last stop was not clean. OSError where the disk fails."""
+    """Read a partition's directory, with recovery if the last shutdown was not clean. OSError if the disk fails."""
     fs = home.fs
     complete_swaps(fs, directory)
     segments = [Segment.open(fs, directory, base, None, home.index_cache) for base in _sweep(fs, directory)]
@@ -74,17 +74,17 @@ def load(
         try:
             last = segments[-1].last_header()
             end_offset = segments[-1].base_offset if last is None else last.last_offset + 1
-            segments[-1].largest_timestamp()  # the next batch is compared with it
+            segments[-1].largest_timestamp()  # the next append compares with it
         except DamagedLog as damage:
-            # All of it was on disk once: what is wrong now the disk did, and nothing of it is a torn end.
-            logger.error("%s, after a clean stop; the log is recovered", damage)
+            # Everything was durable at the clean shutdown, so this is a disk error and not a torn end.
+            logger.error("%s, although the last shutdown was clean; the log is recovered", damage)
             clean, recovery_point = False, MAX_LONG
     if not clean and segments:
         begin = _first_to_recover(fs, segments, recovery_point)
         epochs.truncate_end(segments[begin].base_offset)
         producers = rebuild_producers(fs, directory, segments, start_offset, segments[begin].base_offset, {})
         if home.disk_failed_before:
-            write_anew(fs, directory, segments[begin:])
+            rewrite_segments(fs, directory, segments[begin:])
         end_offset = _recover(segments, begin, config, recovery_point, epochs, producers, fs)
     if segments and end_offset < start_offset:
         logger.error(
@@ -116,10 +116,10 @@ def load(
 
 
 def _first_to_recover(fs: FileSystem, segments: list[Segment], recovery_point: int) -> int:
-    """The number of the segment that holds the recovery point.
+    """The index of the segment that contains the recovery point.
 
-    Where that is exactly the beginning of one, the segment before it may have been the active one when the recovery
-    point was taken; only a snapshot at its end says that its indexes were written since.
+    If the recovery point is exactly the base offset of a segment, the segment before it may have been active when the
+    recovery point was saved. Only a snapshot at its end proves that its indexes were written since.
     """
     begin = max((number for number, one in enumerate(segments) if one.base_offset <= recovery_point), default=0)
     at_beginning = begin > 0 and segments[begin].base_offset == recovery_point
@@ -135,7 +135,7 @@ def _recover(
     producers: ProducerStates,
     fs: FileSystem,
 ) -> int:
-    """Scans from segment `begin` on, cuts what is torn, sets aside what lies behind a cut; returns the log's end."""
+    """Scan from segment `begin` on, truncate torn bytes, set later segments aside; return the log end offset."""
     to_scan = sum(segment.file.size for segment in segments[begin:])
     if to_scan >= LARGE_RECOVERY:
         logger.info("recovering %s: %d MB from offset %d on", segments[begin], to_scan >> 20, recovery_point)
@@ -144,8 +144,8 @@ def _recover(
         segment = segments[number]
         gap = expected < segment.base_offset and segment.base_offset > recovery_point
         if gap and _read_snapshot(fs, segment) is None:
-            # Compaction leaves gaps, but only below a snapshot. Here a power loss took the end of one segment and
-            # left the next.
+            # Compaction leaves gaps, but only before a segment with a snapshot. Here a power loss took the end of one
+            # segment and left the next segment.
             logger.error("offsets %d to %d are missing before %s", expected, segment.base_offset - 1, segment)
             _set_aside(fs, segments, keep=number)
             break
@@ -170,16 +170,16 @@ def _set_aside(fs: FileSystem, segments: list[Segment], keep: int = 0) -> None:
 
 
 def _sweep(fs: FileSystem, directory: str) -> list[int]:
-    """Removes what only an unfinished operation can have left; the base offsets of the segments that stay."""
+    """Remove the files of unfinished operations; return the base offsets of the remaining segments."""
     found = fs.listdir(directory)
     for name in found:
-        if name.endswith((names.TEMPORARY, names.DELETED, names.CLEANED)):
+        if name.endswith((file_names.TEMPORARY, file_names.DELETED, file_names.CLEANED)):
             fs.remove(join(directory, name), missing_ok=True)
-    bases = sorted(base for name in found if (base := names.base_offset_of(name, names.LOG)) is not None)
+    bases = sorted(base for name in found if (base := file_names.base_offset_of(name, file_names.LOG)) is not None)
     known = set(bases)
     for name in found:
-        for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
-            base = names.base_offset_of(name, suffix)
+        for suffix in (file_names.INDEX, file_names.TIME_INDEX, file_names.TXN_INDEX):
+            base = file_names.base_offset_of(name, suffix)
             if base is not None and base not in known:
                 logger.warning("%s has an index but no log: %s is removed", directory, name)
                 fs.remove(join(directory, name), missing_ok=True)
@@ -187,45 +187,45 @@ def _sweep(fs: FileSystem, directory: str) -> list[int]:
 
 
 def complete_swaps(fs: FileSystem, directory: str) -> None:
-    """Finishes what a cleaner had begun: a `.swap` segment takes the place of all those whose offsets it covers.
+    """Complete the swaps of the cleaner: a `.swap` segment replaces all segments whose offsets it covers.
 
-    One at or behind a `.cleaned` file belongs to an operation that had not come that far, and goes.
+    A `.swap` file at or after a `.cleaned` file belongs to a cleaning that had not decided yet; it is removed.
     """
     found = fs.listdir(directory)
-    swaps = [name for name in found if name.endswith(names.LOG + names.SWAP)]
-    cleaned = [_base(name, names.CLEANED) for name in found if name.endswith(names.CLEANED)]
+    swaps = [name for name in found if name.endswith(file_names.LOG + file_names.SWAP)]
+    cleaned = [_base(name, file_names.CLEANED) for name in found if name.endswith(file_names.CLEANED)]
     for name in swaps:
-        base = _base(name, names.SWAP)
+        base = _base(name, file_names.SWAP)
         path = join(directory, name)
         if base >= min(cleaned, default=base + 1):
-            logger.warning("%s belongs to an unfinished cleaning and is removed", path)
+            logger.warning("%s belongs to an unfinished cleaning; removing it", path)
             fs.remove(path)
             continue
         last = _last_offset(fs, path, base)
-        if last is None and fs.exists(path.removesuffix(names.SWAP)):
-            fs.remove(path)  # damaged, and what it was to replace is still there
+        if last is None and fs.exists(path.removesuffix(file_names.SWAP)):
+            fs.remove(path)  # damaged, and the segments that it should replace still exist
             continue
         last = base if last is None else last
-        logger.info("%s takes the place of the segments from %d to %d", path, base, last)
+        logger.info("%s replaces the segments from offset %d to %d", path, base, last)
         for other in found:
-            covered = names.base_offset_of(other, names.LOG)
+            covered = file_names.base_offset_of(other, file_names.LOG)
             if covered is not None and base <= covered <= last:
-                for suffix in names.SEGMENT_SUFFIXES:
-                    fs.remove(join(directory, names.segment_file(covered, suffix)), missing_ok=True)
-        # The log last: as long as it has not its name, a crash here finds it again, and its indexes are not lost.
-        for suffix in reversed(names.SEGMENT_SUFFIXES):
-            final = join(directory, names.segment_file(base, suffix))
-            if fs.exists(final + names.SWAP):
-                fs.rename(final + names.SWAP, final)
+                for suffix in file_names.SEGMENT_SUFFIXES:
+                    fs.remove(join(directory, file_names.segment_file(covered, suffix)), missing_ok=True)
+        # Rename the log file last: until it has its final name, another crash makes the next start repeat all this.
+        for suffix in reversed(file_names.SEGMENT_SUFFIXES):
+            final = join(directory, file_names.segment_file(base, suffix))
+            if fs.exists(final + file_names.SWAP):
+                fs.rename(final + file_names.SWAP, final)
     for name in fs.listdir(directory):
-        if name.endswith(names.SWAP):
+        if name.endswith(file_names.SWAP):
             fs.remove(join(directory, name))
     if swaps:
         fs.sync_dir(directory)
 
 
 def _last_offset(fs: FileSystem, path: str, base: int) -> int | None:
-    """The last offset in a segment file, `base` where it is empty, None where it is damaged."""
+    """The last offset in a segment file, `base` if it is empty, None if it is damaged."""
     file = fs.open(path)
     last = base
     try:
@@ -244,36 +244,36 @@ def _base(name: str, suffix: str) -> int:
 
 
 def load_topic_id(fs: FileSystem, directory: str) -> bytes:
-    """As `partition.metadata` has it; sixteen zeros where it has none."""
-    path = join(directory, names.PARTITION_METADATA)
+    """The topic id in `partition.metadata`; sixteen zeros if there is none."""
+    path = join(directory, file_names.PARTITION_METADATA)
     try:
-        return names.decode_partition_metadata(fs.read_bytes(path))
+        return file_names.decode_partition_metadata(fs.read_bytes(path))
     except FileNotFoundError:
-        return names.NO_TOPIC_ID
+        return file_names.NO_TOPIC_ID
     except ValueError as error:
         logger.error("%s cannot be read: %s", path, error)
-        return names.NO_TOPIC_ID
+        return file_names.NO_TOPIC_ID
 
 
 # -- leader epochs ---------------------------------------------------------------------------------------------------
 
 
 def _load_epochs(fs: FileSystem, directory: str) -> tuple[LeaderEpochs, bool]:
-    """The checkpoint's content, and whether it can be relied upon; one that is missing is just empty."""
-    path = join(directory, names.EPOCHS)
+    """The content of the checkpoint, and whether it is reliable; a missing file counts as empty."""
+    path = join(directory, file_names.EPOCHS)
     try:
         return LeaderEpochs.decode(fs.read_bytes(path)), True
     except FileNotFoundError:
         return LeaderEpochs(), True
     except BadCheckpointError as error:
-        logger.error("%s cannot be read (%s); it is made anew from the batches", path, error)
+        logger.error("%s cannot be read (%s); it is rebuilt from the batches", path, error)
         return LeaderEpochs(), False
 
 
 def _rebuild_epochs(segments: list[Segment], known: LeaderEpochs) -> LeaderEpochs:
-    """Finds in the batches what the checkpoint does not say: all before its earliest entry.
+    """Find the epochs before the first entry of the checkpoint in the batches.
 
-    Its entries begin too late where the log's start has gone back, to what the last start offset checkpoint has.
+    The first entry is too late if the log start offset has gone back to that of the last start offset checkpoint.
     """
     epochs = LeaderEpochs()
     try:
@@ -284,7 +284,7 @@ def _rebuild_epochs(segments: list[Segment], known: LeaderEpochs) -> LeaderEpoch
                 if header.leader_epoch > epochs.latest:
                     epochs.assign(header.leader_epoch, header.base_offset)
     except DamagedLog as damage:
-        logger.error("%s; the epochs behind it are not known", damage)
+        logger.error("%s; later epochs are not known", damage)
     for epoch, start in known.entries():
         epochs.assign(epoch, start)
     epochs.dirty = True
@@ -295,9 +295,9 @@ def _rebuild_epochs(segments: list[Segment], known: LeaderEpochs) -> LeaderEpoch
 
 
 def _read_snapshot(fs: FileSystem, segment: Segment) -> ProducerStates | None:
-    """The snapshot at the beginning of a segment, if there is one that can be believed."""
+    """The snapshot at the base offset of a segment, if it exists and is valid."""
     try:
-        return ProducerStates.decode(fs.read_bytes(segment.path(names.SNAPSHOT)), segment.base_offset)
+        return ProducerStates.decode(fs.read_bytes(segment.path(file_names.SNAPSHOT)), segment.base_offset)
     except (FileNotFoundError, BadSnapshotError):
         return None
 
@@ -305,7 +305,9 @@ def _read_snapshot(fs: FileSystem, segment: Segment) -> ProducerStates | None:
 def list_snapshots(fs: FileSystem, directory: str) -> list[int]:
     """The offsets of the producer snapshots in a directory, in order."""
     return [
-        offset for name in fs.listdir(directory) if (offset := names.base_offset_of(name, names.SNAPSHOT)) is not None
+        offset
+        for name in fs.listdir(directory)
+        if (offset := file_names.base_offset_of(name, file_names.SNAPSHOT)) is not None
     ]
 
 
@@ -317,18 +319,18 @@ def rebuild_producers(
     end_offset: int,
     unwritten: Mapping[int, bytes],
 ) -> ProducerStates:
-    """The state of all producers at `end_offset`: from the latest snapshot, and the batches since."""
+    """The state of all producers at `end_offset`: from the latest snapshot and the batches after it."""
     states = ProducerStates(start_offset)
     for offset in sorted({*list_snapshots(fs, directory), *unwritten}, reverse=True):
         if offset > end_offset:
             continue
-        path = join(directory, names.segment_file(offset, names.SNAPSHOT))
+        path = join(directory, file_names.segment_file(offset, file_names.SNAPSHOT))
         try:
             data = unwritten[offset] if offset in unwritten else fs.read_bytes(path)
             states = ProducerStates.decode(data, offset)
             break
         except (BadSnapshotError, FileNotFoundError) as error:
-            logger.warning("%s is not usable (%s); an earlier one is taken", path, error)
+            logger.warning("%s is not usable (%s); trying an earlier snapshot", path, error)
             fs.remove(path, missing_ok=True)
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
@@ -347,20 +349,20 @@ def _replay(segment: Segment, states: ProducerStates, end_offset: int) -> None:
             if header.base_offset >= end_offset:
                 return
             if header.base_offset >= states.end_offset:
-                # A control batch without its record was emptied by a cleaner: it says nothing any more.
+                # The cleaner may have removed the record of a control batch; then there is no marker to apply.
                 says = header.is_control and header.count
                 batch = segment.file.read(position, header.size) if says else None
                 states.replay(header, None if batch is None else parse_marker(batch))
     except DamagedLog as damage:
-        logger.error("%s; the state of producers is taken from what stands before", damage)
+        logger.error("%s; producer state includes only the batches before it", damage)
 
 
 def _tidy_snapshots(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int) -> int | None:
-    """Removes snapshots that belong to no segment, save the one that a clean stop took, at `end_offset` at latest."""
+    """Remove snapshots that belong to no segment, except the latest one up to `end_offset`, of a clean shutdown."""
     bases = {segment.base_offset for segment in segments}
     strays = [offset for offset in list_snapshots(fs, directory) if offset not in bases]
     kept = max((offset for offset in strays if offset <= end_offset), default=None)
     for offset in strays:
         if offset != kept:
-            fs.remove(join(directory, names.segment_file(offset, names.SNAPSHOT)), missing_ok=True)
+            fs.remove(join(directory, file_names.segment_file(offset, file_names.SNAPSHOT)), missing_ok=True)
     return kept

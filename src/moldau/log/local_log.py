@@ -1,7 +1,7 @@
-"""The files of one partition: segments in order, rolling, reading, flushing, dropping.
+"""Segment files of one partition: rolling, reading, flushing, replacing and deleting segments.
 
-`log.Log` stands on it and adds what batches mean: their producers, epochs and transactions. The split is Kafka's
-(LocalLog under UnifiedLog); the two are one object here, so that an append pays for no hop between them.
+`log.Log` is the subclass that adds the meaning of batches: producers, epochs and transactions. Kafka has the same
+split (LocalLog and UnifiedLog). Here the two are one object, so that an append costs no call between them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from posixpath import basename, join
 from typing import NoReturn, TypeVar
 
 from moldau.host.fs import FileChanged
-from moldau.log import names
+from moldau.log import file_names
+from moldau.log.aborted import AbortedTxn, is_complete, overlapping
 from moldau.log.config import MAX_LONG, LogConfig
+from moldau.log.directory import LogDirectory
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import DamagedLog, OffsetOutOfRange, StorageError
 from moldau.log.flush import FlushJob
-from moldau.log.home import Home
-from moldau.log.producer_state import Producer, ProducerStates
+from moldau.log.producer_state import ProducerEntry, ProducerStates
 from moldau.log.read import EMPTY, TimestampOffset, WouldBlock, find_timestamp, latest_from, read_segment
 from moldau.log.scan import first_damage
 from moldau.log.segment import MAX_RELATIVE_OFFSET, Segment
+from moldau.wire.number_types import ProducerId
+from moldau.wire.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +35,9 @@ T = TypeVar("T")
 
 
 class Segments:
-    """All segments in order, and their base offsets for searching.
+    """All segments in order, with their base offsets for binary search.
 
-    Never changed, only replaced as a whole, so that a thread that reads meanwhile keeps a consistent one.
+    Immutable: the log replaces the whole object, so that a thread that is reading keeps a consistent list.
     """
 
     __slots__ = ("_latest", "bases", "segments")
@@ -45,13 +48,14 @@ class Segments:
         self._latest: list[int] | None = None
 
     def holding(self, offset: int) -> int:
-        """The number of the segment that holds the offset."""
+        """The index in `segments` of the segment that contains the offset."""
         return max(0, bisect_right(self.bases, offset) - 1)
 
     def from_timestamp(self, timestamp: int, offset: int) -> list[Segment]:
-        """The segments that can hold a record of that time or later, not before the one that holds the offset.
+        """The segments that can hold a record with that timestamp or a later one, from the segment of `offset` on.
 
-        The first time it looks at every complete segment, afterwards it searches. May read time indexes.
+        The first call reads the largest timestamp of every complete segment; later calls use binary search. May read
+        time indexes.
         """
         if self._latest is None:
             complete = self.segments[:-1]
@@ -64,7 +68,7 @@ class Segments:
 
 
 class LocalLog:
-    """Segments on disk. See `log.Log` for who may call what."""
+    """The segments of a log on disk. See `log.Log` for the threading rules."""
 
     __slots__ = (
         "_active",
@@ -106,7 +110,7 @@ class LocalLog:
     )
 
     def __init__(
-        self, name: names.PartitionName, topic_id: bytes, directory: str, home: Home, config: LogConfig
+        self, name: TopicPartition, topic_id: bytes, directory: str, home: LogDirectory, config: LogConfig
     ) -> None:
         self.name = name
         self.topic_id = topic_id
@@ -115,24 +119,26 @@ class LocalLog:
         self.start_offset = 0
         self.end_offset = 0
         self.flushed_offset = 0
-        """All below is on disk; where recovery begins after a crash."""
+        """Everything below is on disk. Recovery after a crash starts here."""
         self.flush_barrier = 0
-        """All below may be shown and acknowledged: the end, save while `flush.messages` demands a flush first."""
+        """Everything below may be read and acknowledged. Equals the log end offset, except while `flush.messages`
+        requires a flush first."""
         self.size_bytes = 0
         self.appended_bytes = 0
         """Bytes appended since the log was opened; only grows."""
         self.truncations = 0
-        """Counts the cuts, twice each: odd while one is under way. A reader in a thread that met one reads again."""
+        """Counts two for each truncation: one when it begins, one when it ends, so it is odd in between. A reader in a
+        thread compares it before and after, and reads again if it has changed."""
         self.closed = False
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
         self._segments = Segments([])
         self._active: Segment | None = None
-        """The segment that is appended to; None while the log is cold, closed or offline."""
+        """The segment that receives appends; None while the log is cold, closed or offline."""
         self._unsealed: list[Segment] = []
         """Complete segments whose indexes are not on disk yet."""
         self._snapshots: dict[int, bytes] = {}
-        """Producer states at the beginning of segments, not on disk yet."""
+        """Producer snapshots at the base offsets of segments, not on disk yet."""
         self._job: FlushJob | None = None
         self._held = False
         self._last_flush_ms = 0
@@ -157,7 +163,7 @@ class LocalLog:
 
     @config.setter
     def config(self, config: LogConfig) -> None:
-        """Takes effect at once, for the active segment too."""
+        """Apply a new configuration, also to the active segment."""
         self._config = config
         self._append_time = config.append_time
         self._rewrites = config.append_time or config.codec is not None
@@ -173,32 +179,32 @@ class LocalLog:
 
     @property
     def segments(self) -> list[Segment]:
-        """All segments in order, the active one last; none while the log is cold. Not to be changed."""
+        """All segments in order, the active one last; empty while the log is cold. Do not modify."""
         return self._segments.segments
 
-    def active_producers(self) -> dict[int, Producer]:
-        """The producers that the log remembers, by id. Opens a log that is cold."""
+    def active_producers(self) -> dict[ProducerId, ProducerEntry]:
+        """The producers that the log knows, by producer id. Opens a cold log."""
         self._active or self._open()
         return self.producers.producers
 
     @abstractmethod
     def _open(self) -> Segment:
-        """The active segment of a log that has none at hand: opens what is cold, refuses what is closed."""
+        """Return the active segment after opening a cold log; raise if the log is closed or offline."""
 
     def refuse(self) -> None:
-        """The directory failed: from now on every operation ends in `_open`, which says so."""
+        """Take the log offline because its directory failed: every operation now calls `_open`, which raises."""
         self._active = None
 
     # -- rolling ---------------------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
-        """Begins a new active segment, unless the present one is empty."""
+        """Start a new active segment, unless the current one is empty."""
         active = self._active or self._open()
         if active.file.size:
             self._roll(active, self.end_offset, now_ms)
 
     def _roll(self, active: Segment, base_offset: int, now_ms: int) -> Segment:
-        """A new active segment that begins at `base_offset`. One that is empty makes room for it."""
+        """Create a new active segment at `base_offset`. It replaces the current one if that is empty."""
         home = self.home
         kept = self._segments.segments
         try:
@@ -218,9 +224,9 @@ class LocalLog:
         return fresh
 
     def _arm_roll(self, active: Segment) -> None:
-        """Sets the numbers that an append compares with: a batch beyond one of them rolls the segment.
+        """Set the limits that each append compares against: a batch beyond one of them rolls the segment.
 
-        Age counts in the records' own time, from the first batch; by the clock only where they have none.
+        The age of a segment counts in record timestamps, from its first batch; by the clock only if that has none.
         """
         config = self._config
         active.limit_index(config.segment_index_bytes)
@@ -241,10 +247,10 @@ class LocalLog:
     def read(
         self, offset: int, max_bytes: int, end_offset: int, *, min_one: bool = True, cached_only: bool = False
     ) -> memoryview | None:
-        """Whole batches from the one that holds `offset`, at most `max_bytes` of them, none at or past `end_offset`.
+        """Whole batches from the one that contains `offset`: at most `max_bytes`, all below `end_offset`.
 
-        A first batch that is larger than `max_bytes` is returned all the same where `min_one` is set. With
-        `cached_only` None says that the disk would have to be asked: call again from a thread without it.
+        With `min_one` a first batch larger than `max_bytes` is returned nevertheless. With `cached_only` the result is
+        None if the disk has to be read: the caller then calls again without it, from a thread.
         """
         while True:
             if not self.start_offset <= offset < end_offset or offset >= self.end_offset:
@@ -261,25 +267,25 @@ class LocalLog:
             except WouldBlock:
                 return None
             except (DamagedLog, OSError) as error:
-                # A log that is cut under a reading thread looks damaged, and its files are gone: look again.
-                if self._steady_since(truncations) and offset >= self.start_offset:
+                # A concurrent truncation makes the log look damaged, or its files missing: read again in that case.
+                if self._not_truncated_since(truncations) and offset >= self.start_offset:
                     self._unreadable(error, f"could not read {self.name} at offset {offset}")
                 continue
-            if self._steady_since(truncations):
+            if self._not_truncated_since(truncations):
                 return data
 
-    def _steady_since(self, truncations: int) -> bool:
-        """Whether no cut has been under way since the count was this. DirectoryOffline where one was never done."""
+    def _not_truncated_since(self, truncations: int) -> bool:
+        """Whether no truncation has run since the counter had this value. DirectoryOffline if a truncation failed."""
         if truncations == self.truncations and not truncations % 2:
             return True
         self.home.check()
         return False
 
-    def _forget_after(self, end: int) -> None:
-        """What stands from `end` on is about to change: readers look again, and so does recovery after a crash.
+    def _begin_truncation(self, end: int) -> None:
+        """Announce that everything from `end` on will change: readers read again, and recovery starts at `end`.
 
-        The latter durably before the change: else a power loss could leave torn bytes below a recovery point that was
-        true for other bytes.
+        The lower recovery point is saved durably before the change. Otherwise a power loss could leave torn bytes below
+        a recovery point that was true for the old bytes.
         """
         self.truncations += 1
         if end < self.flushed_offset or end < self.start_offset:
@@ -290,7 +296,7 @@ class LocalLog:
                 self.home.save_checkpoints()
             except StorageError:
                 self.flushed_offset, self.start_offset = before
-                self.truncations += 1  # nothing was cut, and nobody has to wait for the end of it
+                self.truncations += 1  # even again: nothing was truncated, so readers need not read again
                 raise
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool, cached_only: bool) -> memoryview:
@@ -300,7 +306,7 @@ class LocalLog:
             )
             if data is not None:
                 return data
-            # Compaction may leave a segment that ends before its successor begins: the offset is in the gap.
+            # Compaction may leave a gap between the last batch of a segment and the next segment; the offset is in it.
         return EMPTY
 
     def _unreadable(self, error: DamagedLog | OSError, doing: str) -> NoReturn:
@@ -313,7 +319,7 @@ class LocalLog:
         raise self.home.failed(error, doing) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is at least the given one. Reads the disk: not for the loop."""
+        """The first record whose timestamp is at least `timestamp`. Reads the disk: not for the event loop."""
         return self._look_up(lambda: self._find_timestamp(timestamp))
 
     def _find_timestamp(self, timestamp: int) -> TimestampOffset | None:
@@ -325,7 +331,7 @@ class LocalLog:
         return None
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp of all. Reads the disk: not for the loop."""
+        """The first record with the largest timestamp in the log. Reads the disk: not for the event loop."""
         return self._look_up(self._find_latest)
 
     def _find_latest(self) -> TimestampOffset | None:
@@ -336,8 +342,45 @@ class LocalLog:
                 latest, holder = segment.max_timestamp, segment
         return None if latest < 0 else find_timestamp(holder, latest, self.start_offset)
 
+    def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions that overlap `first_offset` to `end_offset` (exclusive). May read the disk."""
+        for segment, entries in self.read_aborted(first_offset, end_offset):
+            segment.keep_aborted(entries)
+        found = self.aborted_in_memory(first_offset, end_offset)
+        assert found is not None  # nothing else ran since the entries were read
+        return found
+
+    def aborted_in_memory(self, first_offset: int, end_offset: int) -> list[AbortedTxn] | None:
+        """The same without the disk; None if a segment's entries have to be read first."""
+        if self._active is None:
+            self._open()
+        found: list[AbortedTxn] = []
+        for segment in self._segments.from_offset(first_offset):
+            entries = segment.aborted_in_memory
+            if entries is None:
+                return None
+            found += overlapping(entries, first_offset, end_offset)
+            if is_complete(entries, end_offset):
+                break
+        return found
+
+    def read_aborted(self, first_offset: int, end_offset: int) -> list[tuple[Segment, list[AbortedTxn]]]:
+        """Read the entries that `aborted_in_memory` lacks, for `Segment.keep_aborted`. A thread may call this."""
+        return self._look_up(lambda: self._read_aborted(first_offset, end_offset))
+
+    def _read_aborted(self, first_offset: int, end_offset: int) -> list[tuple[Segment, list[AbortedTxn]]]:
+        read: list[tuple[Segment, list[AbortedTxn]]] = []
+        for segment in self._segments.from_offset(first_offset):
+            entries = segment.aborted_in_memory
+            if entries is None:
+                entries = segment.read_aborted()
+                read.append((segment, entries))
+            if is_complete(entries, end_offset):
+                break
+        return read
+
     def _look_up(self, look: Callable[[], T]) -> T:
-        """Looks something up, again if the log was cut or lost segments meanwhile. LogError where the disk fails."""
+        """Run `look`, again if the log was truncated or lost segments meanwhile. LogError if the disk fails."""
         if self._active is None:
             self._open()
         while True:
@@ -345,11 +388,11 @@ class LocalLog:
             try:
                 return look()
             except (DamagedLog, OSError) as error:
-                if self._steady_since(truncations) and start_offset == self.start_offset:
-                    self._unreadable(error, f"could not look through {self.name}")
+                if self._not_truncated_since(truncations) and start_offset == self.start_offset:
+                    self._unreadable(error, f"could not search {self.name}")
 
     def verify(self) -> list[DamagedLog]:
-        """Reads everything and checks every checksum; what is wrong, a finding a segment. Not for the loop."""
+        """Read everything and verify every checksum; return the first damage per segment. Not for the event loop."""
         self._active or self._open()
         damages = [first_damage(one.file, one.base_offset) for one in self._segments.segments]
         return [damage for damage in damages if damage is not None]
@@ -358,11 +401,11 @@ class LocalLog:
 
     @property
     def flushes_by_time(self) -> bool:
-        """Whether time alone may make a flush due: `flush.ms` is set, and something is not on disk yet."""
+        """Whether time alone can make a flush due: `flush.ms` is set and some bytes are not on disk yet."""
         return self._config.flush_ms != MAX_LONG and self.flushed_offset < self.end_offset
 
     def needs_flush(self, now_ms: int) -> bool:
-        """Whether `flush.messages`, `flush.ms` or a segment that was completed asks for one."""
+        """Whether `flush.messages`, `flush.ms` or a completed segment requires a flush."""
         if self._held or self._unsealed:
             return True
         if self._config.flush_ms == MAX_LONG or self.flushed_offset >= self.end_offset:
@@ -370,8 +413,10 @@ class LocalLog:
         return now_ms - self._last_flush_ms >= self._config.flush_ms
 
     def flush_job(self) -> FlushJob | None:
-        """Work for a thread that makes all that stands in the log now durable; None where there is none to do, or
-        where a job is under way (its `flush_done` will say that another is needed)."""
+        """A job for a thread that makes the current content of the log durable.
+
+        None if everything is durable, or if a job is running (`needs_flush` is checked again after its `flush_done`).
+        """
         if self._active is None or self._job is not None or not self._anything_to_flush():
             return None
         job = FlushJob(self.home.fs, self.directory, self.end_offset, self.truncations)
@@ -384,8 +429,8 @@ class LocalLog:
         if self._directory_dirty:
             job.directories.append(self.directory)
         if self._parent_dirty:
-            # A new log: so far neither its name nor its topic's id need have reached the disk.
-            job.metadata = names.encode_partition_metadata(self.topic_id)
+            # A new log: neither its directory's name nor its topic id may have reached the disk yet.
+            job.metadata = file_names.encode_partition_metadata(self.topic_id)
             job.directories.append(self.home.path)
         self._directory_dirty = self._parent_dirty = False
         self._job = job
@@ -402,7 +447,10 @@ class LocalLog:
         )
 
     def flush_done(self, job: FlushJob, now_ms: int) -> None:
-        """Takes a job back on the loop. StorageError where it failed; after a failed fsync the directory is offline."""
+        """Take the result of a job, on the event loop.
+
+        StorageError if the job failed; a failed fsync takes the directory offline.
+        """
         if self._job is job:
             self._job = None
         if self.closed:
@@ -426,14 +474,14 @@ class LocalLog:
 
     @property
     def recovery_point(self) -> int:
-        """Where a recovery must begin: all below is on disk, and so are the indexes of the segments that are
-        complete below it."""
+        """The offset where recovery must start. Everything below is on disk, including the indexes of the segments that
+        are complete below it."""
         return min(self.flushed_offset, self._unsealed[0].base_offset) if self._unsealed else self.flushed_offset
 
-    # -- moving, replacing and dropping --------------------------------------------------------------------------------
+    # -- moving, replacing and deleting ------------------------------------------------------------------------------
 
-    def settle_in(self, directory: str, home: Home) -> None:
-        """The log's directory was renamed, or is another home's now. Open descriptors stay good."""
+    def settle_in(self, directory: str, home: LogDirectory) -> None:
+        """Record that the directory was renamed, or moved to another data directory. Open descriptors stay valid."""
         for segment in self._segments.segments:
             segment.file.path = segment.file.former_path = join(directory, basename(segment.file.path))
         self.directory = directory
@@ -441,7 +489,7 @@ class LocalLog:
         self._directory_dirty = self._parent_dirty = True
 
     def holds(self, segments: list[Segment], sizes: list[int]) -> bool:
-        """Whether these segments are still here, neighbours, complete and of these sizes."""
+        """Whether these segments are still in the log: adjacent, complete, and with these sizes."""
         if self._active is None or not segments:
             return False
         mine = self._segments.segments
@@ -454,15 +502,15 @@ class LocalLog:
         )
 
     def replace(self, old: list[Segment], new: Segment) -> None:
-        """`new` stands from now on where `old` stood, whose files have been moved out of its way.
+        """Put `new` in the place of `old`, whose files have been renamed before.
 
-        Readers in the middle of an old segment read on: their list of segments is another, and its files are there
-        until `file.delete.delay.ms` have passed.
+        A reader in the middle of an old segment can finish: it has the previous list of segments, and the old files
+        exist for another `file.delete.delay.ms`.
         """
         mine = self._segments.segments
         first = mine.index(old[0])
         self._segments = Segments([*mine[:first], new, *mine[first + len(old) :]])
-        self.truncations += 2  # readers look again, as after a cut
+        self.truncations += 2  # readers read again, as after a truncation
         self.size_bytes += new.file.size - sum(one.file.size for one in old)
         self._directory_dirty = True
         for segment in old:
@@ -471,7 +519,7 @@ class LocalLog:
             segment.file.close()
 
     def _drop(self, segments: list[Segment]) -> None:
-        """Takes segments out of the log. Their files are renamed, and removed when readers have had their time."""
+        """Remove segments from the log. Their files are renamed now and deleted after `file.delete.delay.ms`."""
         fs = self.home.fs
         gone = set(map(id, segments))
         self._segments = Segments([one for one in self._segments.segments if id(one) not in gone])
@@ -482,16 +530,16 @@ class LocalLog:
             self.home.index_cache.drop(segment)
             self.size_bytes -= segment.file.size
             self._snapshots.pop(segment.base_offset, None)
-            for suffix in (*names.SEGMENT_SUFFIXES, names.SNAPSHOT):
+            for suffix in (*file_names.SEGMENT_SUFFIXES, file_names.SNAPSHOT):
                 path = segment.path(suffix)
                 try:
-                    if suffix == names.LOG:
-                        segment.file.rename(path + names.DELETED)
+                    if suffix == file_names.LOG:
+                        segment.file.rename(path + file_names.DELETED)
                     else:
-                        fs.rename(path, path + names.DELETED)
+                        fs.rename(path, path + file_names.DELETED)
                 except FileNotFoundError:
                     continue
-                doomed.append(path + names.DELETED)
+                doomed.append(path + file_names.DELETED)
             segment.file.close()
         self._directory_dirty = True
         self.home.doom(doomed, self._config.file_delete_delay_ms)
@@ -499,4 +547,6 @@ class LocalLog:
     def _remove_snapshots(self, offsets: list[int]) -> None:
         for offset in offsets:
             self._snapshots.pop(offset, None)
-            self.home.fs.remove(join(self.directory, names.segment_file(offset, names.SNAPSHOT)), missing_ok=True)
+            self.home.fs.remove(
+                join(self.directory, file_names.segment_file(offset, file_names.SNAPSHOT)), missing_ok=True
+            )

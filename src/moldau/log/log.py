@@ -1,12 +1,12 @@
-"""One partition's log.
+"""The log of one partition: appends, producer and epoch state, truncation, retention and clean shutdown.
 
-Appends are synchronous and belong to the loop that owns the log; reads may run in threads beside it; flushes are jobs
-that the log hands out (`flush_job`), that a thread runs, and that the log takes back (`flush_done`).
+Appends are synchronous and run on the event loop that owns the log. Reads may run in threads at the same time. A
+flush is a job: the log creates it (`flush_job`), a thread runs it, and the log takes the result (`flush_done`).
 
-A log that a clean stop left behind opens no file until it is used: it is `cold`, a few numbers from the state file.
+After a clean shutdown a log opens no file until it is used. Until then it is `cold`: a few numbers from the state file.
 
-What it is not: it does not know the high watermark, who leads, or who may write. It promises that what it
-acknowledges stands in its file in order, and that nothing else does.
+The log guarantees that every batch it acknowledges is in its file, in order, and that nothing else is. It does not
+know the high watermark, the leader, or who may write.
 """
 
 from __future__ import annotations
@@ -15,38 +15,37 @@ import logging
 from posixpath import join
 from typing import NamedTuple
 
-from moldau.log import cold, loader, names, retention
-from moldau.log.aborted import AbortedTxn
+from moldau.log import file_names, lazy_open, loader, retention
+from moldau.log.batch_validation import check_single, check_size, check_timestamps, normalise, refuse, stamped_headers
 from moldau.log.checkpoints import LogState
 from moldau.log.config import LogConfig
-from moldau.log.epochs import LeaderEpochs
+from moldau.log.directory import LogDirectory
+from moldau.log.epochs import NO_EPOCH, LeaderEpochs
 from moldau.log.errors import LogError, OffsetOutOfRange, StorageError
 from moldau.log.flush import index_files
-from moldau.log.home import Home
 from moldau.log.local_log import LocalLog, Segments
+from moldau.log.producer_history import find_earlier
 from moldau.log.producer_state import ProducerBatch, ProducerStates, last_sequence_of
-from moldau.log.recall import find_earlier
 from moldau.log.segment import Segment
-from moldau.log.validate import check_single, check_size, check_timestamps, normalise, refuse, stamped_headers
 from moldau.records import BatchError, BatchHeader, BatchInfo, check_batch, parse_marker, stamp
+from moldau.records.batch_layout import CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT
+from moldau.wire.number_types import LeaderEpoch, ProducerEpoch, ProducerId
+from moldau.wire.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-_TRANSACTIONAL = 0x10
-_LOG_APPEND_TIME = 0x08
-_CONTROL = 0x20
 _NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went."""
+    """The offsets at which a batch was appended."""
 
     first_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 where the producer's timestamps stand."""
+    """-1 if the producer's timestamps were kept (CreateTime)."""
     duplicate: bool
-    """It was there already: a retry of what these offsets hold."""
+    """The batch was in the log already: a retry of the batch at these offsets."""
 
 
 class Log(LocalLog):
@@ -55,35 +54,37 @@ class Log(LocalLog):
     __slots__ = ("_cold", "_origin", "_stray_snapshot", "latest_epoch")
 
     def __init__(
-        self, name: names.PartitionName, topic_id: bytes, directory: str, home: Home, config: LogConfig
+        self, name: TopicPartition, topic_id: bytes, directory: str, home: LogDirectory, config: LogConfig
     ) -> None:
-        """Made by `create`, `load` or `from_state`, not directly."""
+        """Use `create`, `load` or `from_state`, not the constructor."""
         super().__init__(name, topic_id, directory, home, config)
-        self.latest_epoch = -1
+        self.latest_epoch = NO_EPOCH
         self._cold: LogState | None = None
         self._origin: LogState | None = None
-        """What the last clean stop left; still true while nothing was changed."""
+        """The state that the last clean shutdown saved; valid until the log changes."""
         self._stray_snapshot: int | None = None
-        """The snapshot of the last clean stop, which belongs to no segment."""
+        """Offset of the producer snapshot that the last clean shutdown wrote; it belongs to no segment."""
         home.residents[name] = self
 
-    # -- coming to be ----------------------------------------------------------------------------------------------
+    # -- creating and loading --------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, name: names.PartitionName, topic_id: bytes, home: Home, config: LogConfig, now_ms: int) -> Log:
-        """A new, empty log in its own directory; StorageError where the disk does not let us."""
+    def create(cls, name: TopicPartition, topic_id: bytes, home: LogDirectory, config: LogConfig, now_ms: int) -> Log:
+        """Create an empty log in its own directory. StorageError if the disk fails."""
         home.check()
         directory = join(home.path, str(name))
         try:
             home.fs.mkdir(directory)
             home.fs.write_atomically(
-                join(directory, names.PARTITION_METADATA), names.encode_partition_metadata(topic_id), sync=False
+                join(directory, file_names.PARTITION_METADATA),
+                file_names.encode_partition_metadata(topic_id),
+                sync=False,
             )
             segment = Segment.create(home.fs, directory, 0, home.index_cache, now_ms)
         except OSError as error:
             raise home.failed(error, f"could not create {directory}") from error
         log = cls(name, topic_id, directory, home, config)
-        log._take([segment])
+        log._set_segments([segment])
         log._last_flush_ms = now_ms
         log._directory_dirty = log._parent_dirty = True
         return log
@@ -91,8 +92,8 @@ class Log(LocalLog):
     @classmethod
     def load(
         cls,
-        name: names.PartitionName,
-        home: Home,
+        name: TopicPartition,
+        home: LogDirectory,
         config: LogConfig,
         now_ms: int,
         *,
@@ -100,14 +101,14 @@ class Log(LocalLog):
         recovery_point: int = 0,
         start_offset: int = 0,
     ) -> Log:
-        """What stands in the directory, recovered where the last stop was not clean. Reads the disk."""
-        log = cls(name, names.NO_TOPIC_ID, join(home.path, str(name)), home, config)
+        """Load the log in the directory, with recovery if the last shutdown was not clean. Reads the disk."""
+        log = cls(name, file_names.NO_TOPIC_ID, join(home.path, str(name)), home, config)
         log._load(now_ms, clean=clean, recovery_point=recovery_point, start_offset=start_offset)
         return log
 
     @classmethod
-    def from_state(cls, state: LogState, home: Home, config: LogConfig) -> Log:
-        """What a clean stop left, without asking the disk: it is cold until it is used."""
+    def from_state(cls, state: LogState, home: LogDirectory, config: LogConfig) -> Log:
+        """The log that a clean shutdown saved, without reading the disk: it stays cold until it is used."""
         log = cls(state.name, state.topic_id, join(home.path, str(state.name)), home, config)
         log._cold = log._origin = state
         log.start_offset = state.start_offset
@@ -118,10 +119,10 @@ class Log(LocalLog):
         return log
 
     def adopt_topic_id(self, topic_id: bytes) -> None:
-        """Gives the id to a log whose directory names none."""
-        path = join(self.directory, names.PARTITION_METADATA)
+        """Store the topic id of a log whose directory has none."""
+        path = join(self.directory, file_names.PARTITION_METADATA)
         try:
-            self.home.fs.write_atomically(path, names.encode_partition_metadata(topic_id))
+            self.home.fs.write_atomically(path, file_names.encode_partition_metadata(topic_id))
         except OSError as error:
             raise self.home.failed(error, f"could not write {path}") from error
         self.topic_id = topic_id
@@ -140,19 +141,19 @@ class Log(LocalLog):
         self.topic_id = loaded.topic_id
         self.start_offset = loaded.start_offset
         self.flushed_offset = loaded.recovery_point
-        self._ended_at(loaded.end_offset)
+        self._set_end_offset(loaded.end_offset)
         self.epochs = loaded.epochs
         self.latest_epoch = loaded.epochs.latest
         self.producers = loaded.producers
         self._stray_snapshot = loaded.stray_snapshot
         self._last_flush_ms = now_ms
         self._cold = self._origin = None
-        # The page cache shows names that need not have reached the disk before the crash.
+        # The page cache shows file names, but they may not have reached the disk before the crash: sync them again.
         self._directory_dirty = self._parent_dirty = not clean
-        self._take(loaded.segments)
+        self._set_segments(loaded.segments)
         self._unsealed = loaded.unsealed
 
-    def _take(self, segments: list[Segment]) -> None:
+    def _set_segments(self, segments: list[Segment]) -> None:
         self._segments = Segments(segments)
         self.size_bytes = sum(segment.file.size for segment in segments)
         self._active = segments[-1]
@@ -170,12 +171,12 @@ class Log(LocalLog):
         return self._active
 
     def _warm(self, state: LogState) -> None:
-        """Opens what a clean stop left, if it still looks as it was left."""
+        """Open the log that a clean shutdown saved; if its files have changed since, recover it."""
         home = self.home
         try:
-            segments, self.producers = cold.reopen(state, self.directory, home)
+            segments, self.producers = lazy_open.reopen(state, self.directory, home)
         except (OSError, ValueError) as error:
-            logger.warning("%s is not as the last clean stop left it (%s); it is read anew", self.directory, error)
+            logger.warning("%s is not as the last clean stop left it (%s); recovering it", self.directory, error)
             try:
                 self._load(0, clean=False, recovery_point=0, start_offset=state.start_offset)
             except OSError as worse:
@@ -183,15 +184,17 @@ class Log(LocalLog):
             return
         self._cold = None
         self._stray_snapshot = state.end_offset
-        self._take(segments)
+        self._set_segments(segments)
 
     # -- appending -------------------------------------------------------------------------------------------------
 
-    def append(self, data: memoryview, leader_epoch: int, now_ms: int, *, coordinator: bool = False) -> AppendResult:
-        """Appends one batch as its leader, or raises LogError and has changed nothing.
+    def append(
+        self, data: memoryview, leader_epoch: LeaderEpoch, now_ms: int, *, coordinator: bool = False
+    ) -> AppendResult:
+        """Append one batch as the leader; on LogError the log is unchanged.
 
-        `data` must be writable: offset and epoch are stamped in place. With `coordinator` the batch is the broker's
-        own and may be a control batch.
+        `data` must be writable: the base offset and the leader epoch are written into it. `coordinator` is for batches
+        of the broker itself: it allows control batches.
         """
         active = self._active
         if active is None:
@@ -201,7 +204,7 @@ class Log(LocalLog):
         try:
             info = check_batch(data, 0, require_keys=self._require_keys, allow_control=coordinator)
         except BatchError as error:
-            refuse(error, str(self.name))
+            refuse(error, data, str(self.name))
         (
             _, size, _, attributes, last_delta, _, claimed, producer_id, producer_epoch, first_sequence, _,
             _, earliest, latest, _,
@@ -213,14 +216,14 @@ class Log(LocalLog):
             or latest - now_ms > self._after_max
             or now_ms - earliest > self._before_max
             or self._rewrites
-            or attributes & _LOG_APPEND_TIME
+            or attributes & LOG_APPEND_TIME_BIT
         ):
             data, latest = self._adjust(data, info, now_ms)
             size = len(data)
         first = self.end_offset
         last = first + last_delta
-        last_sequence, transactional = -1, attributes & _TRANSACTIONAL != 0
-        if producer_id >= 0 and not attributes & _CONTROL:
+        last_sequence, transactional = -1, attributes & TRANSACTIONAL_BIT != 0
+        if producer_id >= 0 and not attributes & CONTROL_BIT:
             if first_sequence < 0:
                 self.producers.admit_unsequenced(producer_id, first_sequence, coordinator)
             last_sequence = last_sequence_of(first_sequence, last_delta)
@@ -235,7 +238,7 @@ class Log(LocalLog):
             if earlier is not None:
                 stamped = earlier.timestamp if self._append_time else _NO_TIME
                 return AppendResult(earlier.first_offset, earlier.last_offset, stamped, True)
-        elif attributes & _CONTROL:
+        elif attributes & CONTROL_BIT:
             self.producers.admit_marker(producer_id, producer_epoch, parse_marker(data).coordinator_epoch)
 
         position = active.file.size
@@ -258,7 +261,7 @@ class Log(LocalLog):
         if leader_epoch != self.latest_epoch:
             self.assign_epoch(leader_epoch, first)
         if producer_id >= 0:
-            if attributes & _CONTROL:
+            if attributes & CONTROL_BIT:
                 self._apply_marker(data, producer_id, producer_epoch)
             else:
                 self.producers.applied(
@@ -280,19 +283,22 @@ class Log(LocalLog):
             check_size(len(data), self._config, str(self.name))
         return data, latest
 
-    def _find_earlier(self, *sent: int) -> ProducerBatch | None:
-        return self._look_up(lambda: find_earlier(self.producers, self._segments.segments, *sent))
+    def _find_earlier(
+        self, producer_id: ProducerId, epoch: ProducerEpoch, first: int, last: int
+    ) -> ProducerBatch | None:
+        segments = self._segments.segments
+        return self._look_up(lambda: find_earlier(self.producers, segments, producer_id, epoch, first, last))
 
-    def _apply_marker(self, data: memoryview, producer_id: int, producer_epoch: int) -> None:
+    def _apply_marker(self, data: memoryview, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
         aborted = self.producers.applied_marker(producer_id, producer_epoch, parse_marker(data))
         if aborted is not None and self._active is not None:
             self._active.add_aborted(aborted)
 
     def append_stamped(self, data: memoryview, now_ms: int) -> int:
-        """Appends batches that have their offsets already (from a leader, or adopted); returns how many bytes.
+        """Append batches that already have offsets (from a leader, or adopted); return the number of bytes appended.
 
-        Batches are checked for damage and order, not judged: they were accepted once. A batch that is cut off at the
-        end of `data` is left out. What goes into one segment is written at once.
+        Batches are checked for damage and order only, because a leader has validated them before. An incomplete batch
+        at the end of `data` is left out. All batches for the same segment are written with one write.
         """
         active = self._active or self._open()
         at = written = 0
@@ -314,11 +320,11 @@ class Log(LocalLog):
                 position = 0
             run.append(header)
             at += header.size
-            if position == 0 or len(run) >= active.room:  # each of them may have an entry in the index
+            if position == 0 or len(run) >= active.room:  # each batch may add an index entry
                 self._append_run(active, data[written:at], run)
                 written, run = at, []
                 if position == 0:
-                    self._arm_roll(active)  # by the age of its first batch
+                    self._arm_roll(active)  # the segment's age counts from its first batch
             position += header.size
         self._append_run(active, data[written:at], run)
         return at
@@ -348,50 +354,36 @@ class Log(LocalLog):
         elif not self._held:
             self.flush_barrier = end
 
-    def assign_epoch(self, leader_epoch: int, offset: int | None = None) -> None:
-        """This epoch's leader begins to write at `offset`, or at the end."""
+    def assign_epoch(self, leader_epoch: LeaderEpoch, offset: int | None = None) -> None:
+        """Record that the leader of this epoch starts to write at `offset`, by default at the log end offset."""
         if leader_epoch >= 0:
             self.epochs.assign(leader_epoch, self.end_offset if offset is None else offset)
             self.latest_epoch = self.epochs.latest
 
     # -- epochs and transactions -----------------------------------------------------------------------------------
 
-    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """Kafka's OffsetForLeaderEpoch: the largest epoch not above the asked one, and where it ends."""
+    def epoch_end_offset(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, int]:
+        """OffsetForLeaderEpoch: the largest epoch not above the requested one, and its end offset."""
         return self.epochs.end_offset(epoch, self.end_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided, as far as this log knows."""
+        """The offset below which this log knows the outcome of every transaction."""
         return self.stable_offset(self.end_offset)
 
     def stable_offset(self, high_watermark: int) -> int:
-        """How far a `read_committed` consumer may read, given the high watermark."""
+        """The limit for a `read_committed` consumer, given the high watermark."""
         if self._cold is not None:
             return min(self._cold.last_stable_offset, high_watermark)
         unstable = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
-    def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that touch the offsets from `first_offset` up to `end_offset`. May read the disk."""
-        return self._look_up(lambda: self._find_aborted(first_offset, end_offset))
-
-    def _find_aborted(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        found: list[AbortedTxn] = []
-        for segment in self._segments.from_offset(first_offset):
-            for one in segment.aborted():
-                if one.last_offset >= first_offset and one.first_offset < end_offset:
-                    found.append(one)
-                if one.last_stable_offset >= end_offset:
-                    return found
-        return found
-
-    # -- cutting ---------------------------------------------------------------------------------------------------
+    # -- truncating and deleting -----------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cuts off everything from `offset` on, and the batch that it lies in: as a follower does.
+        """Truncate to `offset`, as a follower does; the batch that contains `offset` is removed too.
 
-        Durable at return. It asks the disk, and is rare.
+        Durable when it returns. Reads and syncs the disk, which is acceptable because truncation is rare.
         """
         self._active or self._open()
         if offset >= self.end_offset:
@@ -403,9 +395,9 @@ class Log(LocalLog):
         active = [one for one in segments if one.base_offset < offset or one is segments[0]][-1]
         try:
             position, end = active.find_cut(offset)
-            self._forget_after(end)
-            # The last first, and durably: a crash must never find a later segment where an earlier one is gone, nor
-            # old bytes behind those that are written after the cut.
+            self._begin_truncation(end)
+            # Delete the last segment first, and sync: after a crash no segment may exist without the ones before it,
+            # and no old bytes may follow the batches that are appended after the truncation.
             self._drop(segments[: segments.index(active) : -1])
             snapshots = loader.list_snapshots(self.home.fs, self.directory)
             self._remove_snapshots([one for one in {*snapshots, *self._snapshots} if one > end])
@@ -417,28 +409,28 @@ class Log(LocalLog):
                 self.home.fs, self.directory, self._segments.segments, self.start_offset, end, self._snapshots
             )
         except OSError as error:
-            raise self.home.failed(error, f"could not cut {self.name} at offset {offset}", fatal=True) from error
+            raise self.home.failed(error, f"could not truncate {self.name} to offset {offset}", fatal=True) from error
         self._active = active
         self._unsealed = [one for one in self._unsealed if one is not active]
-        self._ended_at(end)
+        self._set_end_offset(end)
         self.epochs.truncate_end(end)
         self.latest_epoch = self.epochs.latest
         self._arm_roll(active)
-        self.truncations += 1  # done
+        self.truncations += 1  # even again: the truncation is complete
 
-    def _ended_at(self, end: int) -> None:
+    def _set_end_offset(self, end: int) -> None:
         self.end_offset = end
         self.flushed_offset = min(self.flushed_offset, end)
         self._held = end - self.flushed_offset >= self._flush_messages
         self.flush_barrier = max(min(self.flush_barrier, end), self.flushed_offset) if self._held else end
         if self._job is not None:
-            # What the job syncs below the cut is good; what will be written above it, it has not seen.
+            # The job does sync the bytes below `end`, but not the bytes that will be appended from `end` on.
             self._job.target = min(self._job.target, end)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """Throws everything away and begins anew at `offset`: as a follower does whose leader begins elsewhere."""
+        """Delete everything and start again at `offset`, as a follower whose log does not overlap the leader's."""
         self._active or self._open()
-        self._forget_after(min(offset, self.flushed_offset))
+        self._begin_truncation(min(offset, self.flushed_offset))
         try:
             self._drop(self._segments.segments[::-1])
             self._remove_snapshots(loader.list_snapshots(self.home.fs, self.directory))
@@ -448,17 +440,17 @@ class Log(LocalLog):
             raise self.home.failed(error, f"could not restart {self.name} at {offset}", fatal=True) from error
         self._snapshots.clear()
         self.epochs.clear()
-        self.latest_epoch = -1
+        self.latest_epoch = NO_EPOCH
         self.producers = ProducerStates(offset)
         self.start_offset = offset
-        self._take([fresh])
-        self._ended_at(offset)
+        self._set_segments([fresh])
+        self._set_end_offset(offset)
         self.flushed_offset = self.flush_barrier = offset
         self._held = False
-        self.truncations += 1  # done
+        self.truncations += 1  # even again: the truncation is complete
 
     def delete_before(self, offset: int) -> None:
-        """Raises the start of the log (DeleteRecords, or a leader's start): what is before it is gone for readers."""
+        """Raise the log start offset, for DeleteRecords or after the leader's; readers see nothing before it."""
         self._active or self._open()
         if offset > self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is past the end of {self.name}, {self.end_offset}")
@@ -470,7 +462,7 @@ class Log(LocalLog):
         self._drop(segments.segments[: segments.holding(offset)])
 
     def segments_to_delete(self, now_ms: int, high_watermark: int) -> list[Segment]:
-        """The segments whose time or room is over, oldest first; changes nothing. May read time indexes."""
+        """The segments that retention allows to delete, oldest first; changes nothing. May read time indexes."""
         return self._look_up(
             lambda: retention.expired(
                 self._segments.segments, self._config, now_ms, self.start_offset, self.end_offset, high_watermark
@@ -478,7 +470,7 @@ class Log(LocalLog):
         )
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Applies retention; returns how many segments went. Where all are over, a fresh one takes their place."""
+        """Apply retention; return the number of deleted segments. If all expired, a new segment is rolled first."""
         expired = self.segments_to_delete(now_ms, high_watermark)
         if not expired:
             return 0
@@ -492,12 +484,12 @@ class Log(LocalLog):
             self.epochs.truncate_start(begin)
         return len(expired)
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, now_ms: int, *, sync: bool = True) -> LogState:
-        """Leaves everything on disk as a clean start wants it; returns what the state file keeps.
+        """Write everything that a start after a clean shutdown needs; return the log's entry for the state file.
 
-        Without `sync` the caller brings it to disk, with that of other logs. StorageError where it fails.
+        Without `sync` the caller syncs the files, together with those of other logs. StorageError if the disk fails.
         """
         if self._cold is not None:
             self.closed = True
@@ -523,23 +515,23 @@ class Log(LocalLog):
 
     @property
     def untouched(self) -> bool:
-        """Whether everything is still as the last clean stop left it."""
+        """Whether everything is still as the last clean shutdown left it."""
         return self._cold is not None or self._untouched()
 
     def discard(self) -> None:
-        """The log is being deleted: it takes part in nothing any more."""
+        """Close the log without saving anything, because it is being deleted."""
         self.closed, self._active, self._cold = True, None, None
         self.close_files()
 
     def close_files(self) -> None:
-        """Gives back descriptors and cached indexes; both come again when they are needed."""
+        """Release file descriptors and cached indexes; both are reopened on demand."""
         for segment in self._segments.segments:
             segment.file.close()
             self.home.index_cache.drop(segment)
 
     @property
     def first_base_offset(self) -> int:
-        """Where the first segment begins: a start offset that is no later need not be remembered."""
+        """The base offset of the first segment. A log start offset that is not above it needs no checkpoint entry."""
         if self._cold is not None:
             return self._cold.segments[0].base_offset
         return self._segments.bases[0] if self._segments.bases else 0
@@ -558,10 +550,10 @@ class Log(LocalLog):
     def _write_last_files(self, active: Segment, sync: bool) -> None:
         end = self.end_offset
         if end == 0:
-            return  # nothing was ever written: the empty files are right
+            return  # nothing was ever appended: the empty files are correct
         whole = active.whole_index()
         files = index_files(active, whole)
-        files[join(self.directory, names.segment_file(end, names.SNAPSHOT))] = self.producers.encode()
+        files[join(self.directory, file_names.segment_file(end, file_names.SNAPSHOT))] = self.producers.encode()
         self.home.fs.write_all(files, sync=sync)
         active.index_written(whole)
         stray = self._stray_snapshot
@@ -578,7 +570,7 @@ class Log(LocalLog):
             self.last_stable_offset,
             len(self.producers.producers),
             active.first_timestamp,
-            [cold.segment_state(one) for one in segments],
+            [lazy_open.segment_state(one) for one in segments],
             self.epochs.entries(),
             [(one.base_offset, first, last) for one in segments for first, last in one.damaged],
         )

@@ -1,6 +1,6 @@
-"""One data directory of a broker: its lock, its checkpoint files, the mark of a clean stop, files to be removed.
+"""One data directory of a broker: its lock, checkpoint files, clean shutdown marker and pending deletions.
 
-Methods that read or write are for threads unless they say otherwise; they touch only this directory's files.
+Methods that read or write files are for threads unless they say otherwise; they touch only this directory's files.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TypeVar
 
 from moldau.host.clock import Randomness
 from moldau.host.fs import DirectoryLock, FileSystem
-from moldau.log import checkpoints, names
+from moldau.log import checkpoints, file_names
 from moldau.log.checkpoints import BadCheckpointError, LogState, MetaProperties
 from moldau.log.config import LogConfig
+from moldau.log.directory import LogDirectory
 from moldau.log.errors import LogError
-from moldau.log.home import Home
 from moldau.log.index import IndexCache
 from moldau.log.log import Log
-from moldau.log.names import PartitionName
+from moldau.wire.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def _text(data: bytes) -> str | None:
 
 
 SYNC_TOGETHER = 8
-"""From as many changed logs on, a clean stop syncs the whole volume at once instead of file by file."""
+"""From this many changed logs on, a clean shutdown syncs the whole volume at once instead of each file."""
 
 
 @dataclass(slots=True)
@@ -41,22 +41,22 @@ class Survey:
 
     clean: bool
     states: list[LogState] = field(default_factory=list)
-    names: list[PartitionName] = field(default_factory=list)
-    recovery_points: dict[PartitionName, int] = field(default_factory=dict)
-    start_offsets: dict[PartitionName, int] = field(default_factory=dict)
+    names: list[TopicPartition] = field(default_factory=list)
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Doomed:
-    """A file or directory that is to be removed."""
+    """A file or directory to delete."""
 
     path: str
     delay_ms: int
     due_ms: int | None = None
 
 
-class LogDir(Home):
-    """A Home with files of its own."""
+class LogDir(LogDirectory):
+    """A Home with a lock, checkpoints and pending deletions."""
 
     def __init__(
         self,
@@ -65,17 +65,17 @@ class LogDir(Home):
         *,
         index_cache: IndexCache,
         randomness: Randomness,
-        on_failure: Callable[[Home], None],
+        on_failure: Callable[[LogDirectory], None],
     ) -> None:
         super().__init__(path, fs, index_cache=index_cache, randomness=randomness, on_failure=on_failure)
         self.meta = MetaProperties(None, None, None)
-        self.high_watermarks: dict[PartitionName, int] = {}
-        """As the last checkpoint has them."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """The high watermarks of the last checkpoint."""
         self.stopped_cleanly = False
         self.boot_id: str | None = None
-        """The run of the machine in which these files were last in use; None where nobody has remembered one."""
-        self.remembered: dict[PartitionName, None] = {}
-        """The logs that the checkpoints speak of, whether they are there or not."""
+        """The boot id of the machine when these files were last in use; None if none was saved."""
+        self.remembered: dict[TopicPartition, None] = {}
+        """The logs that the checkpoints name, whether they exist or not."""
         self._doomed: list[Doomed] = []
         self._lock: DirectoryLock | None = None
 
@@ -84,11 +84,11 @@ class LogDir(Home):
         return self.failure is None
 
     @property
-    def logs(self) -> dict[PartitionName, Log]:
+    def logs(self) -> dict[TopicPartition, Log]:
         return {name: log for name, log in self.residents.items() if isinstance(log, Log)}
 
     def open(self) -> None:
-        """Makes the directory if need be, locks it for this process, reads whose it is."""
+        """Create the directory if needed, lock it for this process, and read `meta.properties`."""
         self.fs.mkdir(self.path, sync=True)
         self._lock = self.fs.lock(self._file(checkpoints.LOCK))
         try:
@@ -97,8 +97,11 @@ class LogDir(Home):
             pass
 
     def go_offline(self, why: str) -> None:
-        """As any home, and leaves a mark for the next start: not synced, for a machine that stops forgets what the
-        mark warns of. On a disk that takes not even that, the next start fails, too."""
+        """Take the directory offline, and leave a marker file for the next start.
+
+        The marker is not synced: it warns of unsynced pages in the page cache, and a machine that stops loses those as
+        well. If the disk does not accept the marker, the next start fails too.
+        """
         super().go_offline(why)
         try:
             self.fs.write_atomically(self._file(checkpoints.DISK_FAILED), f"{why}\n".encode(), sync=False)
@@ -111,7 +114,7 @@ class LogDir(Home):
             self._lock = None
 
     def identify(self, cluster_id: str, node_id: int) -> None:
-        """Writes `meta.properties` where it does not say this yet."""
+        """Write `meta.properties` unless it is up to date."""
         wanted = MetaProperties(cluster_id, node_id, self.meta.directory_id or self.randomness.uuid())
         if self.meta != wanted:
             self.fs.write_atomically(
@@ -120,7 +123,7 @@ class LogDir(Home):
             self.meta = wanted
 
     def space(self) -> tuple[int, int]:
-        """Bytes of the volume in all, and bytes that may still be written."""
+        """The total and the free bytes of the volume."""
         return self.fs.total_bytes(self.path), self.fs.free_bytes(self.path)
 
     def usable_bytes(self) -> int:
@@ -129,7 +132,7 @@ class LogDir(Home):
     # -- loading ---------------------------------------------------------------------------------------------------
 
     def survey(self) -> Survey:
-        """Lists what is there, without opening any log."""
+        """List the content of the directory without opening any log."""
         survey = Survey(self.fs.exists(self._file(checkpoints.CLEAN_SHUTDOWN)))
         survey.recovery_points = self._read(checkpoints.RECOVERY_POINTS, checkpoints.decode_offsets, {})
         survey.start_offsets = self._read(checkpoints.START_OFFSETS, checkpoints.decode_offsets, {})
@@ -138,13 +141,13 @@ class LogDir(Home):
         self.boot_id = self._read(checkpoints.BOOT_ID, _text, None)
         self.disk_failed_before = self.fs.exists(self._file(checkpoints.DISK_FAILED))
         self.remembered = dict.fromkeys(survey.recovery_points)
-        here: dict[PartitionName, None] = {}
+        here: dict[TopicPartition, None] = {}
         for file in self.fs.listdir(self.path):
-            if file.endswith(names.TEMPORARY):
+            if file.endswith(file_names.TEMPORARY):
                 self.fs.remove(join(self.path, file), missing_ok=True)
         for directory in self.fs.directories(self.path):
-            name = names.parse_directory(directory)
-            mark = names.marked_for(directory)
+            name = file_names.parse_directory(directory)
+            mark = file_names.marked_for(directory)
             if name is not None:
                 here[name] = None
             elif mark == "delete" or (mark == "future" and self._is_interrupted_move(directory)):
@@ -163,8 +166,11 @@ class LogDir(Home):
         return survey
 
     def _is_interrupted_move(self, directory: str) -> bool:
-        """Whether it is a future of ours, with the copy of a log inside: the log itself is where it was. Kafka's, which
-        have files in them, are not ours to remove."""
+        """Whether this is a future directory of ours, which contains the copy of a log as a subdirectory.
+
+        The original log is still in place, so the copy can be deleted. Kafka's future directories contain files; those
+        are left alone.
+        """
         path = self._file(directory)
         return len(self.fs.listdir(path)) == len(self.fs.directories(path))
 
@@ -180,8 +186,8 @@ class LogDir(Home):
     def _file(self, name: str) -> str:
         return join(self.path, name)
 
-    def load(self, name: PartitionName, config: LogConfig, now_ms: int, survey: Survey) -> Log | None:
-        """One log that no state file describes; None where the directory is offline."""
+    def load(self, name: TopicPartition, config: LogConfig, now_ms: int, survey: Survey) -> Log | None:
+        """Load a log that no state file describes; None if the directory is offline."""
         if self.failure is not None:
             return None
         try:
@@ -199,31 +205,33 @@ class LogDir(Home):
             return None
 
     def forget_clean_stop(self) -> None:
-        """From now on a stop is not clean until it is marked so again."""
+        """Remove the clean shutdown marker: from now on a shutdown is unclean until the marker is written again."""
         if self.fs.exists(self._file(checkpoints.CLEAN_SHUTDOWN)):
             self.fs.remove(self._file(checkpoints.CLEAN_SHUTDOWN))
             self.fs.sync_dir(self.path)
         self.fs.remove(self._file(checkpoints.CLEAN_STATE), missing_ok=True)
         if self.disk_failed_before and self.online:
-            # All logs are loaded: what the failure left in doubt was written anew.
+            # All logs are loaded, so the files that the failure left in doubt have been rewritten.
             self.fs.remove(self._file(checkpoints.DISK_FAILED))
             self.disk_failed_before = False
 
     def remember_boot(self, boot_id: str) -> None:
-        """What is in these files is known in this run of the machine: a killed process loses nothing of it."""
+        """Save the boot id: while the machine keeps running, a killed process loses nothing of these files."""
         if self.boot_id != boot_id:
             self.fs.write_atomically(self._file(checkpoints.BOOT_ID), boot_id.encode())
             self.boot_id = boot_id
 
     def may_lack_ends(self, boot_id: str) -> bool:
-        """Whether logs may have lost records at their ends: the machine itself stopped, and they were not synced. A
-        process that is killed loses nothing, the machine's memory has it all."""
+        """Whether logs may have lost records at their ends: the machine stopped before they were synced.
+
+        A killed process loses nothing, because the page cache survives it.
+        """
         return not self.stopped_cleanly and (not boot_id or self.boot_id != boot_id)
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    def checkpoint_contents(self, high_watermarks: dict[PartitionName, int] | None) -> dict[str, bytes]:
-        """On the loop: what the checkpoint files must say now."""
+    def checkpoint_contents(self, high_watermarks: dict[TopicPartition, int] | None) -> dict[str, bytes]:
+        """On the event loop: the current content of the checkpoint files."""
         logs = self.logs
         contents = {
             checkpoints.RECOVERY_POINTS: checkpoints.encode_offsets(
@@ -252,9 +260,9 @@ class LogDir(Home):
     # -- stopping --------------------------------------------------------------------------------------------------
 
     def close_logs(self, logs: list[Log], now_ms: int) -> list[LogState] | None:
-        """Closes all; None where one could not be, so that the stop is not clean."""
+        """Close all logs; None if one could not be closed, so that the shutdown is not clean."""
         states: list[LogState] | None = []
-        # A journal commits once for all of them in little more time than for one file.
+        # One journal commit for all files takes little more time than for one file.
         together = sum(not log.untouched for log in logs) >= SYNC_TOGETHER
         for log in logs:
             try:
@@ -273,20 +281,22 @@ class LogDir(Home):
         return states
 
     def mark_clean_stop(self, states: list[LogState], contents: dict[str, bytes]) -> None:
-        """The mark comes last: it says that all the rest can be believed."""
+        """Write the clean shutdown marker. It comes last, because it declares all other files valid."""
         self.write_checkpoints(contents)
         self.fs.write_atomically(self._file(checkpoints.CLEAN_STATE), checkpoints.encode_clean_state(states))
         self.fs.write_atomically(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.encode_clean_shutdown())
 
-    # -- removing --------------------------------------------------------------------------------------------------
+    # -- deleting --------------------------------------------------------------------------------------------------
 
     def doom(self, paths: list[str], delay_ms: int) -> None:
-        """On the loop: these are to go when the delay is over."""
+        """On the event loop: schedule these paths for deletion after the delay."""
         self._doomed.extend(Doomed(path, delay_ms) for path in paths)
 
     def take_due(self, now_ms: int) -> list[str]:
-        """On the loop: what may be removed now. The delay of the others counts from the first time they are seen here:
-        whoever doomed them has no clock."""
+        """On the event loop: the paths to delete now.
+
+        The delay counts from the first call after `doom`, because the callers of `doom` have no clock.
+        """
         for one in self._doomed:
             if one.due_ms is None:
                 one.due_ms = now_ms + one.delay_ms

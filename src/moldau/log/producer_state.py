@@ -1,7 +1,7 @@
-"""What a log knows of its producers: sequences, open transactions, and the `.snapshot` files that keep them.
+"""Producer state of a log: sequence numbers, open transactions, and the `.snapshot` files that store them.
 
-The rules of idempotence live here. `admit` decides whether a batch may be appended and changes nothing; `applied`
-notes that it was. Replay (recovery, replication) only applies: what stands in the log was admitted once.
+The rules of idempotence are here. `admit` decides whether a batch may be appended and changes nothing; `applied`
+records that it was appended. Replay (recovery, replication) only records, because all batches were admitted before.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from moldau.log.aborted import AbortedTxn
 from moldau.log.errors import LogError, RejectedBatch
 from moldau.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, ControlType, Marker, crc32c
 from moldau.wire.errors import ErrorCode
+from moldau.wire.number_types import ProducerEpoch, ProducerId
 
 MAX_SEQUENCE = 2**31 - 1
 BATCHES_REMEMBERED = 5
-"""As many as a producer may have in flight; one that was retried is among them."""
+"""A producer may have this many batches in flight; a retried batch is one of them."""
 
 NO_OFFSET = -1
 
@@ -29,7 +30,7 @@ _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 
 
 class BadSnapshotError(ValueError):
-    """A snapshot file that cannot be trusted."""
+    """An invalid snapshot file."""
 
 
 class ProducerBatch(NamedTuple):
@@ -42,12 +43,12 @@ class ProducerBatch(NamedTuple):
     timestamp: int
 
 
-class Producer:
-    """One producer id in one log."""
+class ProducerEntry:
+    """The state of one producer id in one log."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "next_sequence", "transaction_start")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: ProducerEpoch) -> None:
         self.epoch = epoch
         self.coordinator_epoch = -1
         self.last_timestamp = -1
@@ -56,14 +57,14 @@ class Producer:
         """The first offset of its open transaction."""
         self.batches: list[ProducerBatch] = []
 
-    def enter_epoch(self, epoch: int) -> None:
+    def enter_epoch(self, epoch: ProducerEpoch) -> None:
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches = []
             self.next_sequence = 0
 
     def find(self, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
-        """The remembered batch with exactly these sequences: the one that a retry repeats."""
+        """The remembered batch with exactly these sequences: the original of a retry."""
         for batch in self.batches:
             if batch[0] == first_sequence and batch[1] == last_sequence:
                 return batch
@@ -71,47 +72,53 @@ class Producer:
 
     @property
     def complete(self) -> bool:
-        """Nothing that stands before is to be remembered, too."""
+        """Whether as many batches are remembered as needed, so that earlier ones do not matter."""
         return len(self.batches) == BATCHES_REMEMBERED
 
-    def remind(self, earlier: list[ProducerBatch]) -> None:
-        """Of batches that stand in the log before those that are remembered."""
+    def prepend_batches(self, earlier: list[ProducerBatch]) -> None:
+        """Add batches that are in the log before the remembered ones."""
         self.batches = [*earlier, *self.batches][-BATCHES_REMEMBERED:]
 
 
 def last_sequence_of(first_sequence: int, last_offset_delta: int) -> int:
-    """Sequences wrap around to 0 after 2^31 - 1."""
+    """The last sequence of a batch. Sequences wrap around to 0 after 2^31 - 1."""
     if first_sequence == NO_SEQUENCE:
         return NO_SEQUENCE
     return (first_sequence + last_offset_delta) % (MAX_SEQUENCE + 1)
 
 
 class ProducerStates:
-    """All producers of one log, up to the offset `end_offset`."""
+    """All producers of one log, up to `end_offset`."""
 
-    __slots__ = ("_completed", "_open", "began_with_snapshot", "begins_at", "end_offset", "looked_back", "producers")
+    __slots__ = ("_completed", "_open", "began_with_snapshot", "begins_at", "end_offset", "producers", "searched_bytes")
 
     def __init__(self, end_offset: int = 0) -> None:
         self.end_offset = end_offset
         self.begins_at = end_offset
-        """From here on all batches were seen. Before it, where there was a snapshot, of each producer the last."""
+        """All batches from here on were seen. Before it, if there was a snapshot, only the last batch per producer is
+        known."""
         self.began_with_snapshot = False
-        self.looked_back = 0
-        """For those before the last; see `recall`."""
-        self.producers: dict[int, Producer] = {}
-        # First offset → producer id. Transactions begin at the end of the log, so the order of insertion is theirs.
-        self._open: dict[int, int] = {}
-        self._completed: list[tuple[int, int]] = []  # (first offset, offset of the marker), not yet below the watermark
+        self.searched_bytes = 0
+        """Cost of the search for earlier batches so far; see `recall`."""
+        self.producers: dict[ProducerId, ProducerEntry] = {}
+        # First offset → producer id. New transactions start at the log end offset, so insertion order is offset order.
+        self._open: dict[int, ProducerId] = {}
+        self._completed: list[tuple[int, int]] = []  # (first offset, offset of the marker) above the high watermark
 
-    # -- may it be appended? ---------------------------------------------------------------------------------------
+    # -- admission checks ------------------------------------------------------------------------------------------
 
     def admit(
-        self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int, transactional: bool
+        self,
+        producer_id: ProducerId,
+        epoch: ProducerEpoch,
+        first_sequence: int,
+        last_sequence: int,
+        transactional: bool,
     ) -> ProducerBatch | None:
-        """None where a client's batch is the next one; the earlier batch where it repeats that; else a LogError."""
+        """None if a client's batch is the next one, the original batch if it is a duplicate; otherwise LogError."""
         producer = self.producers.get(producer_id)
         if producer is None:
-            # Nothing is known of it, perhaps since retention took its records: any sequence may begin.
+            # The producer is unknown, perhaps because retention deleted its records: accept any first sequence.
             return None
         if epoch == producer.epoch:
             if first_sequence != producer.next_sequence and first_sequence != NO_SEQUENCE:
@@ -120,12 +127,12 @@ class ProducerStates:
                     return duplicate
                 raise LogError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"producer {producer_id} sent sequence {first_sequence} where {producer.next_sequence} is next",
+                    f"producer {producer_id} sent sequence {first_sequence} but {producer.next_sequence} was expected",
                 )
         elif epoch < producer.epoch:
             raise LogError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {producer.epoch}; {epoch} is of the past",
+                f"producer {producer_id} has epoch {producer.epoch}; {epoch} is older",
             )
         elif first_sequence > 0 and producer.epoch != NO_PRODUCER_EPOCH:
             raise LogError(
@@ -139,20 +146,20 @@ class ProducerStates:
             )
         return None
 
-    def admit_unsequenced(self, producer_id: int, first_sequence: int, coordinator: bool) -> None:
-        """Only a coordinator writes for a producer without counting: offsets that its transaction commits."""
+    def admit_unsequenced(self, producer_id: ProducerId, first_sequence: int, coordinator: bool) -> None:
+        """RejectedBatch unless a coordinator writes it: offsets committed in a transaction have no sequences."""
         if not coordinator or first_sequence != NO_SEQUENCE:
-            raise RejectedBatch(ErrorCode.INVALID_RECORD, f"sequence {first_sequence} of producer {producer_id}")
+            raise RejectedBatch(ErrorCode.INVALID_RECORD, f"bad sequence {first_sequence} of producer {producer_id}")
 
-    def admit_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """LogError where a coordinator must not end this producer's transaction any more."""
+    def admit_marker(self, producer_id: ProducerId, epoch: ProducerEpoch, coordinator_epoch: int) -> None:
+        """LogError if the coordinator may no longer end this producer's transaction."""
         producer = self.producers.get(producer_id)
         if producer is None:
             return
         if epoch < producer.epoch:
             raise LogError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {producer.epoch}; a marker of {epoch} is of the past",
+                f"producer {producer_id} has epoch {producer.epoch}; a marker of epoch {epoch} is older",
             )
         if coordinator_epoch < producer.coordinator_epoch:
             raise LogError(
@@ -161,12 +168,12 @@ class ProducerStates:
                 f"{producer.coordinator_epoch}",
             )
 
-    # -- it was appended -------------------------------------------------------------------------------------------
+    # -- recording appended batches --------------------------------------------------------------------------------
 
     def applied(
         self,
-        producer_id: int,
-        epoch: int,
+        producer_id: ProducerId,
+        epoch: ProducerEpoch,
         first_sequence: int,
         last_sequence: int,
         first_offset: int,
@@ -174,10 +181,10 @@ class ProducerStates:
         timestamp: int,
         transactional: bool,
     ) -> None:
-        """A batch of data stands in the log."""
+        """Record that a data batch was appended."""
         producer = self.producers.get(producer_id)
         if producer is None:
-            producer = self.producers[producer_id] = Producer(epoch)
+            producer = self.producers[producer_id] = ProducerEntry(epoch)
         elif producer.epoch != epoch:
             producer.enter_epoch(epoch)
         batches = producer.batches
@@ -191,17 +198,17 @@ class ProducerStates:
             producer.transaction_start = first_offset
             self._open[first_offset] = producer_id
 
-    def applied_marker(self, producer_id: int, epoch: int, marker: Marker) -> AbortedTxn | None:
-        """The end of a transaction stands in the log; returns what the segment must list of an aborted one."""
+    def applied_marker(self, producer_id: ProducerId, epoch: ProducerEpoch, marker: Marker) -> AbortedTxn | None:
+        """Record that a transaction marker was appended; return the `.txnindex` entry of an aborted transaction."""
         producer = self.producers.get(producer_id)
         if producer is None:
-            producer = self.producers[producer_id] = Producer(epoch)
+            producer = self.producers[producer_id] = ProducerEntry(epoch)
         producer.enter_epoch(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = marker.timestamp
         start, producer.transaction_start = producer.transaction_start, NO_OFFSET
         if start < 0:
-            return None  # a transaction without records here: nobody waits for it
+            return None  # a transaction without records in this log: nothing to wait for
         self._open.pop(start, None)
         self._completed.append((start, marker.offset))
         if marker.type is not ControlType.ABORT:
@@ -209,7 +216,7 @@ class ProducerStates:
         return AbortedTxn(producer_id, start, marker.offset, next(iter(self._open), marker.offset + 1))
 
     def replay(self, header: BatchHeader, marker: Marker | None) -> AbortedTxn | None:
-        """A batch found in the log: nothing is judged, all is noted."""
+        """Record a batch found in the log, without checking its sequences."""
         aborted: AbortedTxn | None = None
         if header.producer_id >= 0:
             if header.is_control:
@@ -229,9 +236,9 @@ class ProducerStates:
         self.end_offset = header.last_offset + 1
         return aborted
 
-    def remind(self, headers: Iterable[BatchHeader]) -> None:
-        """Batches that stand in the log before what is remembered, in their order: see `recall`."""
-        found: dict[int, list[ProducerBatch]] = {}
+    def prepend_batches(self, headers: Iterable[BatchHeader]) -> None:
+        """Add batches that are in the log before the remembered ones, in log order: see `recall`."""
+        found: dict[ProducerId, list[ProducerBatch]] = {}
         for header in headers:
             producer = self.producers.get(header.producer_id)
             if producer is None or producer.epoch != header.producer_epoch or producer.complete:
@@ -246,12 +253,12 @@ class ProducerStates:
                     )
                 )
         for producer_id, batches in found.items():
-            self.producers[producer_id].remind(batches)
+            self.producers[producer_id].prepend_batches(batches)
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The oldest offset whose transaction is undecided, or decided by a marker above the high watermark."""
+        """The first offset of the oldest transaction that is open, or whose marker is above the high watermark."""
         if not self._open and not self._completed:
             return None
         if self._completed:
@@ -261,13 +268,13 @@ class ProducerStates:
         return min(oldest, default=None)
 
     def open_transactions(self) -> list[tuple[int, int]]:
-        """The (producer id, first offset) of each open transaction, the oldest first."""
+        """The (producer id, first offset) of each open transaction, oldest first."""
         return [(producer_id, start) for start, producer_id in self._open.items()]
 
-    # -- time and truncation ---------------------------------------------------------------------------------------
+    # -- expiry ----------------------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets the producers that have been silent for long and have no open transaction; how many."""
+        """Remove producers without an open transaction that were inactive for `expiration_ms`; return their number."""
         silent = [
             producer_id
             for producer_id, producer in self.producers.items()
@@ -298,7 +305,7 @@ class ProducerStates:
 
     @classmethod
     def decode(cls, data: bytes, end_offset: int) -> ProducerStates:
-        """From a snapshot taken at `end_offset`; BadSnapshotError where version, checksum or size is wrong."""
+        """Decode a snapshot taken at `end_offset`; BadSnapshotError if version, checksum or size is wrong."""
         if len(data) < _SNAPSHOT_HEAD.size:
             raise BadSnapshotError(f"{len(data)} bytes are too few")
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
@@ -317,8 +324,8 @@ class ProducerStates:
 
     def _restore(
         self,
-        producer_id: int,
-        epoch: int,
+        producer_id: ProducerId,
+        epoch: ProducerEpoch,
         last_sequence: int,
         last_offset: int,
         offset_delta: int,
@@ -326,7 +333,7 @@ class ProducerStates:
         coordinator_epoch: int,
         transaction_start: int,
     ) -> None:
-        producer = self.producers[producer_id] = Producer(epoch)
+        producer = self.producers[producer_id] = ProducerEntry(epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
         producer.transaction_start = transaction_start

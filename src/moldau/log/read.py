@@ -1,7 +1,7 @@
-"""Reading batches from a segment: whole ones only, by offset or by time.
+"""Reads from a segment by offset or by timestamp, always in whole batches.
 
-The bytes that leave are those of the file. Headers are walked, so that a batch is never cut and nothing beyond the
-allowed end or out of order is served; checksums are not computed, clients do that.
+The bytes are returned exactly as they are in the file. Headers are checked, so that a batch is never split and no batch
+beyond the allowed end or out of order is served. Checksums are not verified: clients do that.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from moldau.log.errors import DamagedLog
-from moldau.log.scan import BATCH_STEP, LENGTH_END, MAGIC, headers
+from moldau.log.scan import headers
 from moldau.log.segment import Segment
 from moldau.records import HEADER_SIZE, BatchError, RecordColumns, walk
+from moldau.records.batch_layout import BATCH_STEP, LENGTH_END, MAGIC
 
 LOOKAHEAD = 8 * 1024
-"""Read on top of what was asked for, since the index points at most a few batches before the wanted one."""
+"""Bytes read in addition to the requested ones: the index entry is up to a few batches before the wanted one."""
 
 EMPTY = memoryview(b"")
 
@@ -22,7 +23,7 @@ _MIN_LENGTH = HEADER_SIZE - LENGTH_END
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by its time."""
+    """A record found by its timestamp."""
 
     timestamp: int
     offset: int
@@ -30,7 +31,7 @@ class TimestampOffset(NamedTuple):
 
 
 class WouldBlock(Exception):
-    """The disk would have to be asked, and the caller cannot wait."""
+    """The disk would have to be read, and the caller asked for cached data only."""
 
 
 def read_segment(
@@ -43,9 +44,9 @@ def read_segment(
     min_one: bool,
     cached_only: bool,
 ) -> memoryview | None:
-    """Whole batches from the one that holds `offset` on, all of them before `end_offset`.
+    """Whole batches from the one that contains `offset`, all below `end_offset`.
 
-    None where the segment ends before `offset`. WouldBlock only with `cached_only`.
+    None if the segment ends before `offset`. Raises WouldBlock only with `cached_only`.
     """
     found = segment.place_after_read(offset) if cached_only else None
     if found is None:
@@ -57,14 +58,14 @@ def read_segment(
     wanted = max_bytes + LOOKAHEAD
     chunk = _read(segment, position, wanted, cached_only)
     if entry_offset >= 0 and _last_offset(chunk) != entry_offset:
-        # The index does not lead to the batch that it names.
+        # The index entry does not lead to the batch that it names.
         if cached_only:
             raise WouldBlock
         segment.drop_index()
         _, position = segment.find(offset) or (-1, 0)
         chunk = _read(segment, position, wanted, cached_only)
 
-    # First to the batch that holds the offset ...
+    # First find the batch that contains the offset ...
     at, previous, fenced = 0, -1, -1
     while True:
         for first, last in segment.damaged:
@@ -88,7 +89,7 @@ def read_segment(
         at += LENGTH_END + length
         previous, fenced = base + delta, -1
     if fenced >= 0 and base > offset:
-        raise DamagedLog(segment.file.path, fenced, f"recovery found broken what held offset {offset}")
+        raise DamagedLog(segment.file.path, fenced, f"recovery found the batch of offset {offset} damaged")
     if base + delta >= end_offset:
         return EMPTY
     if LENGTH_END + length > max_bytes:
@@ -99,7 +100,7 @@ def read_segment(
         size = min([size, *(first for first, _ in segment.damaged if first > position + at)])
     if at + max_bytes > len(chunk) and position + len(chunk) < size:
         position, at, chunk = position + at, 0, _read(segment, position + at, max_bytes, cached_only)
-    # ... then over all that fit.
+    # ... then walk over all batches that fit.
     limit = min(len(chunk), at + max_bytes, size - position)
     end, last_offset = _walk(chunk, at, limit, end_offset)
     if cached_only and last_offset >= 0:
@@ -108,8 +109,10 @@ def read_segment(
 
 
 def _walk(chunk: bytearray, at: int, limit: int, end_offset: int) -> tuple[int, int]:
-    """Where the last whole batch before `limit` and `end_offset` ends, and its last offset. What is out of order ends
-    it too: a read that begins there will say what is wrong."""
+    """The end position of the last whole batch before `limit` and `end_offset`, and its last offset.
+
+    An invalid header stops the walk too: the next read, which starts there, reports it.
+    """
     step = BATCH_STEP.unpack_from
     previous = -1
     last_start = limit - HEADER_SIZE
@@ -133,7 +136,7 @@ def _walk(chunk: bytearray, at: int, limit: int, end_offset: int) -> tuple[int, 
 
 def _step(segment: Segment, chunk: bytearray, at: int, position: int) -> tuple[int, int, int, int]:
     if at + HEADER_SIZE > len(chunk):
-        raise DamagedLog(segment.file.path, position + at, f"{len(chunk) - at} bytes are no whole header")
+        raise DamagedLog(segment.file.path, position + at, f"{len(chunk) - at} bytes are not a whole header")
     base, length, magic, delta = BATCH_STEP.unpack_from(chunk, at)
     return base, length, magic, delta
 
@@ -155,11 +158,11 @@ def _last_offset(chunk: bytearray) -> int:
 
 
 def latest_from(segment: Segment, from_offset: int) -> int:
-    """The largest timestamp of the records from `from_offset` on; -1 where there is none."""
+    """The largest timestamp of the records from `from_offset` on; -1 if there is none."""
     largest = segment.largest_timestamp()
     if from_offset <= segment.base_offset or find_timestamp(segment, largest, from_offset) is not None:
         return largest
-    # The record with the largest lies before: look at those that are left.
+    # The record with the largest timestamp is before `from_offset`: look at the remaining records.
     largest = -1
     for position, header in headers(segment.file, 0, segment.file.size, segment.damaged):
         if header.base_offset >= from_offset:
@@ -172,7 +175,7 @@ def latest_from(segment: Segment, from_offset: int) -> int:
 
 
 def find_timestamp(segment: Segment, timestamp: int, from_offset: int) -> TimestampOffset | None:
-    """The first record, not before `from_offset`, whose timestamp is at least the given one."""
+    """The first record, not before `from_offset`, whose timestamp is at least `timestamp`."""
     file = segment.file
     for position, header in headers(file, segment.find_time(timestamp), file.size, segment.damaged):
         if header.max_timestamp < timestamp or header.last_offset < from_offset:
@@ -185,7 +188,7 @@ def find_timestamp(segment: Segment, timestamp: int, from_offset: int) -> Timest
 
 
 def _columns(segment: Segment, position: int, size: int) -> RecordColumns:
-    """The records of one batch; DamagedLog where they cannot be read."""
+    """The records of one batch; DamagedLog if they cannot be decoded."""
     try:
         return walk(segment.file.read(position, size), 0)
     except BatchError as error:

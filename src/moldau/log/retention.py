@@ -1,4 +1,4 @@
-"""Which segments have had their time. Pure, but for what a segment must look up of its timestamps."""
+"""Retention rules: the segments to delete by time, by size or below the log start offset."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def expired(
     end_offset: int,
     high_watermark: int,
 ) -> list[Segment]:
-    """The oldest segments, without a gap, that retention lets go: by time, by size, or as they lie before the start.
+    """The oldest segments, without a gap, that retention deletes: by time, by size, or below the log start offset.
 
-    A segment goes only when all of it is below the high watermark. The active one is among them only where it is not
-    empty and its time is over: then the caller puts a fresh one in its place first.
+    A segment is deleted only if all of it is below the high watermark. The active segment is included only if it is
+    not empty and has expired; the caller then rolls a new segment first.
     """
     surplus = sum(segment.file.size for segment in segments) - config.retention_bytes
     found: list[Segment] = []
@@ -40,7 +40,7 @@ def expired(
 
 
 def _too_much(size: int, surplus: int, config: LogConfig) -> bool:
-    """Without this segment there is still as much as `retention.bytes` grants."""
+    """Whether at least `retention.bytes` remain without this segment."""
     return config.retention_bytes >= 0 and surplus >= size
 
 
@@ -49,6 +49,6 @@ def _too_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
 
 
 def _latest(segment: Segment) -> int:
-    """The largest timestamp, or the time of the last write where the records have none."""
+    """The largest timestamp, or the time of the last write if the records have none."""
     largest = segment.largest_timestamp()
     return largest if largest >= 0 else segment.modified_ms()

@@ -1,31 +1,25 @@
-"""Walking over the batches of a segment file, one after another.
+"""Sequential scans over the batches of a segment file.
 
-Two ways: by headers, for finding things, and batch by batch with their checksums, for recovery and for `verify`. Both
-stop with DamagedLog at the first thing that cannot be a batch.
+`headers` reads headers only, for lookups. `batches` also verifies checksums, for recovery and `verify`. Both raise
+DamagedLog at the first bytes that cannot be a batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import NamedTuple
 
 from moldau.host.fs import File
 from moldau.log.errors import DamagedLog
 from moldau.records import HEADER_SIZE, BatchHeader, CorruptBatch, crc_ok, peek_header
+from moldau.records.batch_layout import MAGIC
 
 CHUNK = 256 * 1024
-"""How much is read at a time; a batch that is larger is read on its own."""
-
-MAGIC = 2
-
-# base offset, length | leader epoch | magic | crc, attributes | last offset delta
-BATCH_STEP = Struct(">qi4xb6xi")
-LENGTH_END = 12
+"""Bytes per read; a larger batch is read on its own."""
 
 
-class Batch(NamedTuple):
-    """One batch of a scan: where it is, its header, and its bytes."""
+class ScannedBatch(NamedTuple):
+    """One batch of a scan: its position, header and bytes."""
 
     position: int
     header: BatchHeader
@@ -35,9 +29,9 @@ class Batch(NamedTuple):
 def headers(
     file: File, position: int, end: int, fenced: Sequence[tuple[int, int]] = ()
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """The (position, header) of each batch from `position` to `end`; checksums are not looked at.
+    """The (position, header) of each batch from `position` to `end`, without verifying checksums.
 
-    Ranges in `fenced` are known to be damaged and are passed over.
+    Ranges in `fenced` are known to be damaged and are skipped.
     """
     chunk = bytearray()
     chunk_at = position
@@ -55,8 +49,8 @@ def headers(
         position += header.size
 
 
-def batches(file: File, position: int, end: int) -> Iterator[Batch]:
-    """Each batch from `position` to `end`, its checksum verified."""
+def batches(file: File, position: int, end: int) -> Iterator[ScannedBatch]:
+    """Each batch from `position` to `end`, with its checksum verified."""
     chunk = bytearray()
     chunk_at = position
     while position < end:
@@ -68,12 +62,12 @@ def batches(file: File, position: int, end: int) -> Iterator[Batch]:
         at = position - chunk_at
         if not crc_ok(chunk, at, header.size):
             raise DamagedLog(file.path, position, f"the checksum of the batch at offset {header.base_offset} is wrong")
-        yield Batch(position, header, memoryview(chunk)[at : at + header.size])
+        yield ScannedBatch(position, header, memoryview(chunk)[at : at + header.size])
         position += header.size
 
 
 def first_damage(file: File, base_offset: int) -> DamagedLog | None:
-    """What is wrong with a segment that begins at `base_offset`: a checksum, a header, the order of offsets."""
+    """The first error in a segment that starts at `base_offset`: a checksum, a header, or the order of offsets."""
     expected = base_offset
     try:
         for batch in batches(file, 0, file.size):
@@ -86,7 +80,7 @@ def first_damage(file: File, base_offset: int) -> DamagedLog | None:
 
 
 def header_at(path: str, chunk: bytearray, at: int, position: int, end: int) -> BatchHeader:
-    """The header at `chunk[at:]`, which is byte `position` of the file, if it can be one of a batch before `end`."""
+    """The header at `chunk[at:]`, which is byte `position` of the file; DamagedLog unless a batch can be there."""
     try:
         header = peek_header(chunk, at)
     except CorruptBatch as error:

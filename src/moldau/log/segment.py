@@ -1,7 +1,7 @@
-"""One segment: a `.log` file of batches and the ways into it.
+"""One segment of a log: a `.log` file of batches, with its offset, time and transaction indexes.
 
-A segment knows its file, its indexes (in memory for what was appended since it was opened, on disk before that) and
-the largest timestamp in it. It does not know about producers, epochs or the segments beside it: that is the Log's.
+Index entries of batches appended since the segment was opened are in memory; earlier entries are on disk. The segment
+also tracks its largest timestamp. It does not know about producers, epochs or other segments: that is the Log's job.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 from posixpath import dirname, join
 
 from moldau.host.fs import File, FileSystem
-from moldau.log import names
+from moldau.log import file_names
 from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
 from moldau.log.errors import DamagedLog
 from moldau.log.index import OFFSET_ENTRY, TIME_ENTRY, BadIndexError, IndexCache, SegmentIndex
@@ -20,20 +20,20 @@ from moldau.records import BatchHeader
 logger = logging.getLogger(__name__)
 
 UNKNOWN_TIMESTAMP = -2
-"""Nobody has looked yet; -1 would be a segment without timestamps."""
+"""Not determined yet; -1 means that the segment has no timestamps."""
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 INDEX_ON_LOOP_BYTES = 64 * 1024
-"""A larger index is loaded in a thread: decoding and checking it would hold up the loop."""
+"""A larger index is loaded in a thread: decoding and checking it would block the event loop."""
 
 
 PLACES_REMEMBERED = 16
-"""Readers of one segment that are spared the way from the index to where they stopped."""
+"""Number of read positions kept per segment, so that sequential readers skip the search from the index entry."""
 
 
 class Segment:
-    """The batches from `base_offset` up to the next segment's."""
+    """The batches from `base_offset` up to the base offset of the next segment."""
 
     __slots__ = (
         "_aborted",
@@ -67,40 +67,42 @@ class Segment:
         self._places: dict[int, int] = {}
         self.tail = SegmentIndex()
         self.on_disk_entries = 0
-        """How many entries the index files hold, before those of `tail`."""
+        """Number of entries in the index files; the entries in `tail` come after them."""
         self.on_disk_times = 0
         self.since_entry = 0
         self.max_entries = self.max_time_entries = MAX_RELATIVE_OFFSET
         self.room = MAX_RELATIVE_OFFSET
-        """How many entries the indexes still have room for."""
+        """Number of entries that the indexes can still take."""
         self.max_timestamp = UNKNOWN_TIMESTAMP
         self.offset_of_max_timestamp = -1
         self.last_time_entry = -1
-        """The timestamp of the latest entry of the time index, on disk or in `tail`."""
+        """The timestamp of the last time index entry, on disk or in `tail`."""
         self.first_timestamp = UNKNOWN_TIMESTAMP
         """The largest timestamp of the first batch: the age of the segment counts from it."""
         self.created_ms = 0
         self._aborted: list[AbortedTxn] | None = None
         self.aborted_dirty = False
         self.dropped = False
-        """It is no part of its log any more; its files go, or are gone."""
+        """The segment is no longer part of its log; its files are deleted, or will be."""
         self.damaged: tuple[tuple[int, int], ...] = ()
-        """Ranges of the file that recovery found broken and that must not be served."""
+        """Ranges of the file that recovery found damaged; they must not be served."""
 
     def __repr__(self) -> str:
         return f"Segment({self.file.path!r}, size={self.file.size})"
 
-    # -- making and finding ----------------------------------------------------------------------------------------
+    # -- creating and opening --------------------------------------------------------------------------------------
 
     @classmethod
     def create(cls, fs: FileSystem, directory: str, base_offset: int, cache: IndexCache, now_ms: int) -> Segment:
-        """A new, empty one. Left-overs of an earlier try (a disk that was full) are taken over."""
-        for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
-            fs.remove(join(directory, names.segment_file(base_offset, suffix)), missing_ok=True)
-        for suffix in (names.INDEX, names.TIME_INDEX):
-            fs.create(join(directory, names.segment_file(base_offset, suffix)))
-        # The log file comes last: it is what makes a segment.
-        segment = cls(base_offset, fs.create(join(directory, names.segment_file(base_offset, names.LOG))), fs, cache)
+        """Create an empty segment. Files left by an earlier attempt (for example on a full disk) are replaced."""
+        for suffix in (file_names.INDEX, file_names.TIME_INDEX, file_names.TXN_INDEX):
+            fs.remove(join(directory, file_names.segment_file(base_offset, suffix)), missing_ok=True)
+        for suffix in (file_names.INDEX, file_names.TIME_INDEX):
+            fs.create(join(directory, file_names.segment_file(base_offset, suffix)))
+        # The log file comes last, because a segment exists if and only if its log file does.
+        segment = cls(
+            base_offset, fs.create(join(directory, file_names.segment_file(base_offset, file_names.LOG))), fs, cache
+        )
         segment.max_timestamp = -1
         segment.created_ms = now_ms
         segment._aborted = []
@@ -108,16 +110,18 @@ class Segment:
 
     @classmethod
     def open(cls, fs: FileSystem, directory: str, base_offset: int, size: int | None, cache: IndexCache) -> Segment:
-        """One that exists. With its `size` given the disk is not asked."""
-        return cls(base_offset, fs.open(join(directory, names.segment_file(base_offset, names.LOG)), size), fs, cache)
+        """Open an existing segment. With `size` given, the disk is not accessed."""
+        return cls(
+            base_offset, fs.open(join(directory, file_names.segment_file(base_offset, file_names.LOG)), size), fs, cache
+        )
 
     def path(self, suffix: str) -> str:
-        return join(dirname(self.file.path), names.segment_file(self.base_offset, suffix))
+        return join(dirname(self.file.path), file_names.segment_file(self.base_offset, suffix))
 
     def count_entries_on_disk(self) -> None:
-        """Learns from the sizes of the index files how many entries they hold."""
-        self.on_disk_entries = self._size_of(names.INDEX) // OFFSET_ENTRY
-        self.on_disk_times = self._size_of(names.TIME_INDEX) // TIME_ENTRY
+        """Set the number of entries on disk from the sizes of the index files."""
+        self.on_disk_entries = self._size_of(file_names.INDEX) // OFFSET_ENTRY
+        self.on_disk_times = self._size_of(file_names.TIME_INDEX) // TIME_ENTRY
 
     def _size_of(self, suffix: str) -> int:
         try:
@@ -128,14 +132,14 @@ class Segment:
     # -- appending -------------------------------------------------------------------------------------------------
 
     def append(self, data: memoryview, last_offset: int, max_timestamp: int, index_interval: int) -> None:
-        """Writes one batch, or raises OSError and has written nothing."""
+        """Write one batch; on OSError nothing was written."""
         file = self.file
         position = file.size
         file.append((data,))
         self.account(position, len(data), last_offset, max_timestamp, index_interval)
 
     def append_run(self, data: memoryview, headers: list[BatchHeader], index_interval: int) -> None:
-        """Writes batches that follow each other in one piece, or raises OSError and has written nothing."""
+        """Write consecutive batches with one write; on OSError nothing was written."""
         position = self.file.size
         self.file.append((data,))
         for header in headers:
@@ -143,7 +147,7 @@ class Segment:
             position += header.size
 
     def account(self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
-        """Notes a batch that stands at `position`, in the indexes where one is due."""
+        """Account for a batch at `position`, and add index entries if due."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
@@ -163,7 +167,7 @@ class Segment:
             self.since_entry += size
 
     def limit_index(self, index_bytes: int) -> None:
-        """Sets how large the index files may become (`segment.index.bytes`); one time entry is kept in reserve."""
+        """Set the maximum size of the index files (`segment.index.bytes`); one time entry is reserved."""
         self.max_entries = index_bytes // OFFSET_ENTRY
         self.max_time_entries = index_bytes // TIME_ENTRY - 1
         self.room = self._index_room()
@@ -174,13 +178,13 @@ class Segment:
             self.max_time_entries - self.on_disk_times - len(self.tail.timestamps),
         )
 
-    # -- the indexes -----------------------------------------------------------------------------------------------
+    # -- indexes ---------------------------------------------------------------------------------------------------
 
     def find(self, offset: int, *, cached_only: bool = False) -> tuple[int, int] | None:
-        """The (last offset, position) of a batch at or before the one that holds `offset`, by the index.
+        """The (last offset, position) of an indexed batch at or before the one that contains `offset`.
 
-        The last offset is -1 where the position is the beginning of the file and says nothing. None where the index
-        must be loaded, and the caller cannot wait for the disk.
+        The last offset is -1 if the position is the start of the file, which no entry names. None if the index has
+        to be loaded from disk and `cached_only` is set.
         """
         relative = offset - self.base_offset
         found = self.tail.position_at_or_before(relative)
@@ -194,7 +198,7 @@ class Segment:
         return found[0] + self.base_offset, found[1]
 
     def place_before(self, position: int) -> int:
-        """Where a batch begins, at or before this position: the latest one that the index has. May read the disk."""
+        """The start of the last indexed batch at or before this position. May read the disk."""
         found = self.tail.place_at_or_before(position)
         if found is None and position > 0 and self.on_disk_entries:
             index = self._load(cached_only=False)
@@ -202,21 +206,26 @@ class Segment:
         return 0 if found is None else found
 
     def place_after_read(self, offset: int) -> tuple[int, int] | None:
-        """As `find`, for an offset where an earlier read has ended: most readers go on where they stopped, and need
-        not begin with the batch before, which is what the index leads to. On the loop only."""
+        """Like `find`, for an offset where an earlier read ended.
+
+        Most readers continue where they stopped. They skip the preceding batch, to which the index entry would lead.
+        For the event loop only.
+        """
         position = self._places.get(offset)
         return None if position is None else (-1, position)
 
     def remember_place(self, offset: int, position: int) -> None:
-        """A read has ended before this offset, which stands, or will stand, at this position. On the loop only: a
-        thread might remember what has been cut since."""
+        """Record that a read ended before `offset`, whose batch is or will be at `position`.
+
+        For the event loop only: a thread could record a position that has been truncated since.
+        """
         places = self._places
         if offset not in places and len(places) >= PLACES_REMEMBERED:
             del places[next(iter(places))]
         places[offset] = position
 
     def find_time(self, timestamp: int) -> int:
-        """A position before which every timestamp is smaller. May read the disk."""
+        """A position before which every timestamp is smaller than `timestamp`. May read the disk."""
         tail = self.tail
         if tail.timestamps and timestamp >= tail.timestamps[0]:
             relative = tail.offset_at_or_before(timestamp)
@@ -228,12 +237,12 @@ class Segment:
         return 0 if found is None else found[1]
 
     def drop_index(self) -> None:
-        """The index turned out wrong: it is made again from the log."""
-        logger.warning("the index of %s does not fit its log; it is rebuilt", self.file.path)
+        """Rebuild the index from the log, because an entry turned out to be wrong."""
+        logger.warning("the index of %s does not match its log; rebuilding it", self.file.path)
         self._cache.put(self, self._rebuild())
 
     def whole_index(self) -> SegmentIndex:
-        """All entries, those on disk and those since; with the last time entry that a sealed segment has."""
+        """All entries, on disk and in `tail`, plus the last time entry that a sealed segment has."""
         whole = SegmentIndex()
         if self.on_disk_entries or self.on_disk_times:
             on_disk = self._load(cached_only=False)
@@ -245,7 +254,7 @@ class Segment:
         return whole
 
     def index_written(self, whole: SegmentIndex) -> None:
-        """What `whole_index` gave is in the files now."""
+        """Record that the entries returned by `whole_index` are in the index files now."""
         self.on_disk_entries = len(whole.offsets)
         self.on_disk_times = len(whole.timestamps)
         self.last_time_entry = whole.timestamps[-1] if whole.timestamps else -1
@@ -259,7 +268,7 @@ class Segment:
         if cached_only:
             raw = self._read_cached()
         else:
-            raw = self._read_file(names.INDEX), self._read_file(names.TIME_INDEX)
+            raw = self._read_file(file_names.INDEX), self._read_file(file_names.TIME_INDEX)
         if raw is None:
             return None
         try:
@@ -279,7 +288,7 @@ class Segment:
         if self.on_disk_entries * OFFSET_ENTRY > INDEX_ON_LOOP_BYTES:
             return None
         parts: list[bytes] = []
-        for suffix in (names.INDEX, names.TIME_INDEX):
+        for suffix in (file_names.INDEX, file_names.TIME_INDEX):
             try:
                 file = self._fs.open(self.path(suffix))
                 part = file.read_cached(0, file.size)
@@ -298,7 +307,7 @@ class Segment:
             return b""
 
     def _rebuild(self) -> SegmentIndex:
-        """The index of all that stands in the log now, as it would have grown, save what `tail` has."""
+        """Rebuild the index from the log, up to the first entry of `tail`, as appending would have built it."""
         index = SegmentIndex()
         end = self.tail.positions[0] if self.tail.positions else self.file.size
         since, largest, largest_offset = 0, -1, 0
@@ -314,7 +323,7 @@ class Segment:
                     since = 0
                 since += header.size
         except DamagedLog as damage:
-            logger.error("%s; offsets behind it are found by walking", damage)
+            logger.error("%s; offsets after it are found by scanning", damage)
         if not self.tail.positions and largest >= 0:
             index.add_time(largest, largest_offset)
         self.on_disk_entries, self.on_disk_times = len(index.offsets), len(index.timestamps)
@@ -322,7 +331,10 @@ class Segment:
             self.last_time_entry = index.timestamps[-1] if index.timestamps else -1
         try:
             self._fs.write_all(
-                {self.path(names.INDEX): index.encode_offsets(), self.path(names.TIME_INDEX): index.encode_times()}
+                {
+                    self.path(file_names.INDEX): index.encode_offsets(),
+                    self.path(file_names.TIME_INDEX): index.encode_times(),
+                }
             )
         except OSError as error:
             logger.warning("the index of %s cannot be written: %s", self.file.path, error)
@@ -331,7 +343,7 @@ class Segment:
     # -- timestamps ------------------------------------------------------------------------------------------------
 
     def largest_timestamp(self) -> int:
-        """The largest timestamp in the segment, -1 where there is none. May read the time index."""
+        """The largest timestamp in the segment, -1 if there is none. May read the time index."""
         if self.max_timestamp == UNKNOWN_TIMESTAMP:
             index = self._load(cached_only=False) if self.on_disk_times else None
             if index is not None and index.timestamps and self._is_true(index.timestamps[-1], index.time_offsets[-1]):
@@ -364,7 +376,7 @@ class Segment:
             logger.error("%s", damage)
 
     def age_from(self) -> int:
-        """The timestamp from which the segment's age counts, -1 where its first batch has none."""
+        """The timestamp from which the segment's age counts, -1 if its first batch has none."""
         if self.first_timestamp == UNKNOWN_TIMESTAMP:
             self.first_timestamp = -1
             for _, header in headers(self.file, 0, self.file.size, self.damaged):
@@ -373,15 +385,29 @@ class Segment:
         return self.first_timestamp
 
     def modified_ms(self) -> int:
-        """When its file was last written to."""
+        """The modification time of the log file."""
         return self._fs.modified_ms(self.file.path)
 
     # -- aborted transactions --------------------------------------------------------------------------------------
 
-    def aborted(self) -> list[AbortedTxn]:
-        """The transactions whose abort marker stands in this segment. May read the disk."""
+    @property
+    def aborted_in_memory(self) -> list[AbortedTxn] | None:
+        """The transactions whose abort marker is in this segment; None before they are read from the disk."""
+        return self._aborted
+
+    def read_aborted(self) -> list[AbortedTxn]:
+        """Read them from the disk, and keep nothing: a thread may call this while the loop uses the segment."""
+        return decode_aborted(self._read_file(file_names.TXN_INDEX), self.path(file_names.TXN_INDEX))
+
+    def keep_aborted(self, entries: list[AbortedTxn]) -> None:
+        """Keep what `read_aborted` returned, unless the loop has read or changed the entries in the meantime."""
         if self._aborted is None:
-            self._aborted = decode_aborted(self._read_file(names.TXN_INDEX), self.path(names.TXN_INDEX))
+            self._aborted = entries
+
+    def aborted(self) -> list[AbortedTxn]:
+        """The transactions whose abort marker is in this segment. Reads the disk the first time."""
+        if self._aborted is None:
+            self._aborted = self.read_aborted()
         return self._aborted
 
     def add_aborted(self, aborted: AbortedTxn) -> None:
@@ -389,17 +415,17 @@ class Segment:
         self.aborted_dirty = True
 
     def forget_aborted(self) -> None:
-        """Recovery replays the segment and finds them anew."""
+        """Clear the aborted transactions before recovery replays the segment, which adds them again."""
         self._aborted = []
         self.aborted_dirty = True
 
     def encode_aborted(self) -> bytes:
         return encode_aborted(self.aborted())
 
-    # -- cutting ---------------------------------------------------------------------------------------------------
+    # -- truncating ------------------------------------------------------------------------------------------------
 
     def find_cut(self, offset: int) -> tuple[int, int]:
-        """Where to cut so that no batch with `offset` or a later one is left: position, and where offsets go on."""
+        """The position to truncate at so that no batch reaches `offset`, and the log end offset that results."""
         found = self.find(offset)
         for position, header in headers(self.file, 0 if found is None else found[1], self.file.size, self.damaged):
             if header.last_offset >= offset:
@@ -407,7 +433,7 @@ class Segment:
         return self.file.size, offset
 
     def truncate(self, position: int, offset: int) -> None:
-        """Cuts the file at `position`, and forgets all about batches that hold `offset` or later ones."""
+        """Truncate the file at `position`, and drop the index entries of batches that reach `offset`."""
         whole = self.whole_index()
         self._places.clear()
         self.file.truncate(position)
@@ -422,7 +448,7 @@ class Segment:
         self._after_cut(position)
 
     def _after_cut(self, position: int) -> None:
-        """Finds the largest timestamp anew: from the last entry that is left, and what stands behind it."""
+        """Find the largest timestamp again: from the last remaining time entry, and the batches after it."""
         tail = self.tail
         self.max_timestamp = self.last_time_entry = tail.timestamps[-1] if tail.timestamps else -1
         self.offset_of_max_timestamp = self.base_offset + tail.time_offsets[-1] if tail.timestamps else -1
@@ -435,7 +461,7 @@ class Segment:
                 self.offset_of_max_timestamp = header.last_offset
 
     def last_header(self) -> BatchHeader | None:
-        """The header of the last batch, found from the last index entry; None in an empty segment."""
+        """The header of the last batch, found from the last index entry; None if the segment is empty."""
         found = self.find(self.base_offset + MAX_RELATIVE_OFFSET)
         last: BatchHeader | None = None
         for _, header in headers(self.file, 0 if found is None else found[1], self.file.size, self.damaged):
@@ -444,4 +470,4 @@ class Segment:
 
 
 REBUILD_INTERVAL = 4096
-"""Bytes between entries of an index that is made again; any value gives a right index."""
+"""Bytes between the entries of a rebuilt index; any value gives a correct index."""

@@ -1,4 +1,4 @@
-"""Framed connections over asyncio, shared by broker and client.
+"""Framed connections over asyncio, for broker and client.
 
-Knows sizes and bytes; knows nothing of what is in a frame.
+This package handles frame sizes and bytes; `caller` and `exchange` match responses to requests.
 """

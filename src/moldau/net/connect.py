@@ -1,4 +1,4 @@
-"""Opening a connection to a peer: the addresses of a name in a race, within one bound of time for each."""
+"""Outgoing connections: races the addresses of a host name, each with its own timeout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from moldau.net.race import AllFailed, race
+from moldau.net.happy_eyeballs import AllFailed, race
 from moldau.net.sockets import make_socket
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -18,11 +18,11 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 SYSTEM_DEFAULT = -1
 
 TLS_RECORDS = (0x15, 0x16)
-"""An alert, or a handshake: the first byte of whatever a TLS server says first."""
+"""First byte of a TLS alert or handshake record: a TLS server sends one of these first."""
 
 
 class NoSuchHostError(OSError):
-    """The name has no address."""
+    """The host name has no address."""
 
 
 async def connect(
@@ -34,17 +34,17 @@ async def connect(
     send_buffer: int = SYSTEM_DEFAULT,
     receive_buffer: int = SYSTEM_DEFAULT,
 ) -> P:
-    """A connected protocol of `factory`'s. Raises OSError (TimeoutError among them) when no address takes it.
+    """A connected protocol created by `factory`. Raises OSError (or its subclass TimeoutError) if no address accepts.
 
-    Each address has `timeout_s`, and the next one does not wait for that: one that swallows packets must not use up
-    the time of the others.
+    Each address has `timeout_s`, but the next one starts before that is over: an address that drops packets must not
+    use up the time of the others.
     """
     loop = asyncio.get_running_loop()
 
     async def reach(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
         sock = make_socket(loop, family, kind, protocol)
         try:
-            # Before the connection is made, because a receive buffer decides the window that is offered in it.
+            # Set buffers before connecting, because the receive buffer determines the TCP window of the connection.
             _prepare(sock, send_buffer, receive_buffer)
             async with asyncio.timeout(timeout_s):
                 await loop.sock_connect(sock, address)
@@ -71,7 +71,7 @@ async def connect(
 
 
 async def canonical_names(host: str) -> tuple[str, ...]:
-    """The names that the addresses of `host` have in reverse look-ups; those without one stay addresses."""
+    """The names of the addresses of `host` by reverse lookup; an address without a name stays an address."""
     loop = asyncio.get_running_loop()
     found = []
     for *_, address in await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM):
@@ -87,7 +87,7 @@ async def _addresses(host: str, port: int, timeout_s: float) -> Sequence[tuple[i
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         raise NoSuchHostError(error.errno, error.strerror) from error
-    except UnicodeError as error:  # a label that is empty or too long
+    except UnicodeError as error:  # an empty or too long label
         raise NoSuchHostError(0, str(error)) from error
     return found
 
@@ -103,7 +103,7 @@ def _prepare(sock: socket.socket, send_buffer: int, receive_buffer: int) -> None
 
 
 def _worst(errors: list[OSError]) -> OSError:
-    """The error to tell: one that took no time-out says more than one that did."""
+    """The error to report: any other error says more than a timeout."""
     for error in errors:
         if not isinstance(error, TimeoutError):
             return error
@@ -111,7 +111,7 @@ def _worst(errors: list[OSError]) -> OSError:
 
 
 async def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
-    """Whether a TLS server listens there: it is greeted as one, and its first bytes are looked at."""
+    """Whether a TLS server listens there: sends a client hello and checks the first bytes of the answer."""
     outgoing = ssl.MemoryBIO()
     greeting = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=host)
     with contextlib.suppress(ssl.SSLWantReadError):

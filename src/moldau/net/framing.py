@@ -1,16 +1,16 @@
 """Length-prefixed frames over an asyncio transport, cut out of the receive buffer in place.
 
-All connections of one loop share a scratch buffer: `get_buffer`, the read and `buffer_updated` happen in one turn, so
-nobody else can touch it in between. A connection owns memory only while a frame of its own is incomplete; 5,000 idle
-connections cost no buffers.
+All connections of one loop share a scratch buffer: `get_buffer`, the read and `buffer_updated` happen in one turn of
+the loop, so no other connection can use it in between. A connection owns memory only while it has an incomplete frame;
+5,000 idle connections need no buffers.
 
 Three rules for subclasses:
 
-* The view given to `frame_received` is valid during that call alone. What must live longer is copied.
-* Replies are collected with `send` and leave in one write when the read callback ends (or at once when sent from
-  elsewhere, or when there are many bytes of them: then the transport can say that the peer does not read).
-* A connection that cannot take more work calls `hold`; frames that were already received wait in a bounded backlog,
-  reading stops, and `release` goes on where it stopped. Order is kept.
+* The view passed to `frame_received` is valid only during that call. Copy what must live longer.
+* Replies are collected with `send` and written together when the read callback ends. They are written at once if they
+  are sent from elsewhere, or if they have many bytes: then the transport can report that the peer does not read.
+* A connection that cannot take more work calls `hold`. Frames that were already received wait in a bounded backlog,
+  and reading stops. `release` continues in the same order.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from moldau.host.memory import fresh_buffer
 Buffer = bytes | bytearray | memoryview
 
 SCRATCH_BYTES = 256 * 1024
-"""One read takes at most this much. Larger reads save system calls but fall out of the second-level cache."""
+"""The largest size of one read. Larger reads save system calls but do not fit the second-level cache."""
 
 GROWTH_BYTES = 1024 * 1024
-"""A frame's buffer starts at no more than this and then doubles, so that a size field alone allocates nothing."""
+"""The largest initial size of a frame's buffer. It doubles when it is full, so that a length field alone allocates
+little."""
 
 COLLECTED_BYTES = 256 * 1024
-"""Replies are written together up to this size. One read can bring thousands of small requests for large replies."""
+"""Replies are written together up to this size. One read can contain thousands of small requests for large replies."""
 
 SPARE_BUFFERS = 4
-"""Frame buffers kept for reuse, a loop; saves the zeroing of a new one for each large frame."""
+"""Frame buffers kept for reuse per loop: avoids zeroing a new buffer for each large frame."""
 
 LENGTH_BYTES = 4
 _LENGTH = Struct(">i")
@@ -46,7 +47,7 @@ class FrameError(Exception):
 
 
 class FrameMemory:
-    """Bytes held by incomplete and waiting frames of all connections, with one bound for the sum of them."""
+    """The bytes of incomplete and waiting frames of all connections, with one limit for their sum."""
 
     __slots__ = ("in_use", "limit", "refused", "scratch", "spare", "waiting")
 
@@ -59,7 +60,7 @@ class FrameMemory:
         self.waiting: deque[FramedConnection] = deque()
 
     def take(self, size: int) -> bool:
-        """Account for `size` more bytes; False when that would pass the limit. A lone frame is always let through."""
+        """Account for `size` more bytes; False if that would exceed the limit. A single frame is always accepted."""
         if self.in_use and self.in_use + size > self.limit:
             self.refused += 1
             return False
@@ -68,14 +69,14 @@ class FrameMemory:
 
     def give(self, size: int) -> None:
         self.in_use -= size
-        for _ in range(len(self.waiting)):  # each may queue itself again: one round only
+        for _ in range(len(self.waiting)):  # each may queue itself again, so only one round
             self.waiting.popleft().memory_available()
 
     def buffer(self, size: int) -> bytearray:
         for i, spare in enumerate(self.spare):
             if len(spare) >= size:
                 return self.spare.pop(i)
-        return fresh_buffer(size)  # what is read of it was received into it
+        return fresh_buffer(size)  # not zeroed: only received bytes are read from it
 
     def reuse(self, buffer: bytearray) -> None:
         if len(self.spare) < SPARE_BUFFERS and len(buffer) <= 2 * GROWTH_BYTES:
@@ -118,24 +119,24 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         self._collected = 0  # bytes in it
 
-    # -- what subclasses say ---------------------------------------------------------------------------------------
+    # -- interface for subclasses -----------------------------------------------------------------------------------
 
     def opened(self) -> None:
         """The connection is up."""
 
     def frame_received(self, frame: memoryview) -> None:
-        """One whole frame, without its length field. The view dies with this call."""
+        """One complete frame, without its length field. The view is invalid after this call."""
 
     def own_frame_received(self, buffer: bytearray, frame: memoryview) -> None:
-        """One whole frame that did not come in one read, in a buffer of its own. Who overrides this may keep it."""
+        """One complete frame that arrived in several reads, in its own buffer. An override may keep the buffer."""
         self.frame_received(frame)
         self._memory.reuse(buffer)
 
     def closed(self, error: Exception | None) -> None:
-        """The connection is gone; nothing more can be sent."""
+        """The connection is closed; nothing more can be sent."""
 
     def rejected(self, error: FrameError) -> None:
-        """The peer broke the framing; the connection is being closed."""
+        """The peer violated the framing; the connection is being closed."""
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class FramedConnection(asyncio.BufferedProtocol):
             self._flush()
 
     def close(self) -> None:
-        """Close once what was sent has left; frames that are still buffered are not looked at."""
+        """Close after all sent bytes have been written. Frames that are still buffered are ignored."""
         self._closing = True
         if self.transport is not None:
             self._flush()
@@ -179,7 +180,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         return self._holds > 0
 
     def hold(self) -> None:
-        """Take no further frame until `release`. Holds nest."""
+        """Process no further frame until `release`. Calls nest."""
         self._holds += 1
         if self._holds == 1 and self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
@@ -199,19 +200,19 @@ class FramedConnection(asyncio.BufferedProtocol):
             if not already_reading:
                 self._reading = False
                 self._flush()
-        # A frame from the backlog may have taken a new hold, or closed the connection.
+        # A frame from the backlog may have called `hold` or closed the connection.
         transport = self.transport
         if not self.held and transport is not None and not transport.is_closing():
             transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """The peer does not read its replies: take no more of its requests until it does."""
+        """The peer does not read its replies: process no more of its requests until it does."""
         self.hold()
 
     def resume_writing(self) -> None:
         self.release()
 
-    # -- asyncio's side --------------------------------------------------------------------------------------------
+    # -- asyncio callbacks -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -244,13 +245,13 @@ class FramedConnection(asyncio.BufferedProtocol):
             self.close()
         finally:
             self._reading = False
-            if self._out:  # not after most reads: a large frame takes ten of them
+            if self._out:  # empty after most reads: a large frame needs ten of them
                 self._flush()
 
-    # -- cutting ---------------------------------------------------------------------------------------------------
+    # -- cutting frames --------------------------------------------------------------------------------------------
 
     def _cut(self, data: memoryview) -> None:
-        """Hand out every whole frame in `data`, keep the rest in a buffer of our own."""
+        """Pass on every complete frame in `data`, and keep the rest in a separate buffer."""
         pos, end = 0, len(data)
         while end - pos >= LENGTH_BYTES and not self._closing:
             pos += LENGTH_BYTES
@@ -269,7 +270,7 @@ class FramedConnection(asyncio.BufferedProtocol):
     def _keep(self, rest: memoryview) -> None:
         room = max(len(rest), LENGTH_BYTES)
         if len(rest) >= LENGTH_BYTES:
-            # As much as it would grow to at once: it need not be copied a second time.
+            # Start with the size that it would grow to first, so that it is not copied twice.
             room = max(room, min(LENGTH_BYTES + self._size_at(rest, 0), self.growth_bytes))
         self._partial = self._memory.buffer(room)
         self._partial[: len(rest)] = rest
@@ -298,7 +299,7 @@ class FramedConnection(asyncio.BufferedProtocol):
             self.own_frame_received(frame, memoryview(frame)[LENGTH_BYTES:wanted])
 
     def _size_known(self) -> None:
-        """The length field is complete: account for the frame, or stop reading until memory is there."""
+        """The length field is complete: account for the frame, or stop reading until memory is available."""
         assert self._partial is not None
         self._wanted = LENGTH_BYTES + self._size_at(self._partial, 0)
         if not self._memory.take(self._wanted):
@@ -308,7 +309,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._make_room()
 
     def _make_room(self) -> None:
-        """The buffer grows with what has arrived, not with what the length field claims."""
+        """Grow the buffer with the bytes that have arrived, not with the size that the length field claims."""
         assert self._partial is not None
         room = len(self._partial)
         if self._filled == room or room < min(self._wanted, self.growth_bytes):
@@ -317,20 +318,18 @@ class FramedConnection(asyncio.BufferedProtocol):
             self._partial = bigger
 
     def _hold_back(self, frame: memoryview) -> None:
-        """It was received before reading stopped: at most one scratch buffer of such frames is kept."""
+        """Keep a frame that was received before reading stopped. These frames need at most one scratch buffer."""
         self._memory.in_use += len(frame)
         self._backlog.append(bytearray(frame))
 
     def _size_at(self, data: memoryview | bytearray, pos: int) -> int:
         (size,) = _LENGTH.unpack_from(data, pos)
         if not 0 <= size <= self.max_frame_bytes:
-            raise FrameError(
-                f"frame of {size} bytes; allowed are 0 to {self.max_frame_bytes} (socket.request.max.bytes)"
-            )
+            raise FrameError(f"frame of {size} bytes; the limit is {self.max_frame_bytes} (socket.request.max.bytes)")
         return size  # type: ignore[no-any-return]
 
     def memory_available(self) -> None:
-        """Called by FrameMemory when bytes were given back."""
+        """Called by FrameMemory when bytes were released."""
         if not self._waiting_for_memory:
             return
         if self._partial is None or self._memory.take(self._wanted):

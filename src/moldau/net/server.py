@@ -1,4 +1,4 @@
-"""Listening sockets."""
+"""Listening sockets of a broker."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ async def bind(
     send_buffer: int = SYSTEM_DEFAULT,
     receive_buffer: int = SYSTEM_DEFAULT,
 ) -> asyncio.Server:
-    """A server for `factory`'s protocols, bound to host:port but not yet accepting; an empty host is every address of
-    the machine.
+    """A server for protocols of `factory`, bound to host:port but not yet accepting connections.
 
-    Accepted connections inherit the buffer sizes, which therefore must be set before the socket listens.
+    An empty host means every address of the machine. Accepted connections inherit the buffer sizes, which therefore
+    must be set before the socket listens.
     """
     loop = asyncio.get_running_loop()
     sock: socket.socket | None = None

@@ -1,20 +1,14 @@
-"""Record batches, format 2: checked, decoded, encoded, compressed. Bytes in, bytes out; no files, no sockets.
+"""Record batches of format 2: checking, decoding, encoding and compression. No files, no sockets.
 
-On the broker's path a batch is never taken apart into objects: `check_batch` walks it, `stamp` gives it its place, and
-the same bytes are written and served. Objects (`Record`) are for clients, tools and tests; columns of positions
-(`walk`) for whoever handles many records at a time.
+The broker never decodes a batch into objects: `check_batch` walks over it, `stamp` writes its offset and leader epoch,
+and the same bytes are stored and served. Objects (`Record`) are for clients, tools and tests. Columns of positions
+(`walk`) are for code that handles many records at a time.
 
-`reference.py` is the format in readable Python, `_native.pyx` the same in Cython; `engine.py` picks one.
+`reference.py` implements the format in readable Python, `_native.pyx` the same in Cython; `engine.py` picks one.
 """
 
 from moldau.records.batch import crc_ok, peek_header, recompress, reseal, seal, set_timestamps, stamp
-from moldau.records.codecs import compress, decompress
-from moldau.records.control import ControlType, Marker, encode_marker, parse_marker
-from moldau.records.crc import crc32c
-from moldau.records.encode import encode_batch
-from moldau.records.engine import NATIVE, RecordsBuilder, check_batch, decode_batch, walk
-from moldau.records.errors import BatchError, BatchTooLarge, CorruptBatch, InvalidBatch, UnsupportedCodec
-from moldau.records.model import (
+from moldau.records.batch_layout import (
     HEADER_SIZE,
     MAX_DECOMPRESSED,
     NO_LEADER_EPOCH,
@@ -29,6 +23,12 @@ from moldau.records.model import (
     RecordColumns,
     TimestampType,
 )
+from moldau.records.codecs import compress, decompress
+from moldau.records.control import ControlType, Marker, encode_marker, parse_marker
+from moldau.records.crc import crc32c
+from moldau.records.encode import encode_batch
+from moldau.records.engine import NATIVE, RecordsBuilder, check_batch, decode_batch, walk
+from moldau.records.errors import BatchError, BatchTooLarge, CorruptBatch, InvalidBatch, MissingKey, UnsupportedCodec
 
 __all__ = [
     "HEADER_SIZE",
@@ -48,6 +48,7 @@ __all__ = [
     "CorruptBatch",
     "InvalidBatch",
     "Marker",
+    "MissingKey",
     "Record",
     "RecordColumns",
     "RecordsBuilder",

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Record batches into Arrow's buffers and back, in C: the twin of arrow_reference.py, in names, results and errors.
+"""Decoding of record batches into Arrow buffers in C: the native version of arrow_reference.py.
 
-No object a record, and none a batch where the batch is an ordinary one. The walk over records is `_walk.pxd`'s.
+Names, results and errors are the same. No object per record, and none per batch for an ordinary batch. `_walk.pxd` has
+the walk over records.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
@@ -27,7 +28,7 @@ from moldau.records._walk cimport (
     start_walk,
 )
 
-from moldau.records import arrow_model as _model
+from moldau.records import arrow_layout as _model
 from moldau.records import codecs as _codecs
 from moldau.records.batch import check_header as _check_header
 from moldau.records.batch import open_batch as _open_batch
@@ -42,12 +43,12 @@ cdef extern from "stdlib.h" nogil:
 
 cdef enum:
     TRANSACTIONAL_BIT = 0x10
-    ALIGNMENT = 64  # what Arrow recommends
+    ALIGNMENT = 64  # recommended by Arrow
     LEAST_ROOM = 1024
-    SLACK = 64  # bytes past what is used that may be overwritten: cells are copied in whole blocks
+    SLACK = 64  # bytes after the used ones that may be overwritten: cells are copied in whole blocks
     BLOCK = 32
     OUT_OF_MEMORY = -1000
-    NOGIL_BYTES = 32 * 1024  # a batch from this size on is read while other threads run
+    NOGIL_BYTES = 32 * 1024  # a batch of at least this size is read without the GIL
 
 cdef bint HARDWARE_CRC = crc32c_available()
 cdef int64_t MAX_COLUMN_BYTES = _model.MAX_COLUMN_BYTES
@@ -60,7 +61,7 @@ cdef object RowColumns = _model.RowColumns
 
 
 cdef class Memory:
-    """A finished buffer, for whoever knows Python's buffer protocol; freed with the last view of it."""
+    """A finished buffer with Python's buffer protocol; freed with the last view of it."""
 
     cdef uint8_t *data
     cdef Py_ssize_t size
@@ -79,14 +80,14 @@ cdef class Memory:
 
 
 cdef struct Growing:
-    # A buffer that grows at its end. Always SLACK bytes more than `room` are there.
+    # A buffer that grows at its end. SLACK bytes more than `room` are always allocated.
     uint8_t *data
     size_t used
     size_t room
 
 
 cdef inline int reserve(Growing *buffer, size_t more) noexcept nogil:
-    """0, or -1 where there is no memory."""
+    """0, or -1 if there is no memory."""
     if buffer.used + more <= buffer.room:
         return 0
     return grow(buffer, buffer.used + more)
@@ -111,7 +112,7 @@ cdef int grow(Growing *buffer, size_t wanted) noexcept nogil:
 
 
 cdef Memory finished(Growing *buffer):
-    """What was written, as an object; the buffer is empty afterwards."""
+    """The written bytes as an object; the buffer is empty afterwards."""
     cdef Memory memory = Memory.__new__(Memory)
     if buffer.data == NULL and reserve(buffer, 1):
         raise MemoryError
@@ -122,9 +123,9 @@ cdef Memory finished(Growing *buffer):
 
 
 cdef inline void copy_cell(uint8_t *to, const uint8_t *cell, size_t size, const uint8_t *end) noexcept nogil:
-    """memcpy for cells of any size that are mostly small: whole blocks, past its end where that is harmless.
+    """memcpy for cells that are mostly small: copies whole blocks, past the end of the cell where that is harmless.
 
-    `end` is how far may be read; there are SLACK bytes behind what may be written.
+    Bytes up to `end` may be read; SLACK bytes after the destination may be overwritten.
     """
     cdef size_t at = 0
     if size > 1024 or <size_t>(end - cell) < size + BLOCK:
@@ -135,11 +136,11 @@ cdef inline void copy_cell(uint8_t *to, const uint8_t *cell, size_t size, const 
         at += BLOCK
 
 
-# -- a binary column while it grows
+# -- growing binary column
 
 
 cdef struct Binary:
-    Growing bits  # one a row, set where it is not null; those of rows to come are set in advance
+    Growing bits  # one bit per row, set if not null; bits of later rows are set in advance
     Growing offsets
     Growing data
     int64_t rows
@@ -164,7 +165,7 @@ cdef int binary_reserve(Binary *column, int64_t rows, int64_t size) noexcept nog
 
 
 cdef inline void binary_append(Binary *column, const uint8_t *cell, int32_t size, const uint8_t *end) noexcept nogil:
-    """After room was reserved."""
+    """Append a cell; the caller has reserved the room."""
     if size > 0:
         copy_cell(column.data.data + column.data.used, cell, size, end)
         column.data.used += size
@@ -240,11 +241,11 @@ cdef class BatchCursor:
 
     @property
     def done(self):
-        """Whether nothing is left."""
+        """Whether no batch is left."""
         return self.position >= self.end
 
     cdef int enter(self) except -1:
-        """Open the batch at `position`; it is not open afterwards where it has no rows, and was passed over."""
+        """Open the batch at `position`; if it has no rows it is skipped, and not open afterwards."""
         cdef const uint8_t *p = <const uint8_t *>self.view.buf + self.position
         if self.is_ordinary(p, self.end - self.position):
             start_walk(&self.walk, &self.header, p + HEADER_SIZE, self.header.size - HEADER_SIZE, False, True)
@@ -255,7 +256,7 @@ cdef class BatchCursor:
         return 0
 
     cdef bint is_ordinary(self, const uint8_t *p, Py_ssize_t left):
-        """Whether the batch is whole and sound, not compressed, without gaps, and nobody has a say about it."""
+        """Whether the batch is whole and valid, not compressed, without gaps, and not subject to `wanted`."""
         cdef Header *header = &self.header
         cdef int16_t special = CODEC_MASK | CONTROL_BIT
         if self.wanted is not None:
@@ -281,7 +282,7 @@ cdef class BatchCursor:
         return HARDWARE_CRC and crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) == load_be32(p + 17)
 
     cdef bint enter_with_care(self) except -1:
-        """As the reference does it, with its errors. False where the batch was passed over."""
+        """Open the batch with the checks and errors of the reference. False if the batch was skipped."""
         cdef Header *header = &self.header
         cdef Py_ssize_t start = self.position
         whole = memoryview(self.buf)[: self.end]
@@ -315,7 +316,7 @@ cdef class BatchCursor:
         return True
 
     cdef void leave(self):
-        """Go behind the batch."""
+        """Move to the next batch."""
         self.position += self.header.size
         if self.next_offset <= self.header.base_offset + self.header.last_offset_delta:
             self.next_offset = self.header.base_offset + self.header.last_offset_delta + 1
@@ -324,7 +325,7 @@ cdef class BatchCursor:
         self.inner = None
 
     cdef int check_all(self) except -1:
-        """Look at every record before the first is given away: for a batch that is not taken in one go."""
+        """Check every record before the first one is returned: for a batch that is taken in several parts."""
         cdef Walk walk = self.walk
         cdef Parsed record
         cdef int fault = 0
@@ -409,9 +410,9 @@ cdef class RowCollector:
     cdef int64_t take_batch(
         self, BatchCursor cursor, int32_t topic, int32_t partition, int64_t max_rows
     ) noexcept nogil:
-        """The number of rows; minus the fault's number where there is one, and then everything is as it was."""
-        # Local copies, whose address goes nowhere: the compiler keeps what is in them in registers. Bytes that are
-        # written might be anything's, so all else is read again after each.
+        """The number of rows; on a fault, its negated number, and everything is as before."""
+        # Local copies whose address does not escape: the compiler keeps their fields in registers. It must assume that
+        # written bytes may overlap everything else, which it therefore reads again after each write.
         cdef Walk walk = cursor.walk
         cdef Binary keys, values
         cdef Parsed record
@@ -428,7 +429,7 @@ cdef class RowCollector:
         cdef int64_t *offsets
         cdef int64_t *timestamps
         cdef int fault = 0
-        # A record takes seven bytes at least: a count that lies is not given room for.
+        # A record has at least seven bytes. The limit protects against a wrong count in the header.
         cdef int64_t most = min(max_rows, min(<int64_t>(walk.count - walk.index), (walk.end - walk.at) // 7 + 1))
         if self.reserve_rows(most, walk.end - walk.at):
             return OUT_OF_MEMORY
@@ -469,7 +470,7 @@ cdef class RowCollector:
         return row - before
 
     cdef int reserve_rows(self, int64_t rows, int64_t size) noexcept nogil:
-        """Room for what one batch may bring. What it brings is written first and counted after."""
+        """Reserve room for the rows of one batch. They are written first and counted afterwards."""
         if binary_reserve(&self.keys, rows, size) or binary_reserve(&self.values, rows, size):
             return -1
         self.topic.used = self.partition.used = self.timestamp_type.used = 4 * self.rows
@@ -489,7 +490,7 @@ cdef class RowCollector:
         return 0
 
     cdef int take_headers(self, Parsed *record, const uint8_t *record_end, const uint8_t *end) noexcept nogil:
-        # The walk has been over these bytes and found them sound; the results of reading them again need no check.
+        # The walk has validated these bytes, so reading them again cannot fail.
         cdef const uint8_t *at = record.headers
         cdef int32_t size = 0
         cdef Py_ssize_t room = record_end - at
@@ -512,7 +513,7 @@ cdef class RowCollector:
     cdef void fill(
         self, int64_t start, int32_t topic, int32_t partition, bint append_time, int64_t max_timestamp
     ) noexcept nogil:
-        """The columns in which a batch's rows are all alike."""
+        """Fill the columns that are the same for all rows of a batch."""
         cdef int64_t row
         cdef int32_t *topics = <int32_t *>self.topic.data
         cdef int32_t *partitions = <int32_t *>self.partition.data
@@ -529,7 +530,7 @@ cdef class RowCollector:
                 timestamps[row] = max_timestamp
 
     cdef void forget(self, int64_t rows, int64_t headers) noexcept nogil:
-        """Go back to before a batch that turned out bad; lengths of keys and values were not touched yet."""
+        """Undo the rows of an invalid batch; the lengths of keys and values have not changed yet."""
         restore(&self.keys, rows)
         restore(&self.values, rows)
         if self.with_headers:
@@ -564,7 +565,7 @@ cdef class RowCollector:
 
 
 cdef void restore(Binary *column, int64_t rows) noexcept nogil:
-    """Cut the column to `rows` and set the bits of rows to come again."""
+    """Truncate the column to `rows`, and set the bits of later rows again."""
     cdef int64_t row
     cdef size_t byte
     column.rows = rows

@@ -1,4 +1,4 @@
-"""The native twin has the reference's names and types."""
+"""Types of the native Arrow encoder: those of the reference."""
 
 from moldau.records.arrow_encode_reference import RowEncoder as RowEncoder
 from moldau.records.arrow_encode_reference import check_rows as check_rows

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Columns into record batches, in C: the twin of arrow_encode_reference.py, in names, results and errors.
+"""Encoding of Arrow columns into record batches in C: the native version of arrow_encode_reference.py.
 
-Memory safety rests on two habits: `hold` compares the lengths of all buffers with the number of rows, once, and `cell`
-compares every cell with the end of its data.
+Names, results and errors are the same. Two rules give memory safety: `hold` compares the lengths of all buffers with
+the number of rows once, and `get_cell` compares every cell with the end of its data.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 
 from moldau.records._walk cimport HEADER_SIZE, write_varint
 
-from moldau.records import arrow_model as _model
+from moldau.records import arrow_layout as _model
 
 cdef extern from "Python.h":
     PyObject *new_bytes "PyBytes_FromStringAndSize"(const char *content, Py_ssize_t size) except NULL
@@ -27,12 +27,12 @@ cdef extern from *:
 cdef enum:
     MOST_VARINTS = 36  # as in the reference
     MOST_HEADER_VARINTS = 10
-    SLACK = 64  # bytes behind a batch that may be overwritten: cells are copied in whole blocks
+    SLACK = 64  # bytes after a batch that may be overwritten: cells are copied in whole blocks
     BLOCK = 32
-    FIRST_ROOM = 8 * 1024  # of a batch where there are too many partitions to give each a whole one
+    FIRST_ROOM = 8 * 1024  # first size of a batch if there are too many partitions for full-size buffers
     ROOM_FOR_ALL = 16 * 1024 * 1024
 
-    # arrow_model.py has these too, with the words for them
+    # the same numbers as in arrow_layout.py, which has the messages
     OUTSIDE = 1
     NULL_HEADER_KEY = 2
     NEGATIVE_TIMESTAMP = 3
@@ -49,7 +49,7 @@ cdef object RowError = _model.RowError
 
 
 cdef struct Column:
-    # `arrow_model.Cells` while its buffers are held; `present` is false for a column that is null in every row.
+    # `arrow_model.Cells` with acquired buffers; `present` is false for a column that is null in every row.
     bint present
     bint has_bits, has_offsets
     Py_buffer bits, offsets, data
@@ -125,7 +125,7 @@ cdef int hold_headers(HeaderColumn *column, object cells, int64_t rows) except -
 
 
 cdef int hold(Rows *rows, object cells) except -1:
-    """Get at the buffers of `cells`; whatever comes of it, `release` has to follow."""
+    """Acquire the buffers of `cells`; `release` must follow, also after an error."""
     memset(rows, 0, sizeof(Rows))
     count, value, key, timestamp, headers = cells
     rows.count = count
@@ -194,7 +194,7 @@ cdef inline int get_cell(Column *column, int64_t row, Cell *out) noexcept nogil:
 
 
 cdef inline int header_span(HeaderColumn *column, int64_t row, int64_t *begin, int64_t *end) noexcept nogil:
-    """Which headers are the row's: 0, or the fault."""
+    """Set the range of the row's headers: 0, or the fault."""
     cdef int64_t place = column.start + row
     begin[0] = end[0] = 0
     if not column.present or is_null(column.has_bits, &column.bits, place):
@@ -203,14 +203,14 @@ cdef inline int header_span(HeaderColumn *column, int64_t row, int64_t *begin, i
     return 0 if 0 <= begin[0] <= end[0] <= column.count else OUTSIDE
 
 
-# -- one row
+# -- measuring and writing one row
 
 
 cdef struct Row:
     Cell key, value
     int64_t first_header, last_header
-    int64_t header_bytes  # as they are written
-    int64_t most  # bytes of the record, as many as it may get
+    int64_t header_bytes  # encoded size
+    int64_t most  # maximal size of the record
 
 
 cdef inline int measure(Column *key, Column *value, HeaderColumn *headers, int64_t at, Row *row) noexcept nogil:
@@ -258,7 +258,7 @@ cdef inline int64_t varint_size(int64_t number) noexcept nogil:
 
 
 cdef inline uint8_t *write_cell(uint8_t *p, Cell *cell, const uint8_t *end) noexcept nogil:
-    """A length and the bytes, in whole blocks where neither reading nor writing past them does harm."""
+    """Write a length and the bytes, in whole blocks if reading and writing past the end is harmless."""
     cdef int64_t at = 0
     p = write_varint(p, cell.size)
     if cell.size <= 0:
@@ -280,14 +280,14 @@ cdef uint8_t *write_headers(uint8_t *p, HeaderColumn *headers, Row *row) noexcep
     cdef Cell cell
     cdef int64_t header
     for header in range(row.first_header, row.last_header):
-        get_cell(&headers.keys, header, &cell)  # `measure` has found them sound
+        get_cell(&headers.keys, header, &cell)  # cannot fail: `measure` has checked them
         p = write_cell(p, &cell, data_end(&headers.keys))
         get_cell(&headers.values, header, &cell)
         p = write_cell(p, &cell, data_end(&headers.values))
     return p
 
 
-# -- before the first row is encoded
+# -- checking rows and choosing partitions
 
 
 def check_rows(cells, int64_t first_row, int64_t max_record_bytes):
@@ -387,7 +387,7 @@ def choose_partitions(cells, int64_t first_row, given, int32_t partitions, bint 
 
 
 cdef struct OpenBatch:
-    # A batch that is being filled, in a `bytes` object that nobody else knows yet.
+    # A batch that is being filled, in a `bytes` object that no other code refers to yet.
     PyObject *buffer
     uint8_t *data
     int64_t used
@@ -441,8 +441,8 @@ cdef class RowEncoder:
                 PyBuffer_Release(&chosen)
 
     cdef int64_t encode_rows(self, Rows *rows, int32_t *chosen, int64_t at) except -1:
-        # Local copies, whose address goes nowhere: the compiler keeps what is in them in registers. Bytes that are
-        # written might be anything's, so all else is read again after each.
+        # Local copies whose address does not escape: the compiler keeps their fields in registers. It must assume that
+        # written bytes may overlap everything else, which it therefore reads again after each write.
         cdef Column key = rows.key
         cdef Column value = rows.value
         cdef HeaderColumn *headers = &rows.headers if rows.headers.present else NULL
@@ -481,7 +481,7 @@ cdef class RowEncoder:
         return at
 
     cdef int make_room(self, OpenBatch *batch, int64_t wanted) except -1:
-        """Room for what is wanted, and for more to come."""
+        """Allocate room for `wanted` bytes, and for more to come."""
         cdef int64_t room
         if batch.buffer == NULL:
             room = self.batch_bytes if self.batch_bytes * self.partitions <= ROOM_FOR_ALL else FIRST_ROOM
@@ -492,7 +492,7 @@ cdef class RowEncoder:
             try:
                 resize_bytes(&batch.buffer, room + SLACK)
             except MemoryError:
-                memset(batch, 0, sizeof(OpenBatch))  # what was there is freed
+                memset(batch, 0, sizeof(OpenBatch))  # its buffer is freed
                 raise
         batch.data = <uint8_t *>bytes_data(batch.buffer)
         batch.room = room
@@ -501,10 +501,10 @@ cdef class RowEncoder:
     cdef object close(self, int32_t partition):
         cdef OpenBatch *batch = &self.open[partition]
         cdef PyObject *buffer = batch.buffer
-        batch.buffer = NULL  # a failure to resize has freed it
+        batch.buffer = NULL  # if resizing fails, it is freed
         resize_bytes(&buffer, batch.used)
         records = <object>buffer
-        Py_DECREF(records)  # the variable has a reference of its own
+        Py_DECREF(records)  # `records` holds its own reference
         encoded = EncodedRows(partition, records, batch.count, batch.base_timestamp, batch.max_timestamp)
         memset(batch, 0, sizeof(OpenBatch))
         return encoded
@@ -528,7 +528,7 @@ cdef inline void write_record(
     HeaderColumn *headers,
     int64_t timestamp,
 ) noexcept nogil:
-    """Room was made for it."""
+    """Write one record; the caller has made room for it."""
     cdef uint8_t *p = batch.data + batch.used
     cdef int64_t header_count = row.last_header - row.first_header
     cdef int32_t count = batch.count
@@ -551,7 +551,7 @@ cdef inline void write_record(
         + varint_size(header_count)
         + row.header_bytes,
     )
-    p[0] = 0  # attributes, which mean nothing yet
+    p[0] = 0  # attributes: unused by the format
     p = write_varint(p + 1, delta)
     p = write_varint(p, count)
     p = write_cell(p, &row.key, key_end)

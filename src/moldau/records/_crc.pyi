@@ -1,6 +1,6 @@
-"""CRC32C by the processor's instruction."""
+"""CRC32C with the processor's instruction."""
 
-from moldau.records.model import Bytes
+from moldau.records.batch_layout import Bytes
 
 AVAILABLE: bool
 

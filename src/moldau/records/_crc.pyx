@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""CRC32C by the processor's instruction, for callers in Python; `_native.pyx` has it inside its own calls.
+"""CRC32C with the processor's instruction, for callers in Python; `_native.pyx` uses it inside its own calls.
 
-A module apart, because nearly everything stands on it, `_native` included.
+A separate module, because nearly everything depends on it, also `_native`.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -15,7 +15,7 @@ AVAILABLE = bool(crc32c_available())
 
 
 def crc32c(data, uint32_t value=0):
-    """The checksum of `data`, or of what gave `value` with `data` after it; means nothing unless AVAILABLE."""
+    """Like `crc.crc32c`; the result is meaningless unless AVAILABLE."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:

@@ -1,11 +1,11 @@
-/* CRC32C by the processor's own instruction.
+/* CRC32C with the processor's crc32 instruction.
  *
- * The crc32 instruction takes three cycles but starts one a cycle, so three independent lanes are run side by side and
- * joined: lane a stands before lane b before lane c, and a remainder moves n bytes ahead by multiplication with x^(8n)
- * modulo the polynomial. A carry-less product of two reflected 32-bit remainders, fed to crc32 as eight bytes of data,
- * comes out multiplied by x^33 more, so the constants are x^(8n - 33).
+ * The instruction has a latency of three cycles, but one can start per cycle. So three independent lanes are computed
+ * in parallel and then combined. Lane a is followed by lane b and lane c in memory. To move a remainder n bytes ahead,
+ * it is multiplied by x^(8n) modulo the polynomial. The carry-less product of two reflected 32-bit remainders, passed
+ * to crc32 as eight bytes of data, is multiplied by another x^33, so the constants are x^(8n - 33).
  *
- * Where the processor or the compiler has none of this, crc32c_available() is 0 and the caller asks a library.
+ * If the processor or the compiler does not support this, crc32c_available() is 0 and the caller uses a library.
  */
 #ifndef MOLDAU_RECORDS_CRC32C_H
 #define MOLDAU_RECORDS_CRC32C_H

@@ -1,4 +1,4 @@
-"""The native twin has the reference's names and types."""
+"""Types of the native record codec: those of the reference."""
 
 from moldau.records.reference import RecordsBuilder as RecordsBuilder
 from moldau.records.reference import check_batch as check_batch

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Records inside a batch, in C: the twin of reference.py, with the same names, results and errors.
+"""Records inside a batch in C: the native version of reference.py.
 
-No object a record, except where records are what was asked for. The walk itself is in `_walk.pxd`.
+Names, results and errors are the same. No object per record, except where the caller asks for records. `_walk.pxd` has
+the walk over records.
 """
 
 from cpython.array cimport array, clone
@@ -36,7 +37,7 @@ from moldau.records._walk cimport (
 
 from moldau.records import batch as _batch
 from moldau.records import codecs as _codecs
-from moldau.records import model as _model
+from moldau.records import batch_layout as _model
 from moldau.records.crc import crc32c as _crc32c
 from moldau.records.errors import refusal as _refusal
 
@@ -59,14 +60,14 @@ cdef array INT64S = array("q")
 cdef Py_ssize_t MAX_DECOMPRESSED = _model.MAX_DECOMPRESSED
 
 cdef enum:
-    MOST_VARINTS = 64  # all of a record but its contents: 5 + 1 + 10 + 5 + 5 + 5 + 5 at most
+    MOST_VARINTS = 64  # the largest size of a record without its contents: 5 + 1 + 10 + 5 + 5 + 5 + 5 at most
 
 
 # -- opening a batch
 
 
 cdef int open_batch(object buf, Py_buffer *view, Py_ssize_t pos, Header *header) except -1:
-    """Read the header of a batch that is all there, of the right format, with the right checksum."""
+    """Read the header of a batch, and check that the batch is complete and has the right format and checksum."""
     cdef Py_ssize_t left = view.len - pos if 0 <= pos <= view.len else 0
     cdef const uint8_t *p = <const uint8_t *>view.buf + pos
     cdef uint32_t stated, found
@@ -100,14 +101,14 @@ cdef int open_batch(object buf, Py_buffer *view, Py_ssize_t pos, Header *header)
 
 
 cdef inline object codec_of(Header *header, bint allow_control, bint allow_gaps):
-    """None where the records are not compressed; else the codec."""
+    """The codec, or None if the records are not compressed."""
     if (
         header.attributes & (CODEC_MASK | CONTROL_BIT) == 0
         and header.count > 0
         and header.last_offset_delta == header.count - 1
         and 0 <= header.base_offset <= INT64_MAX - header.last_offset_delta
     ):
-        return None  # nearly always; the rest is for check_header to judge
+        return None  # the usual case; check_header handles the others
     codec = _batch.check_header(
         header.base_offset,
         header.attributes,
@@ -127,7 +128,7 @@ cdef object fail(Walk *walk, int fault):
     raise refusal(fault, walk.index, walk.found, walk.expected)
 
 
-# -- what the broker calls
+# -- checking
 
 
 cdef struct BatchTimes:
@@ -214,12 +215,12 @@ cdef int check_records(
 
 
 cdef inline void put(object tuple_, Py_ssize_t i, object item):
-    Py_INCREF(item)  # which PyTuple_SET_ITEM takes over
+    Py_INCREF(item)  # PyTuple_SET_ITEM steals this reference
     PyTuple_SET_ITEM(tuple_, i, item)
 
 
 cdef object batch_info(Header *header, BatchTimes *times):
-    # Filled by hand: to call the named tuple takes 0.3 µs, a seventh of the whole check.
+    # Filled by hand: calling the named tuple takes 0.3 µs, a seventh of the whole check.
     info = PyType_GenericAlloc(BatchInfo, 15)
     put(info, 0, header.base_offset)
     put(info, 1, header.size)
@@ -239,7 +240,7 @@ cdef object batch_info(Header *header, BatchTimes *times):
     return info
 
 
-# -- what readers call
+# -- reading
 
 
 def walk(buf, Py_ssize_t pos=0, *, Py_ssize_t max_decompressed=MAX_DECOMPRESSED):
@@ -269,7 +270,7 @@ cdef object columns(object data, Header *header, const uint8_t *base, Py_ssize_t
     cdef int32_t i
     cdef int fault
     cdef bint append_time = header.attributes & LOG_APPEND_TIME_BIT
-    # A record takes seven bytes at least: a count that lies is found out before it is given room.
+    # A record needs at least seven bytes: check the count before memory is allocated for it.
     cdef Py_ssize_t room = min(<Py_ssize_t>header.count, size // 7 + 1)
     cdef array offset = clone(INT64S, room, False)
     cdef array timestamp = clone(INT64S, room, False)
@@ -353,7 +354,7 @@ cdef inline object bytes_or_none(const uint8_t *data, int32_t size):
 
 
 cdef tuple headers_of(Parsed *record, const uint8_t *end):
-    # The walk has been over these bytes and found them sound; the results of reading them again need no check.
+    # The walk has already checked these bytes, so reading them again cannot fail.
     cdef const uint8_t *at = record.headers
     cdef int32_t size = 0
     cdef list headers = []
@@ -372,7 +373,7 @@ cdef tuple headers_of(Parsed *record, const uint8_t *end):
 
 
 cdef struct Content:
-    # A key or a value while it is being written; a size of -1 is a null. `view` is held only for what is not `bytes`.
+    # A key or a value while it is being written; a size of -1 is null. `view` is held only for objects other than `bytes`.
     const void *data
     Py_ssize_t size
     bint held
@@ -451,14 +452,14 @@ cdef class RecordsBuilder:
         base = self.base if self.has_base else when
         if too_big or (when < INT64_MIN + base if base > 0 else when > INT64_MAX + base):
             far = self.base if self.has_base else timestamp
-            raise ValueError(f"timestamp {timestamp} does not fit 64 bits, or its distance from {far} does not")
+            raise ValueError(f"timestamp {timestamp} does not fit 64 bits, or its difference from {far} does not")
         if headers:
             encoded, header_count = encode_headers(headers)
         hold(&key_content, key)
         try:
             hold(&value_content, value)
             try:
-                # Nothing of Python's runs in there, so that nothing can come between.
+                # No Python code runs in there, so nothing can change the builder in between.
                 self.write(<int32_t>delta, when, base, &key_content, &value_content, encoded, header_count)
             finally:
                 release(&value_content)
@@ -486,7 +487,7 @@ cdef class RecordsBuilder:
             raise ValueError("a batch is limited to 2 GiB")
         self.reserve(self.used + most)
         start = self.buffer + self.used
-        # The length comes first and is known last: write behind the room it may take, then close the gap.
+        # The length comes first but is known last: leave room for it, write the record, then close the gap.
         body = start + 5
         body[0] = 0
         p = write_varint(body + 1, timestamp - base)
@@ -522,7 +523,7 @@ cdef class RecordsBuilder:
         return 0
 
     def records(self):
-        """What was written."""
+        """The bytes written so far."""
         return PyBytes_FromStringAndSize(<const char *>self.buffer, self.used)
 
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The walk over records in C, and nothing of Python's: `_native.pyx` puts names and objects around it.
+"""Walk over records in pure C, shared by the native modules, which add names and Python objects.
 
-Functions that can fail return 0 or the fault's number, as errors.py has it. Memory safety rests on one habit: every
-read is compared with the end of what may be touched before it touches it.
+Functions that can fail return 0 or the number of the fault in errors.py. One rule gives memory safety: every read is
+compared with the end of the data first.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -15,7 +15,7 @@ cdef enum:
     LOG_APPEND_TIME_BIT = 0x08
     CONTROL_BIT = 0x20
 
-    # errors.py has these too, with the words for them
+    # the same numbers as in errors.py, which has the messages
     VARINT_PAST_END = 1
     VARINT_TOO_LONG = 2
     RECORD_LENGTH = 3
@@ -62,7 +62,7 @@ cdef struct Parsed:
 
 
 cdef struct Walk:
-    # Where the walk is, what it has to hold records against, and, after a fault, the details of it.
+    # The position of the walk, the values to check records against, and, after a fault, its details.
     const uint8_t *at
     const uint8_t *end
     int32_t index
@@ -94,7 +94,7 @@ cdef inline uint64_t load_be64(const uint8_t *p) noexcept nogil:
 
 
 cdef inline int read_varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
-    """0, or the fault."""
+    """Return 0, or the fault."""
     cdef const uint8_t *p = at[0]
     cdef uint32_t value, byte
     cdef int shift
@@ -122,7 +122,7 @@ cdef inline int read_varint(const uint8_t **at, const uint8_t *end, int32_t *out
 
 
 cdef inline int read_varlong(const uint8_t **at, const uint8_t *end, int64_t *out) noexcept nogil:
-    """0, or the fault."""
+    """Return 0, or the fault."""
     cdef const uint8_t *p = at[0]
     cdef uint64_t value, byte
     cdef int shift
@@ -150,7 +150,7 @@ cdef inline int read_varlong(const uint8_t **at, const uint8_t *end, int64_t *ou
 
 
 cdef inline uint8_t *write_varint(uint8_t *p, int64_t number) noexcept nogil:
-    """At most five bytes for what fits 32 bits, ten for the rest."""
+    """Write at most five bytes for a number that fits 32 bits, otherwise at most ten."""
     cdef uint64_t value = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
     while value > 0x7F:
         p[0] = <uint8_t>(value | 0x80)
@@ -160,13 +160,13 @@ cdef inline uint8_t *write_varint(uint8_t *p, int64_t number) noexcept nogil:
     return p + 1
 
 
-# -- the walk
+# -- walking over records
 
 
 cdef inline int read_field(
     Walk *walk, const uint8_t **at, const uint8_t *end, const uint8_t **field, int32_t *size, int fault
 ) noexcept nogil:
-    """A length, -1 for null, and that many bytes: 0, or the fault."""
+    """Read a length (-1 for null) and that many bytes. Return 0, or the fault."""
     cdef int failed = read_varint(at, end, size)
     if failed:
         return failed
@@ -188,7 +188,7 @@ cdef inline int skip_headers(Walk *walk, const uint8_t **at, const uint8_t *end,
     cdef const uint8_t *field
     cdef int32_t size
     cdef int failed
-    # A header takes two bytes at least, so the count is bounded by what is there before anything loops over it.
+    # A header needs at least two bytes, so this bounds the count before the loop.
     if count < 0 or count > (end - at[0]) // 2:
         walk.found = count
         walk.expected = end - at[0]
@@ -232,7 +232,7 @@ cdef inline int next_record(Walk *walk, Parsed *record) noexcept nogil:
         walk.expected = 0
         return FIELD_PAST_RECORD
     end = at + length
-    at += 1  # the attributes, which mean nothing yet
+    at += 1  # the attributes, which are unused
     failed = read_varlong(&at, end, &record.timestamp_delta)
     if failed:
         return failed
@@ -266,7 +266,7 @@ cdef inline int next_record(Walk *walk, Parsed *record) noexcept nogil:
 
 
 cdef inline int check_record(Walk *walk, Parsed *record) noexcept nogil:
-    """What a record may get wrong although it is well formed: 0, or the fault."""
+    """Check a well-formed record against the batch. Return 0, or the fault."""
     if walk.allow_gaps:
         if not walk.previous_delta < record.offset_delta <= walk.last_offset_delta:
             walk.found = record.offset_delta
@@ -303,7 +303,7 @@ cdef inline void start_walk(
     walk.last_offset_delta = header.last_offset_delta
     walk.previous_delta = -1
     walk.base_timestamp = header.base_timestamp
-    # Deltas that would carry the timestamp past 64 bits
+    # The bounds of deltas whose timestamp fits 64 bits
     walk.lowest_delta = INT64_MIN - header.base_timestamp if header.base_timestamp < 0 else INT64_MIN
     walk.highest_delta = INT64_MAX - header.base_timestamp if header.base_timestamp > 0 else INT64_MAX
     walk.require_keys = require_keys

@@ -1,7 +1,7 @@
-"""Topics as Arrow tables: record batches of the log into `pyarrow.RecordBatch`, with no object a record.
+"""Decoding of record batches into `pyarrow.RecordBatch`, with no object per record.
 
-pyarrow is asked for when the first rows are, not when this module is imported: it is an extra (`moldau[arrow]`).
-The other direction is in `arrow_rows.py`.
+pyarrow is imported with the first rows, not with this module, because it is an optional dependency (`moldau[arrow]`).
+The other direction is in `arrow_encode.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.records.arrow_engine import BatchCursor, RowCollector
-from moldau.records.arrow_model import BinaryColumn, HeaderColumns
-from moldau.records.model import Bytes
+from moldau.records.arrow_layout import BinaryColumn, HeaderColumns
+from moldau.records.batch_layout import Bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ _ALL_ROWS: Final = 2**62
 
 
 def require_pyarrow() -> Any:
-    """The module `pyarrow`; where it is missing, an ImportError that says what to install."""
+    """The module `pyarrow`; if it is missing, an ImportError that names the package to install."""
     try:
         import pyarrow
     except ImportError as error:
@@ -56,9 +56,9 @@ def _headers_type() -> pa.DataType:
 
 
 class ArrowRows:
-    """Collects rows of any topics and partitions, and makes one `pyarrow.RecordBatch` of them.
+    """Collects rows of any topics and partitions into one `pyarrow.RecordBatch`.
 
-    A timestamp of -1 (the record has none) is the last millisecond of 1969, as in Kafka's other columnar readers.
+    A timestamp of -1 (the record has none) becomes the last millisecond of 1969, as in Kafka's other columnar readers.
     """
 
     def __init__(self, *, headers: bool = False) -> None:
@@ -69,24 +69,24 @@ class ArrowRows:
 
     @property
     def rows(self) -> int:
-        """Collected so far."""
+        """The number of collected rows."""
         return self._collector.rows
 
     @property
     def full(self) -> bool:
-        """Whether a batch waits in its cursor because 2 GiB, a binary column's bound, were reached."""
+        """Whether a batch stays in its cursor because the limit of a binary column, 2 GiB, was reached."""
         return self._collector.full
 
     def take(self, cursor: BatchCursor, topic: str, partition: int, max_rows: int = _ALL_ROWS) -> int:
-        """Take up to `max_rows` rows; gives their number. Less means that the cursor is done, or that this is full.
+        """Take up to `max_rows` rows; return their number. Fewer mean that the cursor is done or that this is full.
 
-        A BatchError leaves what was collected as it is and the cursor at the bad batch.
+        After a BatchError the collected rows are kept, and the cursor stays at the invalid batch.
         """
         number = self._topics.setdefault(topic, len(self._topics))
         return self._collector.take(cursor, number, partition, max_rows)
 
     def finish(self) -> pa.RecordBatch:
-        """What was collected; afterwards this is empty, and can be used again."""
+        """Return the collected rows and reset this object, which can be used again."""
         pa = self._pa
         columns = self._collector.finish()
         rows = columns.rows
@@ -121,7 +121,7 @@ class ArrowRows:
         try:
             keys = keys.cast(pa.string())
         except pa.ArrowInvalid:
-            # Nobody promises that a key is UTF-8. As Kafka's own clients do, show what is not as U+FFFD.
+            # A header key need not be valid UTF-8. Like Kafka's clients, replace invalid bytes by U+FFFD.
             keys = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
         values = self._binary(pa.binary(), columns.count, columns.value)
         structs = pa.StructArray.from_arrays([keys, values], fields=list(type_.value_type))
@@ -131,7 +131,7 @@ class ArrowRows:
 def decode_batches(
     chunks: Iterable[tuple[str, int, Bytes]], *, headers: bool = False, check_crcs: bool = True
 ) -> list[pa.RecordBatch]:
-    """All rows of (topic, partition, whole batches end to end); more than one batch of rows only beyond 2 GiB."""
+    """All rows of (topic, partition, concatenated batches); more than one RecordBatch only above 2 GiB."""
     rows = ArrowRows(headers=headers)
     finished = []
     for topic, partition, buf in chunks:

@@ -1,19 +1,20 @@
-"""Arrow tables as records: columns of a `pyarrow.Table` or `RecordBatch` into whole batches, with no object a record.
+"""Encoding of `pyarrow.Table` or `RecordBatch` columns into record batches, with no object per record.
 
-Keys, values and headers are binary or text of any of Arrow's layouts; timestamps are Arrow timestamps or whole
-milliseconds; partitions are whole numbers. Other types are refused by name: how a number becomes bytes is the
-application's choice.
+Keys, values and headers are binary or string columns in any of Arrow's layouts. Timestamps are Arrow timestamps or
+integer milliseconds; partitions are integers. Other types are refused with the column's name, because the application
+must choose how a number becomes bytes.
 """
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from moldau.records.arrow import require_pyarrow
 from moldau.records.arrow_engine import RowEncoder, check_rows, choose_partitions
-from moldau.records.arrow_model import (
+from moldau.records.arrow_layout import (
     INT32_MAX,
     MIN_BATCH_BYTES,
     NO_PARTITION,
@@ -23,7 +24,7 @@ from moldau.records.arrow_model import (
     RowCells,
 )
 from moldau.records.batch import seal
-from moldau.records.model import (
+from moldau.records.batch_layout import (
     HEADER_SIZE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -34,13 +35,17 @@ from moldau.records.model import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
-__all__ = ["ColumnNames", "InputRows", "encode_batches", "partitions_of", "rows_of", "seal_rows"]
+Tabular: TypeAlias = "pa.Table | pa.RecordBatch | pd.DataFrame"
+"""What rows can be taken from."""
+
+__all__ = ["ColumnNames", "InputRows", "Tabular", "encode_batches", "partitions_of", "rows_of", "seal_rows"]
 
 
 class ColumnNames(NamedTuple):
-    """Which column is what; None where a record has none of it."""
+    """The column for each part of a record; None if the records do not have it."""
 
     value: str | None = "value"
     key: str | None = None
@@ -50,26 +55,20 @@ class ColumnNames(NamedTuple):
 
 
 class InputRows(NamedTuple):
-    """Rows that lie together in memory, ready to be encoded; the first of them is number `first_row` of the table."""
+    """Rows that are contiguous in memory, ready to encode; the first one is row `first_row` of the table."""
 
     cells: RowCells
-    partition: Bytes | None  # int32, NO_PARTITION where the row does not say
+    partition: Bytes | None  # int32, NO_PARTITION if the row has none
     first_row: int
 
 
-def rows_of(data: pa.Table | pa.RecordBatch, names: ColumnNames, default_timestamp: int) -> list[InputRows]:
-    """The rows of `data`; TypeError or ValueError where a column is not there or cannot be what it should be.
+def rows_of(data: Tabular, names: ColumnNames, default_timestamp: int) -> list[InputRows]:
+    """The rows of `data`; TypeError or ValueError if a column is missing or has the wrong type.
 
-    A chunk of the table is a piece of the result, and nothing is copied that is binary or text already.
+    Each chunk of the table becomes one element of the result. Binary and string data is not copied.
     """
     pa = require_pyarrow()
-    if not isinstance(data, pa.Table | pa.RecordBatch):
-        raise TypeError(f"rows are sent from a pyarrow.Table or RecordBatch, not from {type(data).__name__}")
-    for name in names:
-        if name is not None and name not in data.schema.names:
-            near = difflib.get_close_matches(name, data.schema.names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(data.schema.names) or 'none'}"
-            raise ValueError(f"there is no column {name!r}{hint}")
+    data = _table_of(pa, data, names)
     chunks = [data] if isinstance(data, pa.RecordBatch) else data.to_batches()
     first_row = 0
     found = []
@@ -77,6 +76,34 @@ def rows_of(data: pa.Table | pa.RecordBatch, names: ColumnNames, default_timesta
         found.append(_input_rows(pa, chunk, names, default_timestamp, first_row))
         first_row += chunk.num_rows
     return found
+
+
+def _table_of(pa: Any, data: Any, names: ColumnNames) -> Any:
+    """A table or batch as it is, of a pandas.DataFrame the columns that are needed, converted.
+
+    pandas is not imported here: whoever has a DataFrame has imported it.
+    """
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        _check_names(names, data.schema.names)
+        return data
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        _check_names(names, list(data.columns))
+        wanted = list(dict.fromkeys(name for name in names if name is not None))
+        # Where a column is of mixed types, pyarrow raises a TypeError or ValueError that names it.
+        return pa.Table.from_pandas(data, columns=wanted, preserve_index=False)
+    raise TypeError(
+        f"rows are sent from a pyarrow.Table or RecordBatch, or a pandas.DataFrame, not from {type(data).__name__}"
+    )
+
+
+def _check_names(names: ColumnNames, there: list[Any]) -> None:
+    known = [str(name) for name in there]
+    for name in names:
+        if name is not None and name not in there:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known) or 'none'}"
+            raise ValueError(f"there is no column {name!r}{hint}")
 
 
 def _input_rows(
@@ -96,7 +123,7 @@ def _input_rows(
 
 
 def _plain(pa: Any, array: Any) -> Any:
-    """Out of an extension type, a dictionary, runs or views, into one of the layouts that have offsets."""
+    """Decode an extension type, a dictionary, run ends or views into a layout with offsets."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
@@ -148,7 +175,7 @@ def _timestamps(pa: Any, array: Any, name: str | None, default: int) -> Bytes | 
     types = pa.types
     if types.is_timestamp(array.type) or types.is_date(array.type):
         target = pa.timestamp("ms", tz=array.type.tz if types.is_timestamp(array.type) else None)
-        # Finer units lose what Kafka cannot say; that a year is too far is still an error.
+        # Units finer than Kafka's milliseconds are truncated; a date out of range is still an error.
         array = compute.cast(array, options=compute.CastOptions(target, allow_time_truncate=True))
     elif not types.is_integer(array.type):
         raise TypeError(f"column {name!r} is {array.type}; timestamps are Arrow timestamps, or int64 milliseconds")
@@ -169,7 +196,7 @@ def _partitions(pa: Any, array: Any, name: str | None) -> Bytes | None:
 
 
 def _fixed(array: Any, width: int) -> Bytes:
-    """The numbers of an array without nulls, from its first one on."""
+    """The numbers of an array without nulls, starting with its first one."""
     _, data = array.buffers()
     if data is None:
         return b""
@@ -192,7 +219,7 @@ def _headers(pa: Any, array: Any, name: str | None) -> HeaderCells | None:
         raise TypeError(f"column {name!r} is {type_}; headers are list<struct<key, value>> or map<key, value>")
     validity, offsets = array.buffers()[:2]
     key_cells = _cells(pa, keys, f"{name}.key")
-    if key_cells is None:  # of type null: legal where there is no header at all
+    if key_cells is None:  # of type null: allowed if there is no header at all
         key_cells = Cells(bytes(len(keys) // 8 + 1), None, b"", 0, 0, 0)
     value_cells = _cells(pa, values, f"{name}.value")
     return HeaderCells(
@@ -204,11 +231,11 @@ def _is_pair(pa: Any, type_: Any) -> bool:
     return bool(pa.types.is_struct(type_)) and type_.num_fields == 2
 
 
-# -- whole batches
+# -- batches
 
 
 def partitions_of(rows: InputRows, partitions: int, by_key: bool = True) -> Bytes | None:
-    """The partition of each row, NO_PARTITION where it may be any; None where that holds for all."""
+    """The partition of each row, NO_PARTITION if any will do; None if that holds for all rows."""
     if rows.partition is None and (rows.cells.key is None or not by_key):
         return None
     return choose_partitions(rows.cells, rows.first_row, rows.partition, partitions, by_key)
@@ -226,9 +253,9 @@ def encode_batches(
     codec: Codec = Codec.NONE,
     level: int | None = None,
 ) -> Iterator[tuple[int, bytearray]]:
-    """Partition and batch, for all rows: checked first, encoded while they are asked for.
+    """Yield (partition, batch) for all rows. All rows are checked first and then encoded on demand.
 
-    A row that neither says its partition nor has a key goes to partition `sticky`.
+    A row with neither a partition nor a key is encoded for partition `sticky`.
     """
     pieces = rows_of(data, names, default_timestamp)
     for rows in pieces:
@@ -257,7 +284,7 @@ def seal_rows(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytearray:
-    """The whole batch."""
+    """Build the whole batch."""
     return seal(
         rows.records,
         count=rows.count,

@@ -1,11 +1,11 @@
-"""Columns into record batches, in plain Python: readable, and the judge of the native twin `_arrow_encode.pyx`."""
+"""Encoding of Arrow columns into record batches in plain Python: the reference for `_arrow_encode.pyx`."""
 
 from array import array
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from moldau.records.arrow_model import (
+from moldau.records.arrow_layout import (
     NEGATIVE_TIMESTAMP,
     NO_PARTITION,
     NO_SUCH_PARTITION,
@@ -18,15 +18,15 @@ from moldau.records.arrow_model import (
     RowCells,
     RowError,
 )
-from moldau.records.model import HEADER_SIZE, Bytes
+from moldau.records.batch_layout import HEADER_SIZE, Bytes
 from moldau.records.murmur2 import murmur2
 from moldau.records.reference import RecordsBuilder
 
 MOST_VARINTS: Final = 36
-"""All of a record but its contents: seven numbers of variable length and the attributes, at their longest."""
+"""The maximal size of a record without its contents: seven varints and the attributes."""
 
 MOST_HEADER_VARINTS: Final = 10
-"""The two lengths of a header."""
+"""The maximal size of the two lengths of a header."""
 
 _OFFSETS: Final = {4: Struct("=ii"), 8: Struct("=qq")}
 
@@ -39,10 +39,10 @@ class _Fault(Exception):
 
 
 def check_rows(cells: RowCells, first_row: int, max_record_bytes: int) -> int:
-    """Look at every row, before the first is sent: RowError names one that cannot be. Gives the bytes of them all.
+    """Check every row before the first one is sent: RowError names an invalid row. Returns the size of all records.
 
-    Rows are named by their place in what the caller gave, where these begin at `first_row`. A record counts as large as
-    it could get: what its numbers take is known when it has its place in a batch.
+    Row numbers are those of the caller's table, in which these rows start at `first_row`. A record counts with its
+    maximal size, because the size of its varints is known only when its place in a batch is.
     """
     total = 0
     for row in range(cells.rows):
@@ -60,9 +60,9 @@ def check_rows(cells: RowCells, first_row: int, max_record_bytes: int) -> int:
 
 
 def choose_partitions(cells: RowCells, first_row: int, given: Bytes | None, partitions: int, by_key: bool) -> bytearray:
-    """The partition of each row, int32: the one that is `given`, else by the key's hash, else NO_PARTITION.
+    """The partition of each row, int32: the `given` one, otherwise by the hash of the key, otherwise NO_PARTITION.
 
-    The hash is Kafka's (murmur2), so that a key finds the same partition whoever writes it.
+    The hash is Kafka's (murmur2), so that all clients choose the same partition for a key.
     """
     chosen = array("i")
     asked = None if given is None else memoryview(given).cast("B").cast("i")
@@ -82,9 +82,9 @@ def choose_partitions(cells: RowCells, first_row: int, given: Bytes | None, part
 
 
 class RowEncoder:
-    """Fills a batch for each partition with rows, and stops whenever one is full.
+    """Fills one batch per partition with rows, and stops whenever one is full.
 
-    Rows whose partition is NO_PARTITION go to `sticky`; whoever runs the encoder may set it anew at each stop.
+    Rows with NO_PARTITION go to the partition `sticky`, which the caller may change at each stop.
     """
 
     __slots__ = ("_batch_bytes", "_default_timestamp", "_filled", "_open", "_partitions", "sticky")
@@ -98,9 +98,9 @@ class RowEncoder:
         self.sticky = 0
 
     def encode(self, cells: RowCells, partitions: Bytes | None, start: int) -> int:
-        """Encode rows from `start` on until a batch is full or none is left; gives the row that is next.
+        """Encode rows from `start` on until a batch is full or no row is left; return the next row.
 
-        What is full must be taken with `take_full` before the next call.
+        The caller must take a full batch with `take_full` before the next call.
         """
         if self._filled is not None:
             raise ValueError("a full batch was not taken")
@@ -135,12 +135,12 @@ class RowEncoder:
         return cells.rows
 
     def take_full(self) -> EncodedRows | None:
-        """The batch that `encode` stopped for, if it did."""
+        """The full batch for which `encode` stopped, if any."""
         filled, self._filled = self._filled, None
         return filled
 
     def flush(self) -> list[EncodedRows]:
-        """What is left, by partition; the encoder can go on."""
+        """The remaining batches, by partition; the encoder can be used again."""
         return [self._close(partition) for partition in sorted(self._open)]
 
     def _close(self, partition: int) -> EncodedRows:
@@ -150,7 +150,7 @@ class RowEncoder:
 
 
 def _most_bytes(cells: RowCells, row: int) -> int:
-    """As large as the row may get as a record."""
+    """The maximal size of the row as a record."""
     size = MOST_VARINTS
     for column in (cells.key, cells.value):
         if column is not None:
@@ -166,7 +166,7 @@ def _timestamp(cells: RowCells, row: int, default: int) -> int:
 
 
 def cell_of(cells: Cells, row: int) -> bytes | None:
-    """What stands in a row of a column."""
+    """The content of a cell; None if it is null."""
     place = cells.start + row
     if _is_null(cells.validity, place):
         return None

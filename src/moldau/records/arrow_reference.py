@@ -1,6 +1,6 @@
-"""Record batches into Arrow's buffers and back, in plain Python: readable, and the judge of the native twin.
+"""Decoding of record batches into Arrow buffers in plain Python: the reference for `_arrow.pyx`.
 
-This is also what runs where no compiler was at hand at installation, and with MOLDAU_PURE=1.
+Parity tests compare the two. This module also runs if no compiler was available at installation, or with MOLDAU_PURE=1.
 """
 
 from array import array
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from moldau.records import codecs
-from moldau.records.arrow_model import (
+from moldau.records.arrow_layout import (
     MAX_COLUMN_BYTES,
     BinaryColumn,
     HeaderColumns,
@@ -16,7 +16,7 @@ from moldau.records.arrow_model import (
     Wanted,
 )
 from moldau.records.batch import check_header, open_batch
-from moldau.records.model import HEADER_SIZE, LOG_APPEND_TIME_BIT, BatchHeader, Bytes
+from moldau.records.batch_layout import HEADER_SIZE, LOG_APPEND_TIME_BIT, BatchHeader, Bytes
 from moldau.records.reference import _Parsed, _varint, _walk
 
 _NO_EPOCH: Final = -1
@@ -26,11 +26,11 @@ _NO_EPOCH: Final = -1
 
 
 class BatchCursor:
-    """A place in a sequence of whole batches, as a fetch brings them: which batch, and which record in it.
+    """A position in a sequence of whole batches, as a fetch returns them: the batch, and the record in it.
 
-    Records before `from_offset` are passed over: a fetch begins with the batch that holds the offset it asked for.
-    Control batches have no rows. `wanted` sees every transactional and control batch and may leave a transactional one
-    out. The buffer is kept until the cursor is dropped.
+    Records before `from_offset` are skipped, because a fetch starts with the batch that contains the requested offset.
+    Control batches have no rows. `wanted` is called for every transactional and control batch and can skip a
+    transactional one. The buffer is kept alive by the cursor.
     """
 
     __slots__ = (
@@ -64,11 +64,11 @@ class BatchCursor:
         self._check_crcs = check_crcs
         self._wanted = wanted
         self.position = position
-        """Of the batch that the next row is in, or of the batch after the last."""
+        """The position of the batch that contains the next row, or the end of the last batch."""
         self.next_offset = from_offset
-        """The offset after the last one that was taken or passed over."""
+        """The offset after the last one that was taken or skipped."""
         self.leader_epoch = _NO_EPOCH
-        """Of the batch that the last row was in."""
+        """The leader epoch of the batch that contained the last row."""
         self._header: BatchHeader | None = None
         self._data = b""
         self._records: list[_Parsed] = []
@@ -76,11 +76,11 @@ class BatchCursor:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no batch is left."""
         return self.position >= self._end
 
     def _enter(self) -> bool:
-        """Open the batch at `position`, all of it checked. False where it has no rows, and was passed over."""
+        """Open the batch at `position` after checking all of it. False if it has no rows and was skipped."""
         header = open_batch(self._buf[: self._end], self.position, check_crc=self._check_crcs)
         codec = check_header(
             header.base_offset,
@@ -112,7 +112,7 @@ class BatchCursor:
 
 
 class RowCollector:
-    """Collects rows from cursors into columns. Rows of one batch come whole or, up to `max_rows`, not all at once."""
+    """Collects rows from cursors into columns. `max_rows` may split the rows of one batch."""
 
     __slots__ = (
         "_header_at",
@@ -142,18 +142,18 @@ class RowCollector:
         self._header_keys = _Binary()
         self._header_values = _Binary()
         self.full = False
-        """Whether a batch did not fit any more: it waits in its cursor for the next collector."""
+        """Whether a batch did not fit: it stays in its cursor for the next collector."""
 
     @property
     def rows(self) -> int:
-        """Collected so far."""
+        """The number of collected rows."""
         return len(self._offset)
 
     def take(self, cursor: BatchCursor, topic: int, partition: int, max_rows: int) -> int:
-        """Take up to `max_rows` rows from the cursor; gives their number.
+        """Take up to `max_rows` rows from the cursor; return their number.
 
-        Less than asked means that the cursor is done or that this collector is full. A batch that breaks the format
-        raises as `walk` does; what was collected stays, and the cursor stands at that batch.
+        Fewer rows mean that the cursor is done or that this collector is full. An invalid batch raises as `walk` does;
+        the collected rows are kept, and the cursor stays at that batch.
         """
         taken = 0
         while taken < max_rows and not cursor.done:
@@ -171,7 +171,7 @@ class RowCollector:
 
     @staticmethod
     def _left(cursor: BatchCursor) -> int:
-        """Bytes of the open batch that are still to be read."""
+        """The bytes of the open batch that are not read yet."""
         if cursor._at == len(cursor._records):
             return 0
         return len(cursor._data) - cursor._records[cursor._at].start
@@ -208,7 +208,7 @@ class RowCollector:
         return taken
 
     def finish(self) -> RowColumns:
-        """The columns; the collector is empty afterwards, and can be used again."""
+        """Return the columns and reset the collector, which can be used again."""
         headers = None
         if self._header_at is not None:
             headers = HeaderColumns(
@@ -233,7 +233,7 @@ class RowCollector:
 
 
 class _Binary:
-    """A binary column while it grows."""
+    """A growing binary column."""
 
     __slots__ = ("_offsets", "_valid", "data")
 
@@ -262,7 +262,7 @@ class _Binary:
 
 
 def _header_places(data: bytes, record: _Parsed) -> Iterator[tuple[int, int, int, int]]:
-    """Where each header's key and value are: position and size, and again; the walk has found them sound."""
+    """The (position, size) of each header's key, then of its value, flattened. The walk has validated them before."""
     at = record.headers_at
     for _ in range(record.header_count):
         key_size, key_at = _varint(data, at, record.end)

@@ -1,15 +1,13 @@
-"""A batch as a whole: its header, its checksum, its making. Both the reference and the native twin stand on this.
+"""Batch header and checksum: reading, checking, stamping, sealing and recompressing whole batches.
 
-What is inside, record by record, is theirs.
+Both the reference and the native code use this module. They handle the records inside a batch themselves.
 """
 
 from struct import Struct
 from typing import Final
 
 from moldau.records import codecs
-from moldau.records.crc import crc32c
-from moldau.records.errors import CorruptBatch, InvalidBatch
-from moldau.records.model import (
+from moldau.records.batch_layout import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL_BIT,
@@ -18,6 +16,8 @@ from moldau.records.model import (
     DELETE_HORIZON_BIT,
     HEADER,
     HEADER_SIZE,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
     LENGTH_END,
     LOG_APPEND_TIME_BIT,
     MAGIC,
@@ -34,11 +34,12 @@ from moldau.records.model import (
     Codec,
     TimestampType,
 )
+from moldau.records.crc import crc32c
+from moldau.records.errors import CorruptBatch, InvalidBatch
 
 _BASE_OFFSET: Final = Struct(">q")
 _LENGTH: Final = Struct(">i")
 _LEADER_EPOCH: Final = Struct(">i")
-_LEADER_EPOCH_AT: Final = 12
 _CRC: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
@@ -47,10 +48,10 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 def peek_header(buf: Bytes, pos: int = 0) -> BatchHeader:
-    """The header at `pos`, for those who scan logs: read, not verified. CorruptBatch where there is none.
+    """Read the header at `pos` without verifying it, for log scans. CorruptBatch if there is none.
 
-    The size it gives is at least a header's, so a scan always moves on; whether that many bytes are there is for the
-    caller to see.
+    The size in it is at least that of a header, so a scan always advances. The caller checks whether that many bytes
+    exist.
     """
     left = max(len(buf) - pos, 0) if pos >= 0 else 0
     if left < HEADER_SIZE:
@@ -63,9 +64,9 @@ def peek_header(buf: Bytes, pos: int = 0) -> BatchHeader:
 
 
 def open_batch(buf: Bytes, pos: int, *, check_crc: bool = True) -> BatchHeader:
-    """The header of a batch that is all there, of the right format, with the right checksum (if that is looked at)."""
+    """The header of a complete batch of format 2, with the right checksum if `check_crc` is set."""
     if 0 <= pos < len(buf) - MAGIC_AT:
-        refuse_magic(buf[pos + MAGIC_AT])  # first, since old formats have other sizes
+        refuse_magic(buf[pos + MAGIC_AT])  # before the sizes, because old formats have other sizes
     header = peek_header(buf, pos)
     if header.size > len(buf) - pos:
         raise cut_short(header.size, len(buf) - pos)
@@ -77,7 +78,7 @@ def open_batch(buf: Bytes, pos: int, *, check_crc: bool = True) -> BatchHeader:
 
 
 def refuse_magic(magic: int) -> None:
-    """Old formats are a client's choice and get told so; other numbers are no format at all."""
+    """Old formats are a client's choice: the error says so. Other numbers are damage."""
     if magic == MAGIC:
         return
     if magic in (0, 1):
@@ -110,14 +111,14 @@ def check_header(
     allow_control: bool,
     allow_gaps: bool,
 ) -> Codec:
-    """What the header alone can get wrong; gives the codec."""
+    """Check the header on its own; return the codec."""
     codec = codecs.codec_of(attributes & CODEC_MASK)
     if attributes & CONTROL_BIT and not allow_control:
         raise InvalidBatch("control batches are the broker's own; clients cannot write them")
     if not 0 <= base_offset <= _INT64_MAX - last_offset_delta:
         raise InvalidBatch(f"base offset {base_offset} and last offset delta {last_offset_delta} are beyond 64 bits")
     if allow_gaps:
-        # Compaction takes records out and keeps the offsets; it may even leave a header alone.
+        # Compaction removes records and keeps the offsets; it may even leave a header without records.
         if last_offset_delta < 0 or not 0 <= count <= last_offset_delta + 1:
             raise InvalidBatch(f"{count} records do not fit a last offset delta of {last_offset_delta}")
     elif count < 1:
@@ -136,20 +137,23 @@ def crc_ok(buf: Bytes, pos: int, size: int) -> bool:
 
 
 def reseal(buf: bytearray | memoryview, pos: int, size: int) -> None:
-    """Compute the checksum again, after something it covers was changed in place."""
+    """Compute the checksum again, after a change in place of bytes that it covers."""
     _CRC.pack_into(buf, pos + CRC_AT, crc32c(memoryview(buf)[pos + CRC_FROM : pos + size]))
 
 
 def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch its place in the log, in place. The checksum does not cover these fields."""
+    """Write the batch's base offset and leader epoch in place. The checksum does not cover these fields."""
     _BASE_OFFSET.pack_into(buf, pos, base_offset)
-    _LEADER_EPOCH.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
+    _LEADER_EPOCH.pack_into(buf, pos + LEADER_EPOCH_AT, leader_epoch)
 
 
 def set_timestamps(
     buf: bytearray | memoryview, pos: int, size: int, timestamp_type: TimestampType, max_timestamp: int
 ) -> None:
-    """Set whose timestamps these are and the latest of them, and reseal. With LOG_APPEND_TIME, it is everyone's."""
+    """Set the timestamp type and the largest timestamp, and reseal.
+
+    With LOG_APPEND_TIME the largest timestamp is that of every record.
+    """
     (attributes,) = _ATTRIBUTES.unpack_from(buf, pos + ATTRIBUTES_AT)
     attributes &= ~LOG_APPEND_TIME_BIT
     if timestamp_type == TimestampType.LOG_APPEND_TIME:
@@ -178,7 +182,7 @@ def seal(
     delete_horizon: bool = False,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A whole batch around records that a builder wrote (not yet compressed)."""
+    """Build a whole batch around records that a builder wrote (not yet compressed)."""
     attributes = (
         codec
         | (LOG_APPEND_TIME_BIT if timestamp_type == TimestampType.LOG_APPEND_TIME else 0)
@@ -189,7 +193,7 @@ def seal(
     body = records if codec == Codec.NONE else codecs.compress(codec, records, level)
     length = HEADER_SIZE - LENGTH_END + len(body)
     if length > _INT32_MAX:
-        raise ValueError(f"a batch of {length + LENGTH_END} bytes is beyond the format's 2 GiB")
+        raise ValueError(f"a batch of {length + LENGTH_END} bytes exceeds the format's limit of 2 GiB")
     batch = bytearray(HEADER_SIZE)
     HEADER.pack_into(
         batch, 0, base_offset, length, leader_epoch, MAGIC, 0, attributes, last_offset_delta,
@@ -203,9 +207,9 @@ def seal(
 def recompress(
     buf: Bytes, pos: int, codec: Codec, level: int | None = None, max_decompressed: int = MAX_DECOMPRESSED
 ) -> bytearray:
-    """The same batch with its records in another codec; all else, offsets included, stays as it is.
+    """The same batch with its records in another codec; everything else, including offsets, stays the same.
 
-    The batch must have passed `check_batch`: only the codec is looked at here.
+    The batch must have passed `check_batch`: only the codec is checked here.
     """
     header = peek_header(buf, pos)
     if header.size > len(buf) - pos:
@@ -216,7 +220,7 @@ def recompress(
     records = codecs.decompress(codecs.codec_of(header.codec_id), view[HEADER_SIZE:], max_decompressed)
     batch = bytearray(view[:HEADER_SIZE])
     batch += codecs.compress(codec, records, level)
-    _LENGTH.pack_into(batch, 8, len(batch) - LENGTH_END)
+    _LENGTH.pack_into(batch, LENGTH_AT, len(batch) - LENGTH_END)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | codec)
     reseal(batch, 0, len(batch))
     return batch

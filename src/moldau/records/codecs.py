@@ -1,11 +1,11 @@
-"""Compression of a batch's records, bounded on the way out.
+"""Compression of a batch's records, with a limit on the decompressed size.
 
-A few kilobytes can claim to be gigabytes. So `decompress` never lets a library choose how much to allocate: the room
-is worked out from what the compressed data declares (block by block where there is no total), is cut at the caller's
-bound, and the library writes into that room or fails.
+A few kilobytes can claim to be gigabytes. So `decompress` never lets a library choose how much to allocate. It computes
+an upper bound from what the compressed data declares (block by block if there is no total), limits it to the caller's
+limit, and lets the library write into a buffer of that size or fail.
 
-gzip is Python's own zlib, which streams into a bounded buffer by itself and measured faster than cramjam's (16 KB of
-JSON: 29 against 33 µs to decompress, 218 against 401 to compress). The other three are cramjam's.
+gzip uses Python's zlib, which can decompress into a bounded buffer. It measured faster than cramjam's gzip (16 KB of
+JSON: 29 against 33 µs to decompress, 218 against 401 to compress). The other three codecs use cramjam.
 """
 
 import zlib
@@ -15,38 +15,38 @@ from typing import Final
 
 import cramjam
 
+from moldau.records.batch_layout import MAX_DECOMPRESSED, Bytes, Codec
 from moldau.records.errors import BatchTooLarge, InvalidBatch, UnsupportedCodec
-from moldau.records.model import MAX_DECOMPRESSED, Bytes, Codec
 
-# Kafka's defaults (compression.gzip.level and its siblings). Its lz4 level 9 means lz4's fast mode, which is 1 here.
+# Kafka's defaults (compression.gzip.level and so on). Kafka's lz4 level 9 means lz4's fast mode, which is 1 here.
 DEFAULT_LEVELS: Final = {Codec.GZIP: -1, Codec.LZ4: 1, Codec.ZSTD: 3}
 
-# Blocks of one batch that are looked at one by one. Producers fill blocks of 32 KB and more; a batch cut into more
-# than this is somebody's attempt to keep the loop busy.
+# Limit for the number of blocks in one batch. Producers fill blocks of 32 KB and more; more blocks than this are an
+# attempt to keep the event loop busy.
 MAX_BLOCKS: Final = 4096
-# Concatenated gzip members, likewise. Producers write one, and each further one copies what is behind it.
+# Limit for concatenated gzip members. Producers write one, and each further member copies the rest of the data.
 MAX_GZIP_MEMBERS: Final = 16
 
-_GZIP_WBITS: Final = 31  # zlib's way to ask for a gzip wrapper around 32 KB windows
+_GZIP_WBITS: Final = 31  # zlib's value for a gzip wrapper and a window of 32 KB
 _INT32: Final = Struct(">i")
 _UINT32_LE: Final = Struct("<I")
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, oldest compatible version
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest compatible version
 _XERIAL_BLOCK: Final = 32 * 1024
-_SNAPPY_MAX_RATIO: Final = 64  # its densest element, three bytes, stands for 64
+_SNAPPY_MAX_RATIO: Final = 64  # its densest element encodes 64 bytes in three
 
 _LZ4_MAGIC: Final = 0x184D2204
-_LZ4_MAX_RATIO: Final = 255  # its densest sequence gains 255 bytes a byte
+_LZ4_MAX_RATIO: Final = 255  # its densest sequence adds 255 bytes per byte
 _LZ4_STORED: Final = 0x80000000
 
 _ZSTD_MAGIC: Final = 0xFD2FB528
-_ZSTD_SKIPPABLE: Final = 0x184D2A50  # and the fifteen after it
+_ZSTD_SKIPPABLE: Final = 0x184D2A50  # and the next fifteen values
 _ZSTD_BLOCK_MAX: Final = 128 * 1024
 
 
 def codec_of(codec_id: int) -> Codec:
-    """The codec of a batch's attributes."""
+    """The codec for the number in a batch's attributes."""
     try:
         return Codec(codec_id)
     except ValueError:
@@ -54,7 +54,7 @@ def codec_of(codec_id: int) -> Codec:
 
 
 def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
-    """`data` as Kafka's producers compress it; `level` is for gzip, lz4 and zstd."""
+    """Compress `data` as Kafka's producers do; `level` is for gzip, lz4 and zstd."""
     if level is None:
         level = DEFAULT_LEVELS.get(codec, 0)
     match codec:
@@ -72,7 +72,7 @@ def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Bytes, limit: int = MAX_DECOMPRESSED) -> memoryview:
-    """The records inside; InvalidBatch where `data` is not what it should be, BatchTooLarge past `limit` bytes."""
+    """The decompressed records; InvalidBatch if `data` is damaged, BatchTooLarge above `limit` bytes."""
     view = memoryview(data)
     match codec:
         case Codec.NONE:
@@ -98,12 +98,12 @@ def _damaged(codec: Codec, why: object) -> InvalidBatch:
 def _into_room(
     codec: Codec, decompress_into: Callable[[memoryview, bytearray], int], view: memoryview, room: int, limit: int
 ) -> memoryview:
-    """Decompress into `room` bytes, or into `limit` where the room was an estimate above it."""
+    """Decompress into a buffer of `room` bytes, or of `limit` bytes if `room` is an estimate above it."""
     out = bytearray(min(room, limit))
     try:
         size = decompress_into(view, out)
     except cramjam.DecompressionError as error:
-        # With all the room that the blocks can fill, a failure is damage. With less, it may have run out.
+        # If the buffer was as large as the blocks can fill, a failure means damage. Otherwise it may be too small.
         if room > limit and "write whole buffer" in str(error):
             raise _too_large(codec, limit) from None
         raise _damaged(codec, error) from None
@@ -124,7 +124,7 @@ def _gzip_decompress(view: memoryview, limit: int) -> memoryview:
             raise _damaged(Codec.GZIP, f"more than {MAX_GZIP_MEMBERS} members")
         stream = zlib.decompressobj(_GZIP_WBITS)
         try:
-            # One byte more than is allowed, so that "exactly the limit" and "more" can be told apart.
+            # Ask for one byte more than allowed, to distinguish "exactly the limit" from "more".
             part = stream.decompress(rest, limit - total + 1)
         except zlib.error as error:
             raise _damaged(Codec.GZIP, error) from None
@@ -134,7 +134,7 @@ def _gzip_decompress(view: memoryview, limit: int) -> memoryview:
         parts.append(part)
         if not stream.eof:
             raise _damaged(Codec.GZIP, "the stream is cut off")
-        rest = stream.unused_data  # a further member, as concatenated gzip files have
+        rest = stream.unused_data  # another member, as in concatenated gzip files
         if not rest:
             return memoryview(parts[0] if members == 1 else b"".join(parts))
 
@@ -143,7 +143,7 @@ def _gzip_decompress(view: memoryview, limit: int) -> memoryview:
 
 
 def _snappy_compress(view: memoryview) -> bytes:
-    """In the framing of Java's snappy library, which every Kafka client reads."""
+    """In the framing of Java's snappy library, which every Kafka client can read."""
     parts = [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
@@ -152,7 +152,7 @@ def _snappy_compress(view: memoryview) -> bytes:
 
 
 def _snappy_decompress(view: memoryview, limit: int) -> memoryview:
-    """Java's framing, or a bare block, as librdkafka sends it."""
+    """Decompress Java's framing, or a single raw block as librdkafka sends it."""
     if bytes(view[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
         blocks = _xerial_blocks(view)
     else:
@@ -193,7 +193,7 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
 
 
 def _snappy_size(block: memoryview) -> int:
-    """What the block declares, refused where no block of its length can keep that promise."""
+    """The size that the block declares; refused if a block of its length cannot expand to it."""
     try:
         size: int = cramjam.snappy.decompress_raw_len(block)
     except cramjam.DecompressionError as error:
@@ -207,14 +207,14 @@ def _snappy_size(block: memoryview) -> int:
 
 
 def _lz4_compress(data: Bytes, level: int) -> bytes:
-    # Java's reader knows independent blocks only, and its idea of a content checksum is not the frame format's.
+    # Java's reader accepts only independent blocks, and its content checksum differs from the frame format's.
     packer = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     packer.compress(bytes(data))
     return bytes(packer.finish())
 
 
 def _lz4_room(view: memoryview) -> int:
-    """At most this many bytes come out of the frame; it must be one frame, of the kind Java's reader takes."""
+    """An upper bound for the decompressed size. The data must be one frame that Java's reader accepts."""
     end = len(view)
     if end < 7 or _UINT32_LE.unpack_from(view, 0)[0] != _LZ4_MAGIC:
         raise _damaged(Codec.LZ4, "there is no LZ4 frame")
@@ -228,7 +228,7 @@ def _lz4_room(view: memoryview) -> int:
         raise _damaged(Codec.LZ4, f"block size code {block_code} does not exist")
     block_max = 1 << (8 + 2 * block_code)
     checksum = 4 if flags & 0x10 else 0
-    at = 7 + (8 if flags & 0x08 else 0)  # the content size, where present, is only a claim
+    at = 7 + (8 if flags & 0x08 else 0)  # the content size, if present, is only a claim
 
     room = 0
     for _ in range(MAX_BLOCKS):
@@ -255,7 +255,7 @@ def _lz4_room(view: memoryview) -> int:
 
 
 def _zstd_room(view: memoryview) -> int:
-    """At most this many bytes come out of all frames."""
+    """An upper bound for the decompressed size of all frames."""
     end = len(view)
     at = 0
     room = 0
@@ -281,7 +281,7 @@ def _zstd_room(view: memoryview) -> int:
 
 
 def _zstd_frame(view: memoryview, at: int) -> tuple[int, int, int]:
-    """Where the frame ends whose descriptor is at `at`, the room its blocks can fill, and their number."""
+    """For the frame whose descriptor is at `at`: its end, the bound of its decompressed size, its number of blocks."""
     end = len(view)
     descriptor = view[at]
     single_segment = bool(descriptor & 0x20)

@@ -1,13 +1,13 @@
-"""Control batches: the markers by which a transaction's end stands in every partition it touched."""
+"""Control batches: the commit and abort markers that a transaction writes to each of its partitions."""
 
 from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
+from moldau.records.batch_layout import NO_LEADER_EPOCH, Bytes, Record
 from moldau.records.encode import encode_batch
 from moldau.records.engine import decode_batch
 from moldau.records.errors import InvalidBatch
-from moldau.records.model import NO_LEADER_EPOCH, Bytes, Record
 
 _KEY: Final = Struct(">hh")  # version, type
 _VALUE: Final = Struct(">hi")  # version, coordinator epoch
@@ -15,7 +15,7 @@ _VERSION: Final = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says. Later versions of Kafka may write others: those are UNKNOWN."""
+    """The type of a control record. Later versions of Kafka may write others: those are UNKNOWN."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -24,7 +24,7 @@ class ControlType(IntEnum):
 
 
 class Marker(NamedTuple):
-    """One control record; the coordinator's epoch is -1 where its type carries none."""
+    """One control record; the coordinator epoch is -1 if its type has none."""
 
     offset: int
     timestamp: int
@@ -58,9 +58,9 @@ def encode_marker(
 
 
 def parse_marker(buf: Bytes, pos: int = 0) -> Marker:
-    """The marker in a control batch; InvalidBatch where it is none that anybody could read.
+    """Decode the marker in a control batch; InvalidBatch if it is malformed.
 
-    Later versions add fields at the end, so only the beginning of key and value is looked at.
+    Later versions add fields at the end, so only the beginning of key and value is read.
     """
     records = decode_batch(buf, pos)
     if len(records) != 1:

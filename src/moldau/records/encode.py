@@ -1,10 +1,9 @@
-"""Batches from records: for clients, coordinators, tools and tests."""
+"""Encoding of records into batches, for clients, coordinators, tools and tests."""
 
 from collections.abc import Iterable
 
 from moldau.records.batch import seal
-from moldau.records.engine import RecordsBuilder
-from moldau.records.model import (
+from moldau.records.batch_layout import (
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -14,6 +13,7 @@ from moldau.records.model import (
     Record,
     TimestampType,
 )
+from moldau.records.engine import RecordsBuilder
 
 
 def encode_batch(
@@ -31,10 +31,10 @@ def encode_batch(
     control: bool = False,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """One batch of `records`, each at its own offset; ValueError where the offsets do not rise.
+    """One batch of `records`, each at its own offset; ValueError if the offsets are not increasing.
 
-    The batch begins at the first record's offset and ends at the last one's, unless told to span more: a batch keeps
-    its span when compaction takes records out, and may then have none.
+    The batch spans the offsets from the first record to the last one. `base_offset` and `last_offset` can extend it: a
+    batch keeps its span when compaction removes records, and may then have none.
     """
     builder = RecordsBuilder()
     for record in records:

@@ -1,25 +1,18 @@
-"""Which implementation runs: the native one where it was built, unless MOLDAU_PURE=1 asks for the reference."""
+"""Choice of the record codec: native if built, the reference if not or if MOLDAU_PURE=1 is set."""
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.records.crc import PURE
+from moldau.records.native_modules import native_or_reference
 
 if TYPE_CHECKING:
     from moldau.records.reference import RecordsBuilder, check_batch, decode_batch, walk
-
-    NATIVE: Final[bool] = False
-elif PURE:
-    from moldau.records.reference import RecordsBuilder, check_batch, decode_batch, walk
-
-    NATIVE = False
 else:
-    try:
-        from moldau.records._native import RecordsBuilder, check_batch, decode_batch, walk
+    _chosen = native_or_reference("moldau.records._native", "moldau.records.reference")
+    RecordsBuilder = _chosen.RecordsBuilder
+    check_batch = _chosen.check_batch
+    decode_batch = _chosen.decode_batch
+    walk = _chosen.walk
 
-        NATIVE = True
-    except ImportError:  # installed without a compiler
-        from moldau.records.reference import RecordsBuilder, check_batch, decode_batch, walk
-
-        NATIVE = False
+NATIVE: Final = check_batch.__module__ == "moldau.records._native"
 
 __all__ = ["NATIVE", "RecordsBuilder", "check_batch", "decode_batch", "walk"]

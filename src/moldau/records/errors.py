@@ -1,14 +1,14 @@
-"""Why a batch was refused. Reference and native twin raise the same exception with the same words.
+"""Batch errors, with the same messages from the reference and the native code.
 
-The twin walks records in C and can only report a number; `refusal` turns number and details into the exception for
-both, so the words exist once.
+The native code walks records in C and can report only a number. `refusal` turns the number and its details into the
+exception, for both, so that each message exists once.
 """
 
 from typing import Final
 
 
 class BatchError(Exception):
-    """A batch that cannot be taken. `record_index` says which record is at fault, where one is."""
+    """A batch that is refused. `record_index` is the index of the invalid record, if the error is in a record."""
 
     def __init__(self, message: str, record_index: int | None = None) -> None:
         super().__init__(message)
@@ -16,22 +16,26 @@ class BatchError(Exception):
 
 
 class CorruptBatch(BatchError):
-    """These are not the bytes somebody meant: cut off, or the checksum differs (CORRUPT_MESSAGE)."""
+    """Bytes that differ from what was sent: incomplete, or with a wrong checksum (CORRUPT_MESSAGE)."""
 
 
 class InvalidBatch(BatchError):
-    """The bytes arrived as sent, and break the format's rules (INVALID_RECORD)."""
+    """The bytes arrived as sent, but break the rules of the format (INVALID_RECORD)."""
+
+
+class MissingKey(InvalidBatch):
+    """A record has no key where keys are required. Later records of the batch were not looked at."""
 
 
 class BatchTooLarge(InvalidBatch):
-    """Decompressed, the records would take more room than the caller grants."""
+    """The decompressed records would exceed the caller's limit."""
 
 
 class UnsupportedCodec(BatchError):
     """The attributes name a codec that does not exist (UNSUPPORTED_COMPRESSION_TYPE)."""
 
 
-# Faults of a walk over records. The native twin has the same numbers; a parity test would notice a slip.
+# Faults of a walk over records. The native code has the same numbers; a parity test checks that they match.
 VARINT_PAST_END: Final = 1
 VARINT_TOO_LONG: Final = 2
 RECORD_LENGTH: Final = 3
@@ -50,7 +54,7 @@ NO_KEY: Final = 15
 TOO_FEW_RECORDS: Final = 16
 BATCH_TRAILING: Final = 17
 
-_WORDS: Final = {
+_MESSAGES: Final = {
     VARINT_PAST_END: "a varint is cut off by the end of the record",
     VARINT_TOO_LONG: "a varint is longer than its type allows",
     RECORD_LENGTH: "its length is {found}",
@@ -69,12 +73,13 @@ _WORDS: Final = {
     TOO_FEW_RECORDS: "the records end after {found} of the {expected} that the header counts",
     BATCH_TRAILING: "{found} bytes are left after the {expected} records that the header counts",
 }
-_OF_THE_BATCH: Final = frozenset({TOO_FEW_RECORDS, BATCH_TRAILING})
+_BATCH_FAULTS: Final = frozenset({TOO_FEW_RECORDS, BATCH_TRAILING})
 
 
 def refusal(fault: int, record_index: int, found: int = 0, expected: int = 0) -> InvalidBatch:
     """The exception for one fault of a walk."""
-    words = _WORDS[fault].format(found=found, expected=expected)
-    if fault in _OF_THE_BATCH:
-        return InvalidBatch(words)
-    return InvalidBatch(f"record {record_index}: {words}", record_index)
+    message = _MESSAGES[fault].format(found=found, expected=expected)
+    if fault in _BATCH_FAULTS:
+        return InvalidBatch(message)
+    kind = MissingKey if fault == NO_KEY else InvalidBatch
+    return kind(f"record {record_index}: {message}", record_index)

@@ -1,8 +1,8 @@
-"""Kafka's hash of a key: with it, a key finds the same partition whoever writes it."""
+"""Murmur2 hash of keys: with Kafka's variant, all clients choose the same partition for a key."""
 
 from typing import Final
 
-from moldau.records.model import Bytes
+from moldau.records.batch_layout import Bytes
 
 _M: Final = 0x5BD1E995
 _SEED: Final = 0x9747B28C
@@ -10,7 +10,7 @@ _32_BITS: Final = 0xFFFFFFFF
 
 
 def murmur2(data: Bytes) -> int:
-    """32 bits, unsigned."""
+    """The hash as an unsigned 32-bit number."""
     size = len(data)
     hashed = (_SEED ^ size) & _32_BITS
     whole = size & ~3

@@ -1,9 +1,9 @@
-"""Records inside a batch, in plain Python: the format as one can read it, and the judge of the native twin.
+"""Records inside a batch in plain Python: the readable form of the format, and the reference for `_native.pyx`.
 
-`_native.pyx` has the same four names with the same results, byte for byte and error for error. This is also what runs
-where no compiler was at hand at installation.
+`_native.pyx` has the same four names with the same results, byte for byte and error for error. This module is also used
+if no compiler was available at installation.
 
-A record, after zig-zag varints (`varint`: 32 bits, `varlong`: 64):
+A record, with zig-zag varints (`varint`: 32 bits, `varlong`: 64):
 
     varint length of the rest | int8 attributes, unused | varlong timestamp delta | varint offset delta
     varint key length, -1 null | key | varint value length, -1 null | value
@@ -16,6 +16,17 @@ from typing import Final, NamedTuple
 
 from moldau.records import codecs
 from moldau.records.batch import check_header, open_batch
+from moldau.records.batch_layout import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    MAX_DECOMPRESSED,
+    NO_TIMESTAMP,
+    BatchHeader,
+    BatchInfo,
+    Bytes,
+    Record,
+    RecordColumns,
+)
 from moldau.records.errors import (
     BATCH_TRAILING,
     FIELD_PAST_RECORD,
@@ -36,17 +47,6 @@ from moldau.records.errors import (
     VARINT_TOO_LONG,
     refusal,
 )
-from moldau.records.model import (
-    HEADER_SIZE,
-    LOG_APPEND_TIME_BIT,
-    MAX_DECOMPRESSED,
-    NO_TIMESTAMP,
-    BatchHeader,
-    BatchInfo,
-    Bytes,
-    Record,
-    RecordColumns,
-)
 
 _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
@@ -56,7 +56,7 @@ _MOST_VARINTS: Final = 64
 
 
 class _Fault(Exception):
-    """A record that breaks the format; the walk, which knows the record's index, turns it into InvalidBatch."""
+    """A record that breaks the format. The walk knows the record's index and converts it to InvalidBatch."""
 
     def __init__(self, fault: int, found: int = 0, expected: int = 0) -> None:
         super().__init__(fault)
@@ -66,7 +66,7 @@ class _Fault(Exception):
 
 
 class _Parsed(NamedTuple):
-    """Where the fields of one record are."""
+    """The positions of the fields of one record."""
 
     start: int
     end: int
@@ -80,7 +80,7 @@ class _Parsed(NamedTuple):
     header_count: int
 
 
-# -- what the broker calls
+# -- checking
 
 
 def check_batch(
@@ -92,13 +92,13 @@ def check_batch(
     allow_gaps: bool = False,
     max_decompressed: int = MAX_DECOMPRESSED,
 ) -> BatchInfo:
-    """Check everything about the batch at `pos`, down to the last record, and say what is in it.
+    """Check everything about the batch at `pos`, including all records, and return a summary.
 
-    As a broker takes it from a client: offset deltas 0, 1, 2 … without a hole. `allow_gaps` is for batches that
-    compaction has been through, `allow_control` for those the broker wrote itself.
+    By default, the rules are those for a batch from a client: offset deltas 0, 1, 2 … without gaps. `allow_gaps` is for
+    batches after compaction, `allow_control` for batches that the broker wrote itself.
     """
     header = open_batch(buf, pos)
-    # Bytes, not a view, here and below: indexing them is twice as fast, which outweighs the copy.
+    # Use bytes instead of a view, here and below: indexing is twice as fast, which outweighs the copy.
     data = bytes(_records_of(buf, pos, header, allow_control, allow_gaps, max_decompressed))
     first = earliest = latest = NO_TIMESTAMP
     delta_of_latest = -1
@@ -120,11 +120,11 @@ def check_batch(
     )  # fmt: skip
 
 
-# -- what readers call
+# -- reading
 
 
 def walk(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) -> RecordColumns:
-    """Check the batch, as it may stand in any log, and say where everything in it is."""
+    """Check a batch of any log, and return the positions of all its fields."""
     header = open_batch(buf, pos)
     data = _records_of(buf, pos, header, True, True, max_decompressed)
     parsed = list(_walk(bytes(data), header, False, True))
@@ -137,13 +137,13 @@ def walk(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) 
 
 
 def decode_batch(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) -> list[Record]:
-    """Check the batch, as it may stand in any log, and give its records."""
+    """Check a batch of any log, and return its records."""
     header = open_batch(buf, pos)
     return list(records_of(bytes(_records_of(buf, pos, header, True, True, max_decompressed)), header))
 
 
 def records_of(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records in `data`, which is what stands behind `header`, decompressed; each is checked when asked for."""
+    """The records in `data`, the decompressed bytes after `header`. Each one is checked when it is read."""
     for one in _walk(data, header, False, True):
         yield Record(
             header.base_offset + one.offset_delta,
@@ -179,7 +179,7 @@ def _headers(data: bytes, parsed: _Parsed) -> tuple[tuple[str, bytes | None], ..
     at = parsed.headers_at
     for _ in range(parsed.header_count):
         size, at = _varint(data, at, parsed.end)
-        # Nobody promises that a key is UTF-8; what is not must survive being decoded and encoded again.
+        # A key is not necessarily UTF-8. Other bytes must survive decoding and encoding.
         name = data[at : at + size].decode("utf-8", "surrogateescape")
         at += size
         size, at = _varint(data, at, parsed.end)
@@ -189,11 +189,11 @@ def _headers(data: bytes, parsed: _Parsed) -> tuple[tuple[str, bytes | None], ..
     return tuple(headers)
 
 
-# -- the walk
+# -- walking over records
 
 
 def _walk(data: bytes, header: BatchHeader, require_keys: bool, allow_gaps: bool) -> Iterator[_Parsed]:
-    """Each record in turn, checked; in the end, that there is nothing but records."""
+    """Check and yield each record, and at the end check that no bytes are left."""
     at = 0
     end = len(data)
     lowest = _INT64_MIN - header.base_timestamp
@@ -232,7 +232,7 @@ def _parse(data: bytes, start: int, data_end: int) -> _Parsed:
     end = at + length
     if length < 1:
         raise _Fault(FIELD_PAST_RECORD, 1, 0)
-    timestamp_delta, at = _varlong(data, at + 1, end)  # after the attributes, which mean nothing yet
+    timestamp_delta, at = _varlong(data, at + 1, end)  # after the attributes, which are unused
     offset_delta, at = _varint(data, at, end)
     key_size, at = _varint(data, at, end)
     key_at = at
@@ -242,7 +242,7 @@ def _parse(data: bytes, start: int, data_end: int) -> _Parsed:
     at = _skip(value_size, at, end, VALUE_LENGTH)
     header_count, at = _varint(data, at, end)
     headers_at = at
-    # A header takes two bytes at least, so the count is bounded by what is there before anything loops over it.
+    # A header needs at least two bytes, so this bounds the count before the loop.
     if header_count < 0 or header_count > (end - at) // 2:
         raise _Fault(HEADER_COUNT, header_count, end - at)
     for _ in range(header_count):
@@ -279,7 +279,7 @@ def _varlong(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _zigzag(data: bytes, at: int, end: int, bits: int) -> tuple[int, int]:
-    """The number at `at`, and the position after it. Longer spellings than needed are fine up to the type's bits."""
+    """The number at `at`, and the position after it. Non-minimal encodings are accepted, up to the type's bits."""
     value = 0
     shift = 0
     while True:
@@ -302,9 +302,9 @@ def _zigzag(data: bytes, at: int, end: int, bits: int) -> tuple[int, int]:
 
 
 class RecordsBuilder:
-    """Writes the records of one batch, one after another, uncompressed; `batch.seal` puts the header around them.
+    """Writes the records of one batch, uncompressed; `batch.seal` adds the header.
 
-    The first record's timestamp is the base that the others are relative to, unless one is given.
+    The timestamps are relative to the first record's timestamp, unless a base is given.
     """
 
     __slots__ = ("_buffer", "base_timestamp", "count", "last_offset_delta", "max_timestamp")
@@ -329,12 +329,13 @@ class RecordsBuilder:
         value: Bytes | None,
         headers: Iterable[tuple[str, Bytes | None]] = (),
     ) -> int:
-        """Write one record; gives the size so far. Offset deltas must rise. ValueError leaves the builder as it was."""
+        """Write one record and return the size so far. Offset deltas must increase. After a ValueError, the builder is
+        unchanged."""
         if not self.last_offset_delta < offset_delta <= _INT32_MAX:
             raise ValueError(f"offset delta {offset_delta} cannot follow {self.last_offset_delta}")
         base = timestamp if self.base_timestamp is None else self.base_timestamp
         if not (_INT64_MIN <= timestamp <= _INT64_MAX and _INT64_MIN <= timestamp - base <= _INT64_MAX):
-            raise ValueError(f"timestamp {timestamp} does not fit 64 bits, or its distance from {base} does not")
+            raise ValueError(f"timestamp {timestamp} does not fit 64 bits, or its difference from {base} does not")
         body = bytearray(b"\x00")
         _put_zigzag(body, timestamp - base)
         _put_zigzag(body, offset_delta)
@@ -356,7 +357,7 @@ class RecordsBuilder:
         return len(self._buffer)
 
     def records(self) -> bytes:
-        """What was written."""
+        """The bytes written so far."""
         return bytes(self._buffer)
 
 

@@ -1,1 +1,1 @@
-"""Partitions as this broker hosts them: what may be appended, what may be seen, and who waits for it."""
+"""Replication: the partitions that this broker hosts, as leader or follower, and the requests that wait on them."""

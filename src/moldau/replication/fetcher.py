@@ -1,28 +1,28 @@
-"""Copies partitions from one leader: one task, one connection, Kafka's Fetch with an incremental session.
+"""Replica fetcher: copies partitions from one leader, with one task, one connection and a fetch session.
 
-A request names only what has changed since the last; the leader answers when there is something, at the latest after
-`replica.fetch.wait.max.ms`. A partition whose answer was an error, or whose log must be flushed first, is taken out of
-the session for that time: it holds up nobody.
+A request names only partitions that changed since the last request. The leader answers when it has records, or after
+`replica.fetch.wait.max.ms`. A partition whose response was an error, or whose log must be flushed first, is removed
+from the session for that time, so it does not delay other partitions.
 
-When partitions come while an answer is awaited, a second request is sent at once: the leader ends the wait of the first
-when it sees the second. So a failover does not wait for a poll that is out. At most MAX_IN_FLIGHT are under way; each
-answer is held against the number of the request that carried a partition's present target, so that one to an earlier
-request is not taken for it.
+If partitions are added while a response is outstanding, a second request is sent at once. The leader then ends the wait
+of the first request. So a failover does not wait for an outstanding long poll. At most MAX_IN_FLIGHT requests are
+outstanding. Each partition remembers the number of the request that carried its current fetch target, so that a
+response to an earlier request is not mistaken for the current one.
 
-One task a leader does what Kafka's `num.replica.fetchers` does with several: the loop is one anyway.
+Kafka uses several fetcher threads per leader (`num.replica.fetchers`). One task is enough here: all run on one loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from moldau.host.clock import Clock
-from moldau.net.exchange import Exchange, ExchangeLost
-from moldau.replication.copy import Copy, Next
+from moldau.host.event_log import event_logger
+from moldau.net.peer_connection import PeerConnection, PeerConnectionLost
+from moldau.replication.follower_partition import FollowerPartition, Next
 from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.fetch import (
@@ -34,27 +34,27 @@ from moldau.wire.messages.fetch import (
     FetchResponse,
 )
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 VERSION: Final = 17
 MAX_IN_FLIGHT: Final = 2
 ANSWER_GRACE_S: Final = 30.0
-"""How much longer than it may wait an answer may take (Kafka's replica.socket.timeout.ms)."""
+"""How much longer than its maximum wait a response may take (Kafka's replica.socket.timeout.ms)."""
 
 NO_SESSION: Final = 0
 NEW_SESSION: Final = 0
 MAX_SESSION_EPOCH: Final = 2**31 - 1
 FIRST_RECONNECT_S: Final = 0.02
-"""Doubled with each attempt that fails, up to `replica.fetch.backoff.ms`."""
+"""First delay before reconnecting; doubled with each failed attempt, up to `replica.fetch.backoff.ms`."""
 
 THROTTLED_S: Final = 0.1
-"""After how long a throttled partition is looked at again."""
+"""Delay before a throttled partition is checked again."""
 
 Key = tuple[bytes, int]
 
 
 class FetchLimits(NamedTuple):
-    """`replica.fetch.*` of the settings."""
+    """The `replica.fetch.*` settings."""
 
     wait_max_ms: int = 500
     min_bytes: int = 1
@@ -64,20 +64,20 @@ class FetchLimits(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What a fetcher needs of the broker that it runs in."""
+    """The parts of the broker that a fetcher uses."""
 
     node_id: int
     broker_epoch: Callable[[], int]
     clock: Clock
     limits: Callable[[], FetchLimits]
-    connect: Callable[[int], Awaitable[Exchange]]
-    """Opens a connection to a broker; ExchangeLost where that is not possible."""
+    connect: Callable[[int], Awaitable[PeerConnection]]
+    """Opens a connection to a broker; raises ExchangeLost if that fails."""
     appended: Callable[[Partition], None]
-    """Records were appended and may have to be flushed."""
+    """Called after an append; the records may have to be flushed."""
     throttled: Callable[[Partition], bool]
-    """Whether a partition must wait, since what may be copied in this second has been."""
+    """Whether a partition must wait, because the replication rate is used up."""
     copied: Callable[[Partition, int], None]
-    """So many bytes of a partition were copied."""
+    """Called with the number of bytes copied."""
 
 
 class ReplicaFetcher:
@@ -87,23 +87,23 @@ class ReplicaFetcher:
         self.leader_id = leader_id
         self._around = around
         self._loop = asyncio.get_running_loop()
-        self._copies: dict[Key, Copy] = {}
-        self._changed: dict[Copy, None] = {}
-        """Those whose target the leader does not know yet."""
-        self._left_out: dict[Copy, None] = {}
-        """Those that are not to be asked for now: after an error, or before a flush."""
+        self._copies: dict[Key, FollowerPartition] = {}
+        self._changed: dict[FollowerPartition, None] = {}
+        """Copies whose fetch target the leader does not know yet."""
+        self._left_out: dict[FollowerPartition, None] = {}
+        """Copies that are not fetched now: after an error, or before a flush."""
         self._in_session: dict[Key, None] = {}
-        """What the leader believes that we want."""
+        """The partitions in the leader's fetch session."""
         self._forgotten: dict[Key, None] = {}
-        """What of that we do not."""
+        """Partitions in the session that must be removed from it by the next request."""
         self._session_id = NO_SESSION
         self._session_epoch = NEW_SESSION
         self._no_room = False
-        """The leader keeps no session for us: each request names everything."""
+        """The leader did not create a session: each request names all partitions."""
         self._number = 0
         self._happened = asyncio.Event()
-        """An answer is there, or something new to ask."""
-        self._exchange: Exchange | None = None
+        """Set when a response has arrived or a fetch target has changed."""
+        self._exchange: PeerConnection | None = None
         self._reconnect_s = 0.0
         self._retry = asyncio.Event()
 
@@ -113,12 +113,12 @@ class ReplicaFetcher:
     def __repr__(self) -> str:
         return f"ReplicaFetcher(from {self.leader_id}, {len(self._copies)} partitions)"
 
-    # -- what is copied --------------------------------------------------------------------------------------------
+    # -- adding and removing partitions ----------------------------------------------------------------------------
 
     def add(self, partition: Partition) -> None:
-        """Copy a partition, from where its log ends; one that is copied already is asked for in its new epoch."""
+        """Copy a partition, from the end of its log. A partition that is already copied is fetched in its new epoch."""
         self.remove(partition)
-        copy = Copy(partition, self)
+        copy = FollowerPartition(partition, self)
         partition.copying = copy
         self._copies[copy.key] = copy
         if copy.cut_to_high_watermark(self._around.clock.now_ms()):
@@ -136,12 +136,12 @@ class ReplicaFetcher:
         if partition.copying is copy:
             partition.copying = None
 
-    def flushed(self, copy: Copy) -> None:
+    def flushed(self, copy: FollowerPartition) -> None:
         if copy in self._left_out and copy.timer is None and copy.is_flushed:
             self._ask(copy)
 
     def reconnect(self) -> None:
-        """The leader has begun a new life: what the old connection still brings is of no use."""
+        """Drop the connection: the leader has restarted, so outstanding responses are useless."""
         self._reconnect_s = 0.0
         self._retry.set()
         if self._exchange is not None:
@@ -153,37 +153,37 @@ class ReplicaFetcher:
         if self._exchange is not None:
             self._exchange.close()
 
-    def _ask(self, copy: Copy) -> None:
+    def _ask(self, copy: FollowerPartition) -> None:
         self._left_out.pop(copy, None)
         self._forgotten.pop(copy.key, None)
         self._changed[copy] = None
         self._happened.set()
 
-    def _leave_out(self, copy: Copy) -> None:
+    def _leave_out(self, copy: FollowerPartition) -> None:
         self._changed.pop(copy, None)
         self._left_out[copy] = None
         if copy.key in self._in_session:
             self._forgotten[copy.key] = None
 
-    def _back_off(self, copy: Copy, delay_s: float) -> None:
+    def _back_off(self, copy: FollowerPartition, delay_s: float) -> None:
         if copy.timer is None:
             self._leave_out(copy)
             copy.timer = self._loop.call_later(delay_s, self._again, copy)
 
-    def _again(self, copy: Copy) -> None:
+    def _again(self, copy: FollowerPartition) -> None:
         copy.timer = None
         if copy.is_flushed:
             self._ask(copy)
 
-    # -- the task --------------------------------------------------------------------------------------------------
+    # -- task ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Copies until it is cancelled."""
+        """Copy until cancelled."""
         while True:
             try:
                 self._exchange = await self._around.connect(self.leader_id)
                 await self._converse(self._exchange)
-            except ExchangeLost as error:
+            except PeerConnectionLost as error:
                 longest_s = self._around.limits().back_off_ms / 1000
                 self._reconnect_s = min(max(2 * self._reconnect_s, FIRST_RECONNECT_S), longest_s)
                 log.info("leader cannot be reached", extra={"leader": self.leader_id, "reason": str(error)})
@@ -194,7 +194,7 @@ class ReplicaFetcher:
             await self._rest()
 
     async def _rest(self) -> None:
-        """Until the next attempt is due, or there is reason to hope."""
+        """Wait until the next attempt is due, or until `reconnect` is called."""
         self._retry.clear()
         try:
             async with asyncio.timeout(self._reconnect_s):
@@ -202,8 +202,8 @@ class ReplicaFetcher:
         except TimeoutError:
             pass
 
-    async def _converse(self, exchange: Exchange) -> None:
-        """Ask and take answers on one connection until it is lost."""
+    async def _converse(self, exchange: PeerConnection) -> None:
+        """Send requests and apply responses on one connection until it is lost."""
         self._end_session()
         in_flight: deque[tuple[int, asyncio.Future[FetchResponse]]] = deque()
         try:
@@ -212,7 +212,7 @@ class ReplicaFetcher:
                 if in_flight and in_flight[0][1].done():
                     number, answer = in_flight.popleft()
                     if not self._take(number, answer.result()):
-                        # What else is under way belongs to the same session.
+                        # The other outstanding requests belong to the same session, which has ended.
                         while in_flight:
                             await in_flight.popleft()[1]
                         self._end_session()
@@ -232,7 +232,7 @@ class ReplicaFetcher:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def _end_session(self) -> None:
-        """The next request names everything."""
+        """Forget the session: the next request names all partitions."""
         self._session_id = NO_SESSION
         self._session_epoch = NEW_SESSION
         self._in_session.clear()
@@ -241,7 +241,7 @@ class ReplicaFetcher:
             if copy not in self._left_out:
                 self._changed[copy] = None
 
-    def _send(self, exchange: Exchange) -> asyncio.Future[FetchResponse]:
+    def _send(self, exchange: PeerConnection) -> asyncio.Future[FetchResponse]:
         limits = self._around.limits()
         self._number += 1
         for copy in [one for one in self._changed if self._around.throttled(one.partition)]:
@@ -262,7 +262,8 @@ class ReplicaFetcher:
             replica_state=FetchRequestReplicaState(
                 replica_id=self._around.node_id, replica_epoch=self._around.broker_epoch()
             ),
-            # A new session is wanted soon: only with one can partitions be added while an answer is awaited.
+            # The first request must return at once: partitions can be added to an outstanding fetch only with a
+            # session.
             max_wait_ms=0 if new and not self._no_room else limits.wait_max_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,
@@ -279,10 +280,10 @@ class ReplicaFetcher:
         answer.add_done_callback(lambda _: self._happened.set())
         return answer
 
-    # -- answers ---------------------------------------------------------------------------------------------------
+    # -- handling responses ----------------------------------------------------------------------------------------
 
     def _take(self, number: int, response: FetchResponse) -> bool:
-        """False where the session must begin anew."""
+        """Apply a response. False if a new session is needed."""
         self._reconnect_s = 0.0
         if response.error_code:
             log.info(
@@ -311,13 +312,13 @@ class ReplicaFetcher:
         self._no_room = self._session_id == NO_SESSION
         return not self._no_room
 
-    def _go_on(self, copy: Copy, outcome: Next) -> None:
+    def _go_on(self, copy: FollowerPartition, outcome: Next) -> None:
         if self._copies.get(copy.key) is not copy:
-            return  # what was done with the answer has taken it away
+            return  # applying the response has removed it
         if outcome is Next.GO_ON:
             self._changed[copy] = None
         elif outcome is Next.FLUSH:
             self._leave_out(copy)
-            self.flushed(copy)  # it may be done already
+            self.flushed(copy)  # the flush may already be done
         elif outcome is Next.BACK_OFF:
             self._back_off(copy, copy.next_back_off(self._around.limits().back_off_ms / 1000))

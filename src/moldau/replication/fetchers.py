@@ -1,4 +1,4 @@
-"""All fetchers of a broker: one for each leader that it copies from."""
+"""Replica fetchers of a broker: one for each leader that it copies from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReplicaFetchers:
         return len(self._fetchers)
 
     def follow(self, partition: Partition) -> None:
-        """Copy a partition from the leader that it has now, in the epoch that it has now."""
+        """Copy a partition from its current leader, in its current epoch."""
         leader = partition.leader_id
         if self._leaders.get(partition, leader) != leader:
             self.forget(partition)
@@ -37,7 +37,7 @@ class ReplicaFetchers:
         running[0].add(partition)
 
     def forget(self, partition: Partition) -> None:
-        """Copy a partition no longer. A fetcher without partitions ends."""
+        """Stop copying a partition. A fetcher without partitions ends."""
         leader = self._leaders.pop(partition, NO_LEADER)
         running = self._fetchers.get(leader)
         if running is None:
@@ -50,7 +50,7 @@ class ReplicaFetchers:
             task.cancel()
 
     def reconnect(self, leaders: Iterable[int]) -> None:
-        """These brokers have begun a new life, perhaps at another address."""
+        """Reconnect to these brokers: they have restarted, perhaps at another address."""
         for leader in leaders:
             if leader in self._fetchers:
                 self._fetchers[leader][0].reconnect()

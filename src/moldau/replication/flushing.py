@@ -1,5 +1,7 @@
-"""Brings what was appended to disk: at once where nobody may be told of it before, else when it is due. Off the loop,
-one flush a partition at a time: what comes meanwhile shares the next.
+"""Flushing of appended records to disk, off the loop.
+
+If records must not be acknowledged before they are on disk, they are flushed at once, otherwise when a flush is due. At
+most one flush per partition runs at a time; records that are appended during a flush share the next one.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
 
 FLUSH_TICK_S = 0.1
-"""How late `flush.ms` may be."""
+"""The maximum delay of a flush beyond `flush.ms`."""
 
 RETRY_S = 1.0
-"""After a flush that met a full disk."""
+"""Delay after a flush that failed because the disk was full."""
 
 
 class Flushing:
@@ -33,7 +35,8 @@ class Flushing:
         self._stopped = False
 
     def appended(self, partition: Partition) -> None:
-        """Records were appended: flush at once where they may not be acknowledged before, else when it is due."""
+        """Handle an append: flush at once if the records must not be acknowledged before, otherwise when a flush is
+        due."""
         if partition.log.flush_barrier != partition.log.end_offset:
             self.flush(partition)
         elif partition not in self._unflushed:
@@ -42,7 +45,7 @@ class Flushing:
                 self._loop.call_later(FLUSH_TICK_S, self._flush_due)
 
     def _flush_due(self) -> None:
-        """Look through the partitions that were written to: `flush.ms` may have passed, a segment may be complete."""
+        """Check all partitions with unflushed records: `flush.ms` may have passed, or a segment may be complete."""
         now_ms = self._clock.now_ms()
         for partition in list(self._unflushed):
             if partition.log.needs_flush(now_ms):
@@ -53,7 +56,7 @@ class Flushing:
             self._loop.call_later(FLUSH_TICK_S, self._flush_due)
 
     def flush(self, partition: Partition) -> asyncio.Task[None] | None:
-        """Begin a flush, unless one is under way."""
+        """Start a flush, unless one is running."""
         if partition.flushing or partition.failure or self._stopped:
             return None
         partition.flushing = True
@@ -69,8 +72,8 @@ class Flushing:
                 if not log_.needs_flush(self._clock.now_ms()):
                     return
         except StorageError as error:
-            # Nobody can say what is on disk, so nobody is told that it is. A disk that is full may recover; one that
-            # failed has taken its directory offline, and with it all its partitions.
+            # It is unknown what is on disk, so the records are not acknowledged. A full disk may recover; a failed disk
+            # has taken its directory and all its partitions offline.
             partition.fail_acks(ErrorCode.KAFKA_STORAGE_ERROR)
             if not error.fatal:
                 self._loop.call_later(RETRY_S, self.flush, partition)
@@ -78,5 +81,5 @@ class Flushing:
             partition.flushing = False
 
     def stop(self) -> None:
-        """Begin no further flush: the logs are about to be closed, which flushes them."""
+        """Start no further flush: the logs are about to be closed, which flushes them."""
         self._stopped = True

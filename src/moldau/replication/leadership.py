@@ -1,16 +1,15 @@
-"""What the leader of a partition knows of its followers, and what follows from that: who is in sync, and how far the
-high watermark may go. Pure: time comes in as seconds of any steady clock.
+"""Leadership of a partition: the state of its followers, the ISR, and the limit of the high watermark.
 
-One object serves one leader epoch. Four rules carry the promise that what was acknowledged under acks=all is on every
-replica that may become leader:
+Pure: time is passed in, as seconds of any monotonic clock. One object serves one leader epoch. Four rules guarantee
+that a record that was acknowledged with acks=all is on every replica that may become leader:
 
-* The high watermark never passes what a member of the *maximal* in-sync set has: the stored one and, while a change of
-  it is under way and nobody can tell whether it was stored, the proposed one too.
-* It stands still while fewer than `min.insync.replicas` are in sync, or others are eligible (KIP-966): who left the set
-  then has everything below it, and may be elected.
-* Within an epoch it does not go back.
-* A follower comes in when it has fetched, in this epoch, up to the high watermark and up to where the epoch began.
-  Before that it might miss records that were acknowledged by an earlier leader.
+* The high watermark never passes the end offset of a member of the *maximal* ISR: the stored ISR and, while it is
+  unknown whether a change was stored, also the proposed ISR.
+* It does not move while fewer than `min.insync.replicas` are in sync, or while there are eligible leaders (KIP-966):
+  replicas that left the ISR then have everything below it and may be elected.
+* It does not go back within an epoch.
+* A follower joins the ISR only after it has fetched, in this epoch, up to the high watermark and up to the start offset
+  of the epoch. Before that it may lack records that were acknowledged by an earlier leader.
 """
 
 from __future__ import annotations
@@ -19,35 +18,41 @@ from collections.abc import Container
 from typing import Final, NamedTuple
 
 from moldau.cluster.image import PartitionState
-from moldau.cluster.isr import effective_min_isr, high_watermark_may_advance, in_order
+from moldau.cluster.isr import high_watermark_may_advance, in_order, is_under_min_isr
+from moldau.wire.number_types import NO_BROKER_EPOCH, BrokerEpoch
 
 UNKNOWN: Final = -1
 NEVER: Final = float("-inf")
 UNLIMITED: Final = (1 << 63) - 1
 
 JOIN_HOLD_S: Final = 0.5
-"""For how long after its last fetch the high watermark waits for a follower that has caught up and is not in sync yet.
-Under a stream of appends it would always come a little late otherwise, and never in."""
+"""How long after its last fetch the high watermark waits for a follower that has caught up but is not in the ISR yet.
+Without this wait, a follower would always be a little late under constant appends, and would never join."""
 
 
 class Follower:
-    """What its fetches have told of one follower."""
+    """The state of one follower, from its fetches."""
 
     __slots__ = ("broker_epoch", "caught_up_at", "end_offset", "fetched_at", "leader_end_offset", "start_offset")
 
     def __init__(self, caught_up_at: float) -> None:
         self.end_offset = UNKNOWN
         self.start_offset = UNKNOWN
-        self.broker_epoch = UNKNOWN
+        self.broker_epoch = NO_BROKER_EPOCH
         self.caught_up_at = caught_up_at
-        """When it last had all that the leader had."""
+        """When it last had all records of the leader."""
         self.fetched_at = NEVER
         self.leader_end_offset = UNKNOWN
-        """Where the leader's log ended when it last fetched."""
+        """The leader's log end offset at the follower's last fetch."""
 
-    def fetched(self, offset: int, start_offset: int, broker_epoch: int, leader_end_offset: int, now: float) -> None:
-        """It asks for what comes at `offset`: it has all below. Kafka's rule for having caught up: it asks for the end,
-        or for what was the end when it asked last (then it was there at that time)."""
+    def fetched(
+        self, offset: int, start_offset: int, broker_epoch: BrokerEpoch, leader_end_offset: int, now: float
+    ) -> None:
+        """The follower fetches from `offset`: it has all records below it.
+
+        Kafka's rule for being caught up: it fetches from the log end offset, or from what was the log end offset at its
+        previous fetch (then it had caught up at that time).
+        """
         if offset >= leader_end_offset:
             self.caught_up_at = now
         elif 0 <= self.leader_end_offset <= offset and self.fetched_at > self.caught_up_at:
@@ -60,11 +65,11 @@ class Follower:
 
 
 class Reach(NamedTuple):
-    """How far the high watermark may go for what others have."""
+    """The limit of the high watermark that the followers impose."""
 
     offset: int
     held: bool
-    """Only for the sake of a follower that is about to come in: look again when JOIN_HOLD_S have passed."""
+    """Whether only a follower that is about to join imposes the limit: check again after JOIN_HOLD_S."""
 
 
 class Leadership:
@@ -75,29 +80,29 @@ class Leadership:
     def __init__(self, node_id: int, state: PartitionState, end_offset: int, now: float) -> None:
         self._node_id = node_id
         self.state = state
-        """As it is stored, as far as this broker knows."""
+        """The latest stored state that this broker knows."""
         self.start_offset = end_offset
-        """Where this epoch's records begin."""
+        """The start offset of this epoch."""
         self.proposal: tuple[int, ...] | None = None
-        """A change of the in-sync set that may or may not have been stored."""
+        """A change of the ISR that may or may not have been stored."""
         self.followers: dict[int, Follower] = {
             one: Follower(now if one in state.isr else NEVER) for one in state.replicas if one != node_id
         }
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The stored in-sync set."""
+        """The stored ISR."""
         return self.state.isr
 
-    # -- what the store says ---------------------------------------------------------------------------------------
+    # -- store results ---------------------------------------------------------------------------------------------
 
     def stored(self, state: PartitionState) -> bool:
-        """The state is stored; False where a later one is known already."""
+        """Apply a stored state; False if a later one is already known."""
         known = self.state
         if state.leader_epoch != known.leader_epoch or state.partition_epoch < known.partition_epoch:
             return False
         if state.partition_epoch > known.partition_epoch:
-            # What was proposed against the former state is this one, or was refused for it.
+            # The proposal against the former state either is this state, or was refused because of it.
             self.proposal = None
         self.state = state
         if state.replicas != known.replicas:
@@ -110,30 +115,31 @@ class Leadership:
         return True
 
     def propose(self, isr: tuple[int, ...]) -> None:
-        """From now on the members of both sets count."""
-        assert self.proposal is None, "one proposal at a time: the next is made of what becomes of this one"
+        """Propose an ISR. From now on the members of both sets hold back the high watermark."""
+        assert self.proposal is None, "only one proposal at a time: the next one builds on its result"
         self.proposal = isr
 
     def refused(self) -> None:
-        """The proposal was certainly not stored."""
+        """Drop the proposal, which was certainly not stored."""
         self.proposal = None
 
-    # -- what followers say ----------------------------------------------------------------------------------------
+    # -- follower state --------------------------------------------------------------------------------------------
 
     def lost(self, replica: int) -> None:
-        """The broker is gone: nobody waits for it to come in. What it had, as a member of the set, it still has."""
+        """A broker is dead: the high watermark does not wait for it to join. Its offset still counts while it is in the
+        ISR."""
         follower = self.followers.get(replica)
         if follower is not None:
             follower.fetched_at = NEVER
 
     def counts(self, replica: int) -> bool:
-        """Whether it is in the maximal in-sync set."""
+        """Whether a replica is in the maximal ISR."""
         return replica in self.state.isr or (self.proposal is not None and replica in self.proposal)
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def reach(self, high_watermark: int, min_insync: int, now: float, max_lag_s: float) -> Reach:
-        """How far the high watermark may go, the leader's own log aside."""
+        """The limit of the high watermark, without the leader's own log."""
         if not high_watermark_may_advance(self.state, min_insync):
             return Reach(high_watermark, False)
         members = eager = UNLIMITED
@@ -147,7 +153,7 @@ class Leadership:
         return Reach(max(members, high_watermark), False)
 
     def may_come_in(self, replica: int, high_watermark: int) -> bool:
-        """Whether to propose it for the in-sync set."""
+        """Whether to propose a follower for the ISR."""
         follower = self.followers.get(replica)
         return (
             follower is not None
@@ -158,16 +164,18 @@ class Leadership:
         )
 
     def with_member(self, replica: int) -> tuple[int, ...]:
-        """The in-sync set and this one, in the order of the replicas."""
+        """The ISR with this replica added, in the order of the replicas."""
         return in_order(self.state, {replica, *self.state.isr})
 
     def holds_for_nothing(self, min_insync: int) -> bool:
-        """Whether the in-sync set is large enough, and only replicas that are still called eligible outside of it keep
-        the high watermark where it is: `min.insync.replicas` was lowered. To propose the same set again ends that."""
-        return bool(self.state.elr) and len(self.state.isr) >= effective_min_isr(min_insync, self.state)
+        """Whether the ISR is large enough and only eligible leaders outside of it hold back the high watermark.
+
+        That happens after `min.insync.replicas` was lowered. Proposing the same ISR again clears the ELR.
+        """
+        return bool(self.state.elr) and not is_under_min_isr(self.state, min_insync)
 
     def without_laggards(self, end_offset: int, now: float, max_lag_s: float) -> tuple[int, ...]:
-        """The in-sync set without those who have not been where the log ends for `max_lag_s`."""
+        """The ISR without followers that have not caught up for `max_lag_s`."""
         return tuple(
             one
             for one in self.state.isr
@@ -177,5 +185,5 @@ class Leadership:
         )
 
     def low_watermark(self, start_offset: int, live: Container[int]) -> int:
-        """The least start of all live replicas' logs, given the leader's own; -1 while one has not told."""
+        """The smallest log start offset of all live replicas and the leader; -1 while that of a follower is unknown."""
         return min([start_offset, *(one.start_offset for replica, one in self.followers.items() if replica in live)])

@@ -1,51 +1,52 @@
-"""All partitions that this broker hosts: made and removed as the cluster's image says, led or copied from another
-broker, aged, and taken offline when their disk fails.
+"""Replica manager: all partitions that this broker hosts.
 
-The image is followed by one task, in order: a change that comes while another is being carried out waits, and whoever
-asked for it can wait for `settled`.
+It creates and removes partitions as the cluster image says, leads them or copies them from their leaders, applies
+retention, and takes partitions offline when their disk fails. Images are applied one at a time, in order. A request
+that depends on a change can wait for `settled`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from typing import Any, NamedTuple
 
 from moldau.cluster.image import ClusterImage, PartitionState, TopicImage, topics_delta
 from moldau.cluster.store import StoreError
 from moldau.host.clock import Clock
+from moldau.host.event_log import event_logger
 from moldau.host.threads import Threads
 from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs
 from moldau.log.errors import LogError, StorageError
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir
-from moldau.log.names import PartitionName
-from moldau.net.exchange import Exchange
+from moldau.net.peer_connection import PeerConnection
 from moldau.replication.fetcher import FetchLimits, Surroundings
 from moldau.replication.fetchers import ReplicaFetchers
 from moldau.replication.flushing import Flushing
-from moldau.replication.in_sync import ChangeIsr, InSync
+from moldau.replication.isr_manager import ChangeIsr, IsrManager
 from moldau.replication.partition import AckWaiter, Partition
 from moldau.replication.shared_reads import SharedReads
 from moldau.replication.throttles import Rates, Throttles
 from moldau.wire.errors import ErrorCode
+from moldau.wire.number_types import BrokerEpoch
+from moldau.wire.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 TURN = 16
-"""Log directories made, or partitions looked after, before the loop gets to look after its clients again."""
+"""Number of log directories to create, or of partitions to process, before the loop may serve clients again."""
 
 RETRY_S = 1.0
-"""After the making of a log that met a full disk, or a resignation that the store did not take."""
+"""Minimum delay before a failed creation of a log or a failed resignation is tried again."""
 
 TopicKey = str | bytes
 LeadershipListener = Callable[[Partition, bool], None]
 
 
 class ReplicationLimits(NamedTuple):
-    """What replication takes from the broker's settings."""
+    """The broker settings for replication."""
 
     max_lag_s: float = 30.0
     fetch: FetchLimits = FetchLimits()
@@ -53,11 +54,11 @@ class ReplicationLimits(NamedTuple):
 
 
 class ClusterAccess(NamedTuple):
-    """What replication needs of the cluster around this broker."""
+    """The parts of the cluster that replication uses."""
 
-    connect: Callable[[int], Awaitable[Exchange]]
+    connect: Callable[[int], Awaitable[PeerConnection]]
     change_isr: ChangeIsr
-    resign: Callable[[Collection[tuple[str, int]]], Awaitable[None]]
+    resign: Callable[[Collection[TopicPartition]], Awaitable[None]]
     broker_epoch: Callable[[], int]
     limits: Callable[[], ReplicationLimits]
 
@@ -82,7 +83,7 @@ class ReplicaManager:
         self._flushing = Flushing(threads, clock, spawn)
         self.appended = self._flushing.appended
         self.flush = self._flushing.flush
-        self.in_sync = InSync(cluster.change_isr, lambda: cluster.limits().max_lag_s, spawn)
+        self.in_sync = IsrManager(cluster.change_isr, lambda: cluster.limits().max_lag_s, spawn)
         self.shared_reads = SharedReads()
         self.throttles = Throttles(node_id, self._topic, lambda: cluster.limits().rates, self._loop.time)
         self._fetchers = ReplicaFetchers(
@@ -99,32 +100,32 @@ class ReplicaManager:
             spawn,
         )
         self._clock = clock
-        self._topics: dict[TopicKey, dict[int, Partition]] = {}  # each topic under its name and under its id
+        self._topics: dict[TopicKey, dict[int, Partition]] = {}  # each topic has two keys: its name and its id
         self._image: ClusterImage | None = None
-        self._high_watermarks: dict[PartitionName, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
         self._leadership_listeners: list[LeadershipListener] = []
         self._changes: asyncio.Lock = asyncio.Lock()
-        self._missing: dict[tuple[str, int], bool] = {}
-        """Partitions that should be here and are not: the disk was full when they were to be made, or they are in a
-        directory that is offline. True for those that are new, and may therefore be made in any directory."""
+        self._missing: dict[TopicPartition, bool] = {}
+        """Partitions that should be hosted here but are not: their creation failed, or their data directory is offline.
+        The value is True for new partitions, which may be created in any directory."""
         self._made_missing_at = 0.0
         self._lag_check: asyncio.TimerHandle | None = None
         self._stopped = False
         dirs.on_failure(self._directory_failed)
 
     def on_leadership(self, listener: LeadershipListener) -> None:
-        """Has `listener(partition, True)` called when this broker leads a partition in a new epoch, and with False
-        when it does not lead it any more. On the loop, in the turn in which it happens."""
+        """Call `listener(partition, True)` when this broker starts to lead a partition in a new epoch, and with False
+        when it no longer leads it. Called on the loop, in the same turn."""
         self._leadership_listeners.append(listener)
 
-    # -- looking up ------------------------------------------------------------------------------------------------
+    # -- lookup ----------------------------------------------------------------------------------------------------
 
     def find(self, topic: TopicKey, index: int) -> Partition | None:
         partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(index)
 
     def why_missing(self, topic: TopicKey, index: int) -> ErrorCode:
-        """What to tell a client that asks for a partition that is not hosted here."""
+        """The error for a request for a partition that is not hosted here."""
         assert self._image is not None
         name = self._image.topic_names_by_id.get(topic) if isinstance(topic, bytes) else topic
         if name is None:
@@ -163,18 +164,19 @@ class ReplicaManager:
         failed = frozenset(index for index, partition in self._topics.get(topic, {}).items() if partition.failure)
         return failed.union(index for name, index in self._missing if name == topic)
 
-    def high_watermarks(self) -> dict[PartitionName, int]:
-        """For the checkpoint: of partitions with other replicas. One alone needs none, all that it has can be seen."""
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """High watermarks for the checkpoint: of partitions with other replicas. A single replica needs none, because
+        all its records are visible."""
         return {
             partition.log.name: partition.high_watermark
             for partition in self
             if partition.leadership is None or partition.leadership.followers
         }
 
-    # -- following the image ---------------------------------------------------------------------------------------
+    # -- applying images -------------------------------------------------------------------------------------------
 
     async def start(self, image: ClusterImage) -> None:
-        """Take the logs that were found on disk, make those that are missing, lead and follow."""
+        """Open the logs found on disk, create missing ones, and take the roles of leader and follower."""
         self._image = image
         self._high_watermarks = self.dirs.high_watermarks()
         for topic in image.topics.values():
@@ -186,7 +188,7 @@ class ReplicaManager:
     def _remove_strays(self, image: ClusterImage) -> None:
         for stray in self.dirs.logs_not_in(image.topic_names_by_id):
             log.warning(
-                "directory belongs to no topic and is left alone",
+                "directory belongs to no topic and is not touched",
                 extra={"directory": stray.path, "topic": stray.topic, "partition": stray.partition},
             )
         for found in list(self.dirs.logs.values()):
@@ -196,14 +198,15 @@ class ReplicaManager:
                 and found.topic_id == image.topics[found.topic].id
                 and self.node_id not in state.replicas
             ):
-                log.info("log is removed: its partition is on other brokers now", extra={"directory": found.directory})
+                log.info("log is deleted: its partition is on other brokers now", extra={"directory": found.directory})
                 self._delete_log(found)
 
     async def _flush_found(self) -> None:
-        """Bring to disk what a crash left behind.
+        """Flush what a crash left unflushed.
 
-        Records of topics that flush before they show are flushed before any reader comes; a disk that does not let us
-        is no reason to hide them, for they may have been seen. The rest (indexes of recovered segments) can wait.
+        For topics that flush records before they become visible, this happens before the first reader. If the disk
+        fails, the records still become visible, because readers may have seen them before the crash. The rest (indexes
+        of recovered segments) is flushed in the background.
         """
         now_ms = self._clock.now_ms()
         unsafe = []
@@ -220,12 +223,12 @@ class ReplicaManager:
         return self._image is not None
 
     async def settled(self) -> None:
-        """Returns when every image that was published before the call has been followed."""
+        """Wait until every image that was published before the call has been applied."""
         async with self._changes:
             pass
 
     async def follow(self, new: ClusterImage) -> None:
-        """Carry out what changed between the last image and this one."""
+        """Apply the difference between the last image and this one."""
         async with self._changes:
             old = self._image
             assert old is not None
@@ -261,18 +264,19 @@ class ReplicaManager:
         self._fetchers.reconnect(one for one, broker in new.brokers.items() if old.brokers.get(one) != broker)
 
     def reconfigure_all(self) -> None:
-        """A broker-wide default changed."""
+        """Apply a changed broker-wide default to all topics."""
         assert self._image is not None
         for topic in self._image.topics.values():
             self._reconfigure(topic)
 
     async def _host(self, before: TopicImage | None, topic: TopicImage, *, new: bool) -> None:
-        """Have what the image has of a topic. What has not changed since `before` is not looked at."""
+        """Host the partitions of a topic as the image says. Partitions that have not changed since `before` are
+        skipped."""
         config = self._log_config(topic)
         partitions = self._topics.setdefault(topic.name, {})
         self._topics[topic.id] = partitions
         made = 0
-        missed: list[tuple[str, int]] = []
+        missed: list[TopicPartition] = []
         for index, state in enumerate(topic.partitions):
             known = partitions.get(index)
             if before is not None and index < len(before.partitions) and before.partitions[index] is state:
@@ -281,7 +285,7 @@ class ReplicaManager:
                 if known is not None:
                     del partitions[index]
                     self._remove(known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                self._missing.pop((topic.name, index), None)
+                self._missing.pop(TopicPartition(topic.name, index), None)
                 continue
             if known is None:
                 found = self.dirs.find(topic.name, index, topic.id)
@@ -293,10 +297,10 @@ class ReplicaManager:
                         await asyncio.sleep(0)
                 if found is None:
                     if not was_missing:
-                        missed.append((topic.name, index))
+                        missed.append(TopicPartition(topic.name, index))
                     continue
                 found.config = config
-                # What one replica alone has shown cannot be hidden again.
+                # A single replica has made all its records visible; they cannot be hidden again.
                 shown = found.end_offset if len(state.replicas) == 1 else self._high_watermarks.get(found.name, 0)
                 known = partitions[index] = Partition(topic.name, topic.id, index, found, shown)
             self._take_role(known, state)
@@ -304,17 +308,18 @@ class ReplicaManager:
             self._spawn(self._resign(missed))
 
     def _create(self, topic: TopicImage, index: int, config: LogConfig, new: bool) -> Log | None:
-        key = (topic.name, index)
+        key = TopicPartition(topic.name, index)
         new = self._missing.get(key, new)
         try:
             if not new and self.dirs.any_offline:
-                # Its records may be in there: an empty log elsewhere would make them look deleted.
+                # The partition may be in the offline directory: an empty log elsewhere would make its records look
+                # deleted.
                 raise StorageError("it may be in a data directory that is offline", fatal=True)
             found = self.dirs.create(topic.name, topic.id, index, config)
         except (LogError, OSError) as error:
             if key not in self._missing:
                 where = {"topic": topic.name, "partition": index}
-                log.error("partition cannot be created, trying again", extra={**where, "reason": str(error)})
+                log.error("partition cannot be created, will try again", extra={**where, "reason": str(error)})
             self._missing[key] = new
             return None
         self._missing.pop(key, None)
@@ -322,7 +327,7 @@ class ReplicaManager:
         return found
 
     def _make_missing(self) -> None:
-        """There are partitions that could not be made: see whether they can be now, not too often."""
+        """Try again to create missing partitions, at most once per RETRY_S."""
         now = self._loop.time()
         if now - self._made_missing_at >= RETRY_S and not self._stopped:
             self._made_missing_at = now
@@ -357,12 +362,13 @@ class ReplicaManager:
         config = self._log_config(topic)
         for partition in self._topics.get(topic.name, {}).values():
             partition.log.config = config
-            self.in_sync.refresh(partition)  # min.insync.replicas may be another
+            self.in_sync.refresh(partition)  # min.insync.replicas may have changed
 
     # -- roles -----------------------------------------------------------------------------------------------------
 
     def _take_role(self, partition: Partition, state: PartitionState) -> None:
-        """Lead or follow as a state says. In an epoch that we have led, or given up, we never begin to lead again."""
+        """Lead or follow as the state says. A broker never starts to lead twice in the same epoch, also not after it
+        gave up the leadership."""
         if state.leader_epoch < partition.leader_epoch:
             return
         if state.leader == self.node_id:
@@ -374,25 +380,25 @@ class ReplicaManager:
             led = partition.leads
             partition.follow(state.leader, state.leader_epoch)
             if led:
-                self._tell(partition, False)
+                self._notify_leadership(partition, False)
             if not partition.failure:
                 self._fetchers.follow(partition)
 
     def _lead(self, partition: Partition, state: PartitionState) -> None:
         self._fetchers.forget(partition)
         if partition.leads:
-            self._tell(partition, False)
+            self._notify_leadership(partition, False)
         partition.lead(self.node_id, state, self._loop.time())
         self.in_sync.refresh(partition)
         if partition.leads:
-            self._tell(partition, True)
+            self._notify_leadership(partition, True)
 
     def stop_leading(self) -> None:
-        """Our registration is lost: others may lead what we led."""
+        """Stop leading all partitions: the registration is lost, so others may lead them."""
         for partition in list(self):
             if partition.leads:
                 partition.stop_leading()
-                self._tell(partition, False)
+                self._notify_leadership(partition, False)
 
     def _fail(self, partition: Partition, why: ErrorCode) -> None:
         led = partition.leads
@@ -400,16 +406,18 @@ class ReplicaManager:
         self.in_sync.forget(partition)
         partition.fail(why)
         if led:
-            self._tell(partition, False)
+            self._notify_leadership(partition, False)
 
-    def _tell(self, partition: Partition, leads: bool) -> None:
+    def _notify_leadership(self, partition: Partition, leads: bool) -> None:
         for listener in self._leadership_listeners:
             listener(partition, leads)
 
-    # -- followers of ours -----------------------------------------------------------------------------------------
+    # -- followers of led partitions -------------------------------------------------------------------------------
 
-    def fetched(self, partition: Partition, replica: int, offset: int, start_offset: int, broker_epoch: int) -> None:
-        """A follower asks for what comes at `offset`, which lies in our log: it has all that is before."""
+    def fetched(
+        self, partition: Partition, replica: int, offset: int, start_offset: int, broker_epoch: BrokerEpoch
+    ) -> None:
+        """A follower fetches from `offset`, which is inside our log: it has all records before it."""
         leadership = partition.leadership
         follower = None if leadership is None else leadership.followers.get(replica)
         if leadership is None or follower is None:
@@ -430,13 +438,13 @@ class ReplicaManager:
             low = leadership.low_watermark(partition.log.start_offset, self._image.brokers)
             partition.replicas_start_at(low)
 
-    def _lives(self, replica: int, broker_epoch: int) -> bool:
+    def _lives(self, replica: int, broker_epoch: BrokerEpoch) -> bool:
         assert self._image is not None
         broker = self._image.brokers.get(replica)
         return broker is not None and broker.epoch == broker_epoch
 
     def replica_error(self, partition: Partition, replica: int, broker_epoch: int) -> ErrorCode:
-        """What to tell another broker that wants to copy a partition; NONE where it may."""
+        """The error for another broker that fetches a partition as a replica; NONE if it may."""
         error = partition.leader_error()
         if error:
             return error
@@ -446,27 +454,28 @@ class ReplicaManager:
         assert self._image is not None
         broker = self._image.brokers.get(replica)
         known = max(leadership.followers[replica].broker_epoch, -1 if broker is None else broker.epoch)
-        # A connection of an earlier life: what it says of its log need not be true any more.
+        # A connection of an earlier incarnation of the broker: its log may have changed since.
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if broker_epoch < known else ErrorCode.NONE
 
     # -- in-sync replicas ------------------------------------------------------------------------------------------
 
     def _check_lag(self) -> None:
-        """Kafka's rhythm, twice in `replica.lag.time.max.ms`: nobody lags for longer than 1.5 times it."""
+        """Check the lag of followers twice per `replica.lag.time.max.ms`, like Kafka: a follower leaves the ISR after
+        at most 1.5 times that time."""
         if not self._stopped:
             self.in_sync.check(self)
             if self._missing:
                 self._make_missing()
             self._lag_check = self._loop.call_later(self._cluster.limits().max_lag_s / 2, self._check_lag)
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- stopping --------------------------------------------------------------------------------------------------
 
     def stop_copying(self) -> None:
-        """Copy nothing more: this broker leaves the in-sync sets and is about to stop. It goes on to lead."""
+        """Stop copying: this broker leaves the ISRs and is about to stop. It continues to lead."""
         self._fetchers.stop()
 
     def stop(self) -> None:
-        """Copy nothing more, propose nothing more, begin no further flush: the logs are about to be closed."""
+        """Stop copying, proposing and flushing: the logs are about to be closed."""
         self._stopped = True
         self._fetchers.stop()
         self.in_sync.stop()
@@ -474,10 +483,11 @@ class ReplicaManager:
         if self._lag_check is not None:
             self._lag_check.cancel()
 
-    # -- aging -----------------------------------------------------------------------------------------------------
+    # -- deleting old records --------------------------------------------------------------------------------------
 
     def delete_before(self, partition: Partition, offset: int, waiter: AckWaiter) -> None:
-        """Let a log that we lead begin at `offset`; the waiter hears when all live replicas' logs do."""
+        """Move the start of a led log to `offset`. The waiter is called when the logs of all live replicas begin
+        there."""
         if offset > partition.log.start_offset:
             partition.log.delete_before(offset)
             partition.start_moved()
@@ -498,16 +508,16 @@ class ReplicaManager:
             await asyncio.sleep(0)
 
     async def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
-        """Have every partition forget the producers that have been silent for this long."""
+        """Forget producers that have been idle for this long, in all partitions."""
         for number, partition in enumerate(list(self)):
             partition.log.producers.expire(now_ms, expiration_ms)
             if number % TURN == 0:
                 await asyncio.sleep(0)
 
-    # -- failure ---------------------------------------------------------------------------------------------------
+    # -- disk failures ---------------------------------------------------------------------------------------------
 
     def _directory_failed(self, directory: LogDir) -> None:
-        """Called from whatever thread met the error."""
+        """Called in any thread that met the error."""
         self._loop.call_soon_threadsafe(self._fail_partitions, directory)
 
     def _fail_partitions(self, directory: LogDir) -> None:
@@ -515,10 +525,10 @@ class ReplicaManager:
         for partition in failed:
             self._fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         if failed and not self._stopped:
-            self._spawn(self._resign([(one.topic, one.index) for one in failed]))
+            self._spawn(self._resign([TopicPartition(one.topic, one.index) for one in failed]))
 
-    async def _resign(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Others must lead what we cannot serve, and not count on us."""
+    async def _resign(self, partitions: Collection[TopicPartition]) -> None:
+        """Resign partitions that cannot be served, so that other brokers lead them and the ISR excludes this broker."""
         while not self._stopped:
             try:
                 await self._cluster.resign(partitions)

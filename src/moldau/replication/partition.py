@@ -1,10 +1,10 @@
-"""One hosted partition: its log, its role, its high watermark, and those who wait for it to move.
+"""Hosted partition: its log, its role, its high watermark, and the requests that wait for it.
 
-It leads, or follows another broker, or is offline. Its role changes as the cluster's image says (`manager` tells it);
-who may write, read and acknowledge follows from the role and is decided here.
+A partition leads, follows another broker, or is offline. `manager` changes its role when the cluster image changes. The
+role determines which writes, reads and acknowledgements are allowed; this module decides that.
 
-Consumers wait for bytes below the high watermark, followers for bytes in the log, writers for their records to be safe
-(a produce whose flush or replication is under way). All are told by events; nobody polls.
+Consumers wait for bytes below the high watermark, followers for bytes in the log, and writers until their records are
+safe (while a flush or the replication is in progress). Events wake all of them; nothing polls.
 """
 
 from __future__ import annotations
@@ -13,44 +13,46 @@ from collections import deque
 from typing import Final, Protocol
 
 from moldau.cluster.image import NO_LEADER, PartitionState
+from moldau.cluster.isr import is_under_min_isr
+from moldau.log.epochs import NO_EPOCH
 from moldau.log.errors import LogError, OffsetOutOfRange
 from moldau.log.log import AppendResult, Log
 from moldau.replication.leadership import Leadership
-from moldau.replication.refusals import Refusals
+from moldau.replication.retry_order import RetryOrder
 from moldau.wire.errors import ErrorCode
+from moldau.wire.number_types import LeaderEpoch
 
-NO_EPOCH: Final = -1
 NOWHERE: Final = -1
-"""How far a partition that does not lead may move its own high watermark."""
+"""The limit of the high watermark for a partition that does not lead: it never moves it by itself."""
 
 
 class ReadWaiter(Protocol):
-    """Somebody who waits for bytes to become readable."""
+    """A request that waits for readable bytes."""
 
     def bytes_arrived(self, count: int) -> None: ...
 
     def partition_changed(self) -> None:
-        """The partition went away, failed or has another role: look again."""
+        """The partition was deleted, failed or changed its role: check again."""
 
 
 class CopyWaiter(ReadWaiter, Protocol):
-    """A follower that waits for bytes in the log, whether consumers may see them or not."""
+    """A follower's fetch that waits for bytes in the log, also above the high watermark."""
 
     def high_watermark_moved(self) -> None:
-        """There is something to tell it, if nothing else comes."""
+        """Answer soon with the new high watermark, even if no bytes arrive."""
 
 
 class AckWaiter(Protocol):
-    """Somebody who waits until an offset is safe."""
+    """A request that waits until an offset is safe."""
 
     def acknowledged(self, error: ErrorCode) -> None: ...
 
 
 class Copying(Protocol):
-    """What brings a follower's records here."""
+    """The follower side that copies records to this partition."""
 
     def flushed(self) -> None:
-        """The log's flush is done: what it has may be claimed."""
+        """The log was flushed: the follower may report its records to the leader."""
 
 
 class Partition:
@@ -89,20 +91,20 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.leads = False
         self.leadership: Leadership | None = None
-        """What is known of the followers, while this broker leads."""
+        """The state of the followers, while this broker leads."""
         self.copying: Copying | None = None
-        """Where the records come from, while this broker follows."""
+        """The copying from the leader, while this broker follows."""
         self.in_sync_count = 0
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
         self.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        """Why nothing may be appended here; NONE while it leads."""
+        """The reason why appends are refused; NONE while it leads."""
         self.failure = ErrorCode.NONE
-        """Why nothing can be done with it: its directory failed, or it is being deleted."""
+        """The reason why the partition is unusable: its directory failed, or it is being deleted."""
         self.flushing = False
-        self._refusals: Refusals | None = None
-        """From the first batch on that was refused."""
+        self._refusals: RetryOrder | None = None
+        """Created when the first batch is refused."""
         self._reach = NOWHERE
-        """How far the high watermark may go for what the followers have."""
+        """The limit of the high watermark, from the offsets of the followers."""
         self._shown_bytes = self._copied_bytes = log.appended_bytes
         self._read_waiters: dict[ReadWaiter, None] = {}
         self._copy_waiters: dict[CopyWaiter, None] = {}
@@ -116,10 +118,10 @@ class Partition:
     # -- roles -----------------------------------------------------------------------------------------------------
 
     def lead(self, node_id: int, state: PartitionState, now: float) -> None:
-        """A new leader epoch is ours. `refresh` says how far the high watermark may go in it.
+        """Start to lead in a new leader epoch. `refresh` then determines the limit of the high watermark.
 
-        The high watermark stays what it was: below it everything was committed by earlier leaders. Of the followers
-        nothing is known yet: what they had in an earlier epoch they may have cut off since.
+        The high watermark does not change: everything below it was committed by earlier leaders. Nothing is known of
+        the followers yet: they may have truncated records that they had in an earlier epoch.
         """
         self.copying = None
         self.leader_id = node_id
@@ -132,14 +134,14 @@ class Partition:
             self.refusal = ErrorCode.NONE
         self._wake_readers()
 
-    def follow(self, leader_id: int, leader_epoch: int) -> None:
-        """Another broker leads, or nobody. Whoever wrote here and was not answered must ask there."""
+    def follow(self, leader_id: int, leader_epoch: LeaderEpoch) -> None:
+        """Another broker leads, or none. Requests that wait here get an error and must ask the new leader."""
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.stop_leading()
 
     def stop_leading(self) -> None:
-        """We do not lead, whoever does. The epoch stays known: we never lead in it again."""
+        """Stop leading, whichever broker leads now. The epoch stays known: this broker never leads in it again."""
         self.leads = False
         self.leadership = None
         self._reach = NOWHERE
@@ -149,9 +151,9 @@ class Partition:
         self._wake_readers()
 
     def refresh(self, now: float, max_lag_s: float) -> bool:
-        """What followers have, or who is in sync, has changed: see how far the high watermark may go now.
+        """Recompute the limit of the high watermark, after followers or in-sync replicas have changed.
 
-        Returns whether it waits for a follower that is about to come into the in-sync set.
+        Returns whether the high watermark waits for a follower that is about to join the in-sync replicas.
         """
         leadership = self.leadership
         if leadership is None or not self.leads:
@@ -164,11 +166,11 @@ class Partition:
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def leader_error(self) -> ErrorCode:
-        """What to tell those who must ask the leader; NONE where that is us."""
+        """The error for requests that only the leader may answer; NONE if this broker leads."""
         return self.failure or self.refusal
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
-        """What to tell a client that believes the leader's epoch to be this."""
+        """The error for a client with this leader epoch."""
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
@@ -177,25 +179,35 @@ class Partition:
 
     @property
     def knows_its_end(self) -> bool:
-        """False for a new leader until its high watermark has reached where its epoch began: what it could call the
-        latest offset may be less than an earlier leader has told."""
+        """False for a new leader until its high watermark has reached the start of its epoch: before that, its latest
+        offset may be lower than one that an earlier leader has reported."""
         return self.leadership is None or self.high_watermark >= self.leadership.start_offset
 
     @property
     def lacks_replicas(self) -> bool:
-        """Whether it leads, and one of its replicas is not in sync."""
+        """Whether it leads and one of its replicas is not in sync."""
         leadership = self.leadership
         return leadership is not None and len(leadership.isr) < len(leadership.state.replicas)
 
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch of an offset; the log's end belongs to the current one, whose records come there."""
+    @property
+    def under_min_isr(self) -> bool:
+        """Whether it leads and has too few in-sync replicas for acks=all."""
+        configured = self.log.config.min_insync_replicas
+        # The first comparison decides nearly always; every append calls this.
+        if self.in_sync_count >= configured or self.leadership is None:
+            return False
+        return is_under_min_isr(self.leadership.state, configured)
+
+    def epoch_at(self, offset: int) -> LeaderEpoch:
+        """The leader epoch of an offset. The log end offset belongs to the current epoch, because its next record goes
+        there."""
         return self.leader_epoch if offset >= self.log.end_offset else self.log.epochs.epoch_at(offset)
 
-    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above the asked one, and where it ends; (-1, -1) for one that has not come.
+    def epoch_end_offset(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, int]:
+        """The largest epoch not above the given one, and its end offset; (-1, -1) for a future epoch.
 
-        The log knows an epoch from its first record on. The leader is there before: until it has written, its epoch
-        begins and ends at the log's end. A reader that waits at an empty log must not be told that it is lost.
+        The log knows an epoch from its first record on, but the leader exists before that: until it has written, its
+        epoch begins and ends at the log end offset. Otherwise a reader that waits at an empty log would get an error.
         """
         log = self.log
         known, end_offset = log.epoch_end_offset(epoch)
@@ -205,11 +217,12 @@ class Partition:
             return epoch, log.end_offset
         return log.latest_epoch, log.end_offset
 
-    def parting(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
-        """Whether the log of a reader that has all below `offset`, the last of it in `last_epoch`, is the same as this
-        one so far: None. Else the largest epoch here that is not above it, and where that ends: beyond, they differ.
+    def parting(self, offset: int, last_epoch: LeaderEpoch) -> tuple[LeaderEpoch, int] | None:
+        """Compare with the log of a reader that has all records below `offset`, the last one in `last_epoch`.
 
-        Raises OffsetOutOfRange where the offset is outside of this log.
+        Returns None if both logs are equal up to there. Otherwise returns the largest epoch here that is not above
+        `last_epoch`, and its end offset: after that, the logs differ. Raises OffsetOutOfRange if the offset is outside
+        this log.
         """
         log = self.log
         if last_epoch >= 0:
@@ -219,7 +232,7 @@ class Partition:
             if end_offset < 0:
                 raise OffsetOutOfRange(f"epoch {last_epoch} is beyond {self!r}, which is at {self.leader_epoch}")
         if not log.start_offset <= offset <= log.end_offset:
-            raise OffsetOutOfRange(f"offset {offset} is outside of {self!r}, {log.start_offset} to {log.end_offset}")
+            raise OffsetOutOfRange(f"offset {offset} is outside {self!r}, {log.start_offset} to {log.end_offset}")
         return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -227,17 +240,17 @@ class Partition:
     def append(
         self, records: memoryview, now_ms: int, *, all_replicas: bool = False, coordinator: bool = False
     ) -> AppendResult:
-        """Append a batch as the leader. Raises LogError, with the code to answer.
+        """Append a batch as the leader. Raises LogError with the error code for the client.
 
-        With `all_replicas` (acks=all) the topic's `min.insync.replicas` must be there to take it. With `coordinator`
-        it is the broker's own.
+        With `all_replicas` (acks=all), the partition must have `min.insync.replicas` in-sync replicas. With
+        `coordinator`, the batch is the broker's own.
         """
         log = self.log
         try:
             if self.refusal:
                 code = self.failure or self.refusal
                 raise LogError(code, f"{self.topic}-{self.index} cannot be written to here: {code.name}")
-            if all_replicas and self.in_sync_count < log.config.min_insync_replicas:
+            if all_replicas and self.under_min_isr:
                 raise LogError(
                     ErrorCode.NOT_ENOUGH_REPLICAS,
                     f"{self.in_sync_count} replicas of {self.topic}-{self.index} are in sync, "
@@ -248,17 +261,16 @@ class Partition:
             result = log.append(records, self.leader_epoch, now_ms, coordinator=coordinator)
         except LogError as error:
             if not coordinator:
-                self._refusals = self._refusals or Refusals()
+                self._refusals = self._refusals or RetryOrder()
                 self._refusals.note(records, error.code, now_ms)
             raise
         self.advance()
         return result
 
     def advance(self) -> None:
-        """The log has grown, or was flushed: let the high watermark follow as far as it may, and tell those who wait.
+        """Move the high watermark as far as allowed, after the log has grown or was flushed, and wake waiting requests.
 
-        With one replica the only thing that holds it back is a flush that the topic's settings demand before a record
-        may be seen.
+        With one replica, only a flush that the topic's settings require before a record is visible delays it.
         """
         log = self.log
         visible = log.flush_barrier
@@ -278,7 +290,7 @@ class Partition:
             self._show(visible)
 
     def follow_high_watermark(self, offset: int) -> None:
-        """The leader's, as it told a follower."""
+        """Set the high watermark that the leader reported to this follower."""
         visible = min(offset, self.log.end_offset)
         if visible > self.high_watermark:
             self._show(visible)
@@ -297,21 +309,22 @@ class Partition:
             follower.high_watermark_moved()
 
     def is_safe(self, next_offset: int) -> bool:
-        """Whether all below `next_offset` is where it must be for acks=all: on all replicas in sync."""
+        """Whether all records below `next_offset` are safe for acks=all: on all in-sync replicas."""
         return next_offset <= self.high_watermark
 
     def is_stored(self, next_offset: int) -> bool:
-        """Whether all below `next_offset` is where it must be for acks=1: here, and flushed if the topic asks so."""
+        """Whether all records below `next_offset` are safe for acks=1: in this log, and flushed if the topic requires
+        it."""
         return next_offset <= self.log.flush_barrier
 
     def moved_to(self, log: Log) -> None:
-        """Another log holds the very same records, in another directory: it is this partition's from now on."""
+        """Replace the log by one with the same records in another directory."""
         self._shown_bytes += log.appended_bytes - self.log.appended_bytes
         self._copied_bytes += log.appended_bytes - self.log.appended_bytes
         self.log = log
 
     def truncated(self) -> None:
-        """The log was cut or its start moved: what is visible follows."""
+        """The log was truncated or its start moved: adjust the high watermark."""
         self.high_watermark = max(min(self.high_watermark, self.log.end_offset), self.log.start_offset)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
@@ -329,15 +342,15 @@ class Partition:
         self._copy_waiters.pop(waiter, None)
 
     def await_ack(self, next_offset: int, waiter: AckWaiter) -> None:
-        """For acks=all: until the high watermark is there."""
+        """For acks=all: wait until the high watermark reaches this offset."""
         _queue(self._ack_waiters, next_offset, waiter)
 
     def await_flush(self, next_offset: int, waiter: AckWaiter) -> None:
-        """For acks=1."""
+        """For acks=1: wait until the log is flushed up to this offset."""
         _queue(self._flush_waiters, next_offset, waiter)
 
     def await_start(self, offset: int, waiter: AckWaiter) -> None:
-        """Until no live replica's log begins before this offset."""
+        """Wait until the log of no live replica begins before this offset."""
         self._start_waiters.append((offset, waiter))
 
     @property
@@ -345,7 +358,7 @@ class Partition:
         return bool(self._start_waiters)
 
     def replicas_start_at(self, offset: int) -> None:
-        """No live replica's log begins before this offset."""
+        """The log of no live replica begins before this offset: answer the requests that wait for it."""
         waiters, self._start_waiters = self._start_waiters, []
         for wanted, waiter in waiters:
             if wanted <= offset:
@@ -354,13 +367,13 @@ class Partition:
                 self._start_waiters.append((wanted, waiter))
 
     def start_moved(self) -> None:
-        """The log begins later now: followers are told soon."""
+        """The log start offset has moved: answer followers soon, so that they learn it."""
         self.truncated()
         for follower in list(self._copy_waiters):
             follower.high_watermark_moved()
 
     def fail(self, error: ErrorCode) -> None:
-        """Nothing more will happen here: answer all who wait."""
+        """Make the partition unusable, and answer all waiting requests with this error."""
         self.failure = self.refusal = error
         self.leads = False
         self.leadership = None
@@ -370,7 +383,7 @@ class Partition:
         self.fail_acks(error)
 
     def fail_acks(self, error: ErrorCode) -> None:
-        """What was appended may or may not be safe: nobody is told that it is."""
+        """Answer all waiting writers with an error: their records may or may not be safe."""
         starts, self._start_waiters = self._start_waiters, []
         for _, waiter in starts:
             waiter.acknowledged(error)
@@ -384,7 +397,8 @@ class Partition:
 
 
 def _queue(waiters: deque[tuple[int, AckWaiter]], offset: int, waiter: AckWaiter) -> None:
-    """Nearly always at the end: only the repetition of a batch that is not safe yet waits for an earlier offset."""
+    """Insert in order of offsets, nearly always at the end: only a retry of a batch that is not safe yet waits for an
+    earlier offset."""
     at = len(waiters)
     while at and waiters[at - 1][0] > offset:
         at -= 1

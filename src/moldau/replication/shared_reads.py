@@ -1,5 +1,6 @@
-"""What one follower was sent, kept for a moment for the other that asks for the same: it is read once, not once a
-follower.
+"""Shared reads: caches records that were sent to one follower for the other followers.
+
+So records are read once, not once per follower.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from typing import Final
 from moldau.log.log import Log
 
 KEPT_BYTES: Final = 16 << 20
-"""In all. Followers that keep up ask within milliseconds; for those that lag it is of no use, and soon given up."""
+"""Size limit of the cache. Followers that keep up fetch within milliseconds. For followers that lag, the cache is
+useless, and its entries are soon dropped."""
 
 LEAST_BYTES: Final = 4096
-"""Less is read as fast as it is found here."""
+"""Smaller reads are not cached: reading them is as fast as the cache lookup."""
 
 
 class SharedReads:
@@ -23,7 +25,7 @@ class SharedReads:
         self._kept_bytes = 0
 
     def read(self, log: Log, offset: int, max_bytes: int, *, min_one: bool) -> memoryview | None:
-        """Whole batches from `offset` up to the log's end, as `Log.read` with `cached_only`."""
+        """Whole batches from `offset` up to the log end offset, like `Log.read` with `cached_only`."""
         kept = self._kept.get((log, offset))
         if kept is not None:
             truncations, records = kept

@@ -1,10 +1,10 @@
-"""Limits on replication, so that moving partitions leaves room for clients: Kafka's throttled rates and replicas.
+"""Replication throttles: limits the rate of partition moves to leave bandwidth for clients.
 
-A topic names replicas (`PARTITION:BROKER`, or all) whose traffic counts, on the leader's side and on the follower's; a
-broker has a rate for each side. A replica that is in sync is not held back: it would fall out of the in-sync set.
+As in Kafka, a topic names the throttled replicas (`PARTITION:BROKER`, or all) on the leader's and on the follower's
+side, and a broker has a rate for each side. A replica that is in sync is never throttled: it would fall out of the ISR.
 
-The rate is kept by debt: what was copied is paid back at the rate, and while there is debt nothing more is copied. So
-one answer may be larger than a second's worth, and is made up for by the pause after it.
+The rate is enforced by debt. Copied bytes are added to the debt, which decreases at the rate; while there is debt,
+nothing is copied. So one response may exceed one second's share, and the pause after it compensates.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 UNLIMITED: Final = (1 << 63) - 1
 LISTS_REMEMBERED: Final = 1024
-"""Texts of settings that need not be read anew."""
+"""Cache size for parsed lists of replicas."""
 
 
 class Rates(NamedTuple):
-    """Bytes a second, as the broker's settings have them."""
+    """Bytes per second, from the broker's settings."""
 
     leader: int = UNLIMITED
     follower: int = UNLIMITED
 
 
 class Throttle:
-    """One rate. The debt is in bytes, so that one made at a low rate is soon paid when the rate is raised."""
+    """One rate. The debt is in bytes, so a debt from a low rate is paid quickly after the rate is raised."""
 
     __slots__ = ("_debt_bytes", "_now", "_rate", "_settled_at")
 
@@ -44,7 +44,7 @@ class Throttle:
 
     @property
     def exceeded(self) -> bool:
-        """Whether more was copied lately than the rate allows."""
+        """Whether more was copied recently than the rate allows."""
         rate = self._rate()
         if rate >= UNLIMITED:
             self._debt_bytes = 0.0
@@ -52,7 +52,7 @@ class Throttle:
         return rate == 0 or self._owed(rate) > 0
 
     def count(self, size: int) -> None:
-        """So many bytes were copied."""
+        """Count copied bytes."""
         rate = self._rate()
         if 0 < rate < UNLIMITED:
             self._debt_bytes = self._owed(rate) + size
@@ -65,7 +65,7 @@ class Throttle:
 
 
 class Throttles:
-    """Both rates of a broker, and whom they are for."""
+    """Both rates of a broker, and the replicas that they apply to."""
 
     def __init__(
         self,
@@ -80,20 +80,20 @@ class Throttles:
         self._copying = Throttle(lambda: rates().follower, now)
 
     def may_send(self, partition: Partition, replica: int) -> bool:
-        """Whether a follower may be sent records now."""
+        """Whether records may be sent to a follower now."""
         return not (self._sending.exceeded and self._counts(partition, LEADER_REPLICAS, replica))
 
     def sent(self, partition: Partition, replica: int, size: int) -> None:
-        """Records were sent to a follower."""
+        """Count records that were sent to a follower."""
         if self._counts(partition, LEADER_REPLICAS, replica):
             self._sending.count(size)
 
     def holds_back(self, partition: Partition) -> bool:
-        """Whether we must not copy a partition now."""
+        """Whether this broker must not copy a partition now."""
         return self._copying.exceeded and self._counts(partition, FOLLOWER_REPLICAS, self._node_id)
 
     def copied(self, partition: Partition, size: int) -> None:
-        """We have copied records."""
+        """Count records that this broker copied."""
         if self._counts(partition, FOLLOWER_REPLICAS, self._node_id):
             self._copying.count(size)
 

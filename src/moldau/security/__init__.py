@@ -1,11 +1,11 @@
-"""Who asks, and may they: principals, operations, resources, and the one question that every handler asks.
+"""Access control: principals, operations, resources, and the authorizer that every handler asks.
 
-Pure: no file, no socket. Handlers call `authorize` for everything they touch, so that access control is a matter of
-which authorizer a broker is given, never of a handler.
+Pure: no file, no socket. Handlers call `authorize` for everything they access. So access control depends only on the
+authorizer of a broker, never on a handler.
 """
 
 from moldau.security.authorizer import AllowAll, Authorizer, authorized_operations
-from moldau.security.model import ANONYMOUS, CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
+from moldau.security.resources import ANONYMOUS, CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
 
 __all__ = [
     "ANONYMOUS",

@@ -1,14 +1,14 @@
-"""The one question: may this principal, from this host, do this to that?"""
+"""Authorizer: decides whether a principal may do an operation on a resource, from a given host."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from moldau.security.model import OPERATIONS, Operation, Principal, ResourceType
+from moldau.security.resources import OPERATIONS, Operation, Principal, ResourceType
 
 
 class Authorizer(Protocol):
-    """Answers at once and changes nothing: it is asked on the hot path, for every partition of a request."""
+    """Answers at once and changes nothing: handlers call it on the hot path, for every partition of a request."""
 
     def authorize(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, resource_name: str
@@ -16,7 +16,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """Everybody may do everything: a broker without access control."""
+    """Allows every operation: a broker without access control."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class AllowAll:
 def authorized_operations(
     authorizer: Authorizer, principal: Principal, host: str, resource_type: ResourceType, resource_name: str
 ) -> int:
-    """What the principal may do to a resource, as the bits that Metadata and DescribeCluster answer with."""
+    """The operations that a principal may do on a resource, as the bits in Metadata and DescribeCluster responses."""
     bits = 0
     for operation in OPERATIONS[resource_type]:
         if authorizer.authorize(principal, host, operation, resource_type, resource_name):

@@ -1,11 +1,12 @@
-"""Settings: each declared once, with its type, bounds, default, scope and a sentence.
+"""Declarations of all settings: name, type, bounds, default, scope and one sentence of documentation.
 
-Validation, DescribeConfigs, the command line's help and docs/configuration.md all come from these declarations. The
-package is pure: it reads no file, no environment and no clock; callers pass texts in.
+Validation, DescribeConfigs, the help of the command line and docs/configuration.md all use these declarations. The
+package is pure: it reads no file, no environment variable and no clock. Callers pass the texts in.
 """
 
 from moldau.settings.broker import BROKER, connection_overrides
-from moldau.settings.effective import BrokerSettings, Description, Source, Synonym
+from moldau.settings.effective import BrokerSettings, ConfigSource, Description, Synonym, declared
+from moldau.settings.group_configs import GROUP
 from moldau.settings.listeners import ListenerAddress, ListenerPlan
 from moldau.settings.setting import Scope, Setting, SettingError, SettingType, Value
 from moldau.settings.sources import gather, read_properties
@@ -14,8 +15,10 @@ from moldau.settings.topic import TOPIC
 
 __all__ = [
     "BROKER",
+    "GROUP",
     "TOPIC",
     "BrokerSettings",
+    "ConfigSource",
     "Description",
     "ListenerAddress",
     "ListenerPlan",
@@ -24,10 +27,10 @@ __all__ = [
     "SettingError",
     "SettingTable",
     "SettingType",
-    "Source",
     "Synonym",
     "Value",
     "connection_overrides",
+    "declared",
     "gather",
     "read_properties",
 ]

@@ -1,7 +1,7 @@
-"""The settings of a broker, as Kafka 4 names them, and a few of our own under `moldau.`.
+"""Broker settings, with Kafka 4's names, and Moldau's own settings under `moldau.`.
 
-What is declared here is honoured, or says in `no_effect` why it changes nothing. A setting that exists in Kafka and is
-not declared is unknown to this version: better an error at start than a promise not kept.
+Every setting declared here takes effect, or its `no_effect` says why it does not. `kafka_only.py` has the other
+settings of Kafka: the broker accepts them and logs a warning.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ HOUR_MS = 60 * MINUTE_MS
 NO_NODE_ID = -1
 
 ONE_LOOP = "one event loop serves all connections"
-EVENTS_WAKE = "waiting requests are woken by events and leave nothing behind to purge"
-EMBEDDED_STORE = "metadata is in an embedded store, or in ZooKeeper"
-NO_SHARE_GROUPS = "there are no share groups"
+EVENTS_WAKE = "events wake waiting requests, so there is nothing to purge"
+EMBEDDED_STORE = "metadata is stored in an embedded store or in ZooKeeper"
+NO_SHARE_GROUPS = "Moldau has no share groups"
 
 _dynamic = partial(Setting, scope=Scope.BROKER_DYNAMIC)
 
 
 def connection_overrides(text: str) -> dict[str, int]:
-    """`HOST:COUNT,...` of `max.connections.per.ip.overrides` as a mapping. The last colon counts: hosts may be IPv6."""
+    """Parse `HOST:COUNT,...` of `max.connections.per.ip.overrides`.
+
+    The last colon separates host and count, because a host may be an IPv6 address.
+    """
     name = "max.connections.per.ip.overrides"
     overrides: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -61,7 +64,7 @@ def _check_overrides(value: Value) -> str | None:
 
 
 def _unlimited_or_positive(value: Value) -> str | None:
-    return "0 is neither -1 (no limit) nor 1 or more" if value == 0 else None
+    return "0 is not allowed: use -1 (no limit), or 1 or more" if value == 0 else None
 
 
 def _includes_broker(value: Value) -> str | None:
@@ -73,12 +76,12 @@ _IDENTITY = (
         "node.id",
         INT,
         NO_NODE_ID,
-        "The number of this broker in its cluster; -1 takes the one that the data directory was made with.",
+        "The id of this broker in its cluster. With -1, the broker uses the id that is stored in its data directory.",
         low=0,
         extra_value=NO_NODE_ID,
     ),
     Setting("broker.id", INT, NO_NODE_ID, "The older name of `node.id`.", low=0, extra_value=NO_NODE_ID),
-    Setting("broker.rack", STRING, None, "The rack, or availability zone, that this broker is in."),
+    Setting("broker.rack", STRING, None, "The rack or availability zone of this broker."),
 )
 
 _LISTENERS = (
@@ -86,13 +89,13 @@ _LISTENERS = (
         "listeners",
         LIST,
         ("PLAINTEXT://:9092",),
-        "The addresses to listen on, `NAME://HOST:PORT` each; without a host, every interface.",
+        "The addresses to listen on, each `NAME://HOST:PORT`. Without a host, the broker listens on every interface.",
     ),
     Setting(
         "advertised.listeners",
         LIST,
         None,
-        "The addresses that clients are told to connect to, by listener; without it, those of `listeners`.",
+        "The address of each listener that clients connect to. Without it, the addresses of `listeners`.",
     ),
     Setting(
         "listener.security.protocol.map",
@@ -100,19 +103,20 @@ _LISTENERS = (
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener name.",
     ),
-    Setting("inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves."),
+    Setting("inter.broker.listener.name", STRING, None, "The name of the listener for connections between brokers."),
     Setting(
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
-        "The security protocol between brokers: their listener is the one of this name, unless it is given by its own.",
+        "The security protocol of connections between brokers: they use the listener with this name. Not allowed "
+        "together with `inter.broker.listener.name`.",
         choices=SECURITY_PROTOCOLS,
     ),
     Setting(
         "controller.listener.names",
         LIST,
         (),
-        "Listeners that Kafka's controllers would use; those named here are not opened.",
+        "The listeners of Kafka's controllers. Moldau does not open the listeners that are named here.",
     ),
 )
 
@@ -121,44 +125,60 @@ _CONNECTIONS = (
         "socket.request.max.bytes",
         INT,
         100 << 20,
-        "The largest request; a connection that announces a larger one is closed.",
+        "The largest size of a request, in bytes. The broker closes a connection that announces a larger one.",
         low=1,
     ),
     Setting(
         "queued.max.request.bytes",
         LONG,
         512 << 20,
-        "How many bytes of requests may be in memory at once; beyond that the broker reads no further until some are "
-        "answered. A negative number sets no limit.",
+        "The limit of all requests in memory, in bytes. When it is reached, the broker stops reading until it has "
+        "answered some of them. A negative number means no limit.",
+    ),
+    Setting(
+        "moldau.queued.max.response.bytes",
+        LONG,
+        512 << 20,
+        "The limit of all responses that clients have not read yet, in bytes. Above it, a fetch gets only one "
+        "batch, and only when its connection has no unsent data. A single connection may hold 16 MiB. A negative "
+        "number means no limit.",
     ),
     Setting(
         "moldau.max.inflight.requests.per.connection",
         INT,
         100,
-        "How many requests of one connection may await their answers; beyond that the broker stops reading from it.",
+        "The limit of unanswered requests per connection. When it is reached, the broker stops reading from the "
+        "connection.",
         low=1,
     ),
-    _dynamic("max.connections", INT, INT_MAX, "How many connections may be open in all.", low=0),
-    _dynamic("max.connections.per.ip", INT, INT_MAX, "How many connections may be open from one address.", low=0),
+    _dynamic("max.connections", INT, INT_MAX, "The limit of open connections of this broker.", low=0),
+    _dynamic("max.connections.per.ip", INT, INT_MAX, "The limit of open connections from one IP address.", low=0),
     _dynamic(
         "max.connections.per.ip.overrides",
         STRING,
         "",
-        "Other limits than `max.connections.per.ip` for some addresses: `HOST:COUNT`, separated by commas.",
+        "Limits for single addresses that replace `max.connections.per.ip`: `HOST:COUNT`, separated by commas.",
         check=_check_overrides,
     ),
     Setting(
         "connections.max.idle.ms",
         LONG,
         600_000,
-        "After how long without a request a connection is closed; a negative number keeps it open.",
+        "The time in milliseconds after which a connection without requests is closed. A negative number keeps it "
+        "open.",
     ),
-    Setting("socket.listen.backlog.size", INT, 50, "How many connections may wait to be accepted.", low=1),
+    Setting(
+        "socket.listen.backlog.size",
+        INT,
+        50,
+        "The limit of connections that wait to be accepted, per listening socket.",
+        low=1,
+    ),
     Setting(
         "socket.send.buffer.bytes",
         INT,
         102_400,
-        "The size of a socket's send buffer; -1 leaves it to the operating system.",
+        "The size of a socket's send buffer, in bytes; -1 uses the default of the operating system.",
         low=1,
         extra_value=-1,
     ),
@@ -166,7 +186,7 @@ _CONNECTIONS = (
         "socket.receive.buffer.bytes",
         INT,
         102_400,
-        "The size of a socket's receive buffer; -1 leaves it to the operating system.",
+        "The size of a socket's receive buffer, in bytes; -1 uses the default of the operating system.",
         low=1,
         extra_value=-1,
     ),
@@ -177,72 +197,87 @@ _FETCHING = (
         "fetch.max.bytes",
         INT,
         55 << 20,
-        "The most bytes that one fetch is answered with, whatever the client asks for; a first batch that is larger is "
-        "still sent whole.",
+        "The largest size of a fetch response in bytes, even if the client asks for more. If the first batch is "
+        "larger, it is still sent whole.",
         low=1024,
     ),
     Setting(
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
-        "How many fetch sessions are kept; a client without one sends its full list of partitions each time.",
+        "The number of fetch sessions in the broker's cache. A client without a session sends its full list of "
+        "partitions with each fetch.",
         low=0,
     ),
     Setting(
         "max.request.partition.size.limit",
         INT,
         2000,
-        "The most partitions that one DescribeTopicPartitions request is answered with.",
+        "The largest number of partitions in one DescribeTopicPartitions response.",
         low=1,
     ),
 )
 
 _TOPICS = (
-    Setting("auto.create.topics.enable", BOOLEAN, True, "Whether a topic that a client asks for is created by that."),
-    Setting("delete.topic.enable", BOOLEAN, True, "Whether topics may be deleted."),
-    Setting("num.partitions", INT, 1, "How many partitions a topic gets when nobody says.", low=1),
-    Setting("default.replication.factor", INT, 1, "How many replicas a partition gets when nobody says.", low=1),
+    Setting(
+        "auto.create.topics.enable",
+        BOOLEAN,
+        True,
+        "Whether the broker creates a topic when a client asks for it and it does not exist.",
+    ),
+    Setting("delete.topic.enable", BOOLEAN, True, "Whether clients may delete topics."),
+    Setting(
+        "num.partitions", INT, 1, "The number of partitions of a new topic, if the request does not give one.", low=1
+    ),
+    Setting(
+        "default.replication.factor",
+        INT,
+        1,
+        "The number of replicas per partition of a new topic, if the request does not give one.",
+        low=1,
+    ),
 )
 
 _STORAGE = (
-    Setting("log.dirs", LIST, None, "The directories that partitions are stored in; without it, `log.dir`."),
-    Setting(
-        "log.dir", LIST, ("moldau-data",), "The directory that partitions are stored in, where `log.dirs` is not given."
-    ),
+    Setting("log.dirs", LIST, None, "The directories that store the partitions. Without it, `log.dir`."),
+    Setting("log.dir", LIST, ("moldau-data",), "The directory that stores the partitions, if `log.dirs` is not set."),
     Setting(
         "num.recovery.threads.per.data.dir",
         INT,
         2,
-        "How many threads a data directory's logs are loaded with at start, and recovered with after a crash.",
+        "The number of threads per data directory that load logs at start and recover them after a crash.",
         low=1,
     ),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",
         INT,
         MINUTE_MS,
-        "How often the offsets up to which logs are on disk are written down; recovery begins there.",
+        "The time in milliseconds between two checkpoints of the flushed offsets. Recovery after a crash starts at "
+        "the last checkpoint.",
         low=0,
     ),
     Setting(
         "log.flush.start.offset.checkpoint.interval.ms",
         INT,
         MINUTE_MS,
-        "How often the first offsets of logs are written down, so that deleted records stay deleted.",
+        "The time in milliseconds between two checkpoints of the log start offsets, which keep deleted records "
+        "deleted.",
         low=0,
-        no_effect="they are written together with the recovery points",
+        no_effect="they are written together with the flushed offsets",
     ),
     Setting(
         "log.retention.check.interval.ms",
         LONG,
         300_000,
-        "How often logs are looked over for segments to delete.",
+        "The time in milliseconds between two searches for segments to delete.",
         low=1,
     ),
     Setting(
         "moldau.threads",
         INT,
         8,
-        "How many threads do what would block the event loop: reads that miss the page cache, flushes, recovery.",
+        "The number of threads for work that would block the event loop: reads that miss the page cache, flushes "
+        "and recovery.",
         low=1,
         high=256,
     ),
@@ -250,7 +285,7 @@ _STORAGE = (
 
 
 def _topic_default(name: str, topic_name: str, *, scope: Scope = Scope.BROKER_DYNAMIC) -> Setting:
-    """The broker's default for a topic setting: the same in everything but name and scope."""
+    """The broker's default of a topic setting: the same declaration with another name and scope."""
     topic = TOPIC[topic_name]
     return Setting(
         name,
@@ -268,7 +303,8 @@ def _topic_default(name: str, topic_name: str, *, scope: Scope = Scope.BROKER_DY
 
 
 def _topic_time(name: str, topic_name: str, default: int | None, unit_ms: int, *, low: int = 1) -> Setting:
-    """One of several settings, in different units, that give a topic setting its default: the finest one set counts."""
+    """The default of a topic setting in one of several units. If several of them are set, the one with the smallest
+    unit counts."""
     unit = {1: "milliseconds", MINUTE_MS: "minutes", HOUR_MS: "hours"}[unit_ms]
     return Setting(
         name,
@@ -321,63 +357,70 @@ _METRICS = (
         "moldau.metrics.port",
         INT,
         -1,
-        "The port that metrics are served on over HTTP; -1 serves none.",
+        "The port of the HTTP page with metrics; -1 disables it.",
         low=-1,
         high=65535,
     ),
-    Setting("moldau.metrics.host", STRING, "127.0.0.1", "The address that metrics are served on."),
+    Setting("moldau.metrics.host", STRING, "127.0.0.1", "The address that the HTTP page with metrics listens on."),
 )
 
-# What a `server.properties` written for Kafka carries. Refusing it would keep people from trying their own file.
+# Settings that are common in a `server.properties` for Kafka. If the broker refused them, people could not try their
+# own file.
 _NO_EFFECT = (
     Setting(
         "num.network.threads",
         INT,
         3,
-        "Kafka's threads for the network.",
+        "The number of network threads in Kafka.",
         low=1,
         scope=Scope.BROKER_DYNAMIC,
         no_effect=ONE_LOOP,
     ),
     Setting(
-        "num.io.threads", INT, 8, "Kafka's threads for requests.", low=1, scope=Scope.BROKER_DYNAMIC, no_effect=ONE_LOOP
+        "num.io.threads",
+        INT,
+        8,
+        "The number of request handler threads in Kafka.",
+        low=1,
+        scope=Scope.BROKER_DYNAMIC,
+        no_effect=ONE_LOOP,
     ),
     Setting(
         "background.threads",
         INT,
         10,
-        "Kafka's threads for chores.",
+        "The number of background threads in Kafka.",
         low=1,
         scope=Scope.BROKER_DYNAMIC,
-        no_effect="`moldau.threads` counts",
+        no_effect="use `moldau.threads`",
     ),
-    Setting("queued.max.requests", INT, 500, "Kafka's queue between its threads.", low=1, no_effect=ONE_LOOP),
+    Setting("queued.max.requests", INT, 500, "The length of the request queue in Kafka.", low=1, no_effect=ONE_LOOP),
     Setting(
         "fetch.purgatory.purge.interval.requests",
         INT,
         1000,
-        "When Kafka tidies up waiting fetches.",
+        "The number of requests between two purges of waiting fetches in Kafka.",
         no_effect=EVENTS_WAKE,
     ),
     Setting(
         "producer.purgatory.purge.interval.requests",
         INT,
         1000,
-        "When Kafka tidies up waiting produces.",
+        "The number of requests between two purges of waiting produce requests in Kafka.",
         no_effect=EVENTS_WAKE,
     ),
     Setting(
         "delete.records.purgatory.purge.interval.requests",
         INT,
         1,
-        "When Kafka tidies up waiting deletions.",
+        "The number of requests between two purges of waiting DeleteRecords requests in Kafka.",
         no_effect=EVENTS_WAKE,
     ),
     Setting(
         "process.roles",
         LIST,
         ("broker",),
-        "The roles of a process of Kafka.",
+        "The roles of a process in Kafka.",
         choices=("broker", "controller"),
         check=_includes_broker,
         no_effect="every broker can be the controller",
@@ -387,14 +430,14 @@ _NO_EFFECT = (
         "controller.quorum.bootstrap.servers",
         LIST,
         (),
-        "Where the controllers of a Kafka cluster are found.",
+        "The addresses of the controllers of a Kafka cluster.",
         no_effect=EMBEDDED_STORE,
     ),
     Setting(
         "share.coordinator.state.topic.replication.factor",
         SHORT,
         3,
-        "Replicas of the topic of share groups.",
+        "The number of replicas of the share coordinator's topic.",
         low=1,
         no_effect=NO_SHARE_GROUPS,
     ),
@@ -402,7 +445,7 @@ _NO_EFFECT = (
         "share.coordinator.state.topic.min.isr",
         SHORT,
         2,
-        "In-sync replicas that the topic of share groups needs.",
+        "The number of in-sync replicas that the share coordinator's topic needs.",
         low=1,
         no_effect=NO_SHARE_GROUPS,
     ),
@@ -421,12 +464,12 @@ BROKER = SettingTable(
         "Storage": _STORAGE,
         "Compaction": CLEANING,
         "Replication": REPLICATION,
-        "Defaults of topics": _TOPIC_DEFAULTS,
+        "Defaults of topic settings": _TOPIC_DEFAULTS,
         "Transactions": TRANSACTIONS,
         "Groups": GROUPS,
         "Metrics": _METRICS,
         "Without effect": _NO_EFFECT,
     },
-    # `retention.ms` in a broker's file means `log.retention.ms`: say so in the error.
+    # `retention.ms` in a broker's file means `log.retention.ms`: the error says so.
     {setting.name: setting.synonyms[0] for setting in TOPIC if setting.synonyms},
 )

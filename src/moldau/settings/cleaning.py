@@ -1,4 +1,7 @@
-"""The settings of compaction, as Kafka 4 names them. A part of the broker's table; those of topics are in `topic`."""
+"""Broker settings of log compaction, with Kafka 4's names.
+
+They are part of the table in `broker.py`. Topic settings of compaction are in `topic.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from moldau.settings.setting import Scope, Setting, SettingType
 
 BOOLEAN, INT, LONG, DOUBLE = SettingType.BOOLEAN, SettingType.INT, SettingType.LONG, SettingType.DOUBLE
 
-ONE_WORKER = "one process cleans, log by log"
+ONE_WORKER = "one process cleans one log at a time"
 
 CLEANING = (
-    Setting("log.cleaner.enable", BOOLEAN, True, "Whether compacted topics are compacted."),
+    Setting("log.cleaner.enable", BOOLEAN, True, "Whether the broker compacts topics with `cleanup.policy=compact`."),
     Setting(
         "log.cleaner.threads",
         INT,
         1,
-        "How many threads clean logs.",
+        "The number of cleaner threads.",
         scope=Scope.BROKER_DYNAMIC,
         low=0,
         no_effect=ONE_WORKER,
@@ -25,7 +28,7 @@ CLEANING = (
         "log.cleaner.backoff.ms",
         LONG,
         15_000,
-        "How long the cleaner rests when there is no log to clean.",
+        "The pause of the cleaner, in milliseconds, when no log needs cleaning.",
         scope=Scope.BROKER_DYNAMIC,
         low=0,
     ),
@@ -33,22 +36,23 @@ CLEANING = (
         "log.cleaner.dedupe.buffer.size",
         LONG,
         128 << 20,
-        "The memory for the keys of the log that is being cleaned, 24 bytes each; a log with more keys is cleaned in "
-        "several passes.",
+        "The size in bytes of the cleaner's offset map, which needs 24 bytes per key. A log with more keys is "
+        "cleaned in several passes.",
         scope=Scope.BROKER_DYNAMIC,
     ),
     Setting(
         "log.cleaner.io.buffer.load.factor",
         DOUBLE,
         0.9,
-        "How full the memory for keys may become, up to 1. Fuller means more keys in a pass, and more steps to each.",
+        "The largest load factor of the cleaner's offset map, up to 1. A higher one allows more keys per pass, but "
+        "makes each lookup slower.",
         scope=Scope.BROKER_DYNAMIC,
     ),
     Setting(
         "log.cleaner.io.buffer.size",
         INT,
         512 << 10,
-        "How many bytes the cleaner reads at a time.",
+        "The number of bytes that the cleaner reads at a time.",
         scope=Scope.BROKER_DYNAMIC,
         low=0,
     ),
@@ -56,7 +60,7 @@ CLEANING = (
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
         float_info.max,
-        "How many bytes a second the cleaner may read and write together, on average.",
+        "The limit of the cleaner's reads and writes together, in bytes per second on average.",
         scope=Scope.BROKER_DYNAMIC,
     ),
 )

@@ -1,8 +1,8 @@
-"""What holds: the settings of one broker and of its topics, after everything that was set is laid over the defaults.
+"""Effective settings of one broker and its topics and groups: defaults, overridden by everything that was set.
 
-A broker setting is taken from the first of: set at run time for this broker, set at run time for all brokers, given at
-start, default. A topic setting comes from the topic itself, else from the broker settings that are its synonyms. The
-same order, with all that was passed over, is what DescribeConfigs tells.
+A broker setting has the first value found in this order: set at run time for this broker, set at run time for all
+brokers, given at start, default. A topic setting comes from the topic itself, otherwise from the broker settings that
+are its synonyms. DescribeConfigs reports the same order, including the values that were overridden.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from moldau.settings.broker import BROKER, NO_NODE_ID
+from moldau.settings.group_configs import GROUP, bound
+from moldau.settings.kafka_only import check_ignored, foreign
 from moldau.settings.listeners import ListenerPlan, plan_listeners
 from moldau.settings.setting import Setting, SettingError, SettingType, Value
 from moldau.settings.topic import TOPIC, topic_conflict
@@ -20,30 +22,31 @@ _EMPTY: Mapping[str, str] = {}
 _NODE_IDS = ("node.id", "broker.id")
 
 
-class Source(IntEnum):
-    """Where a value comes from, with the codes that DescribeConfigs carries."""
+class ConfigSource(IntEnum):
+    """The source of a value, with the codes of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
-    """A value that gives, or would have given, a setting its value."""
+    """A value that determines a setting, or that would if a more specific one were not set."""
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 class Description(NamedTuple):
-    """One entry of a DescribeConfigs answer."""
+    """One entry of a DescribeConfigs response."""
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
     read_only: bool
     sensitive: bool
     type: SettingType
@@ -52,9 +55,9 @@ class Description(NamedTuple):
 
 
 class BrokerSettings:
-    """The settings of one broker at one moment. A change at run time makes a new one; this one never changes.
+    """The immutable settings of one broker at one moment. A change at run time creates a new object.
 
-    `settings["num.partitions"]` is the typed value that holds.
+    `settings["num.partitions"]` is the effective value, with its type.
     """
 
     __slots__ = ("_layers", "_topic_defaults", "_values", "dynamic", "dynamic_default", "static")
@@ -68,33 +71,36 @@ class BrokerSettings:
         self.static = _with_both_node_ids(static)
         self.dynamic = dynamic
         self.dynamic_default = dynamic_default
-        self._layers: tuple[tuple[Source, Mapping[str, str]], ...] = (
-            (Source.DYNAMIC_BROKER, dynamic),
-            (Source.DYNAMIC_DEFAULT_BROKER, dynamic_default),
-            (Source.STATIC_BROKER, self.static),
+        self._layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
+            (ConfigSource.DYNAMIC_BROKER, dynamic),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default),
+            (ConfigSource.STATIC_BROKER, self.static),
         )
         self._values: dict[str, Value] = {setting.name: setting.default for setting in BROKER}
         for _, texts in reversed(self._layers):
-            self._values.update(BROKER.parse(texts))
+            self._values.update(BROKER.parse({name: text for name, text in texts.items() if name in BROKER}))
+            for name, text in texts.items():
+                if name not in BROKER:
+                    check_ignored(name, text)
         _check_together(self._values)
-        # Asked for once a topic at start, so worked out once for all of them.
+        # Computed once, because every topic needs them at start.
         self._topic_defaults = {setting.name: self._topic_default(setting) for setting in TOPIC}
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
     def with_dynamic(self, dynamic: Mapping[str, str], dynamic_default: Mapping[str, str]) -> BrokerSettings:
-        """These settings with others set at run time, for this broker and for all."""
+        """These settings with other run-time settings: `dynamic` of this broker, `dynamic_default` of all brokers."""
         return BrokerSettings(self.static, dynamic, dynamic_default)
 
     def with_node_id(self, node_id: int) -> BrokerSettings:
-        """These settings once the broker knows its id from its data directory."""
+        """These settings with the id that the broker read from its data directory."""
         texts = {**self.static, **dict.fromkeys(_NODE_IDS, str(node_id))}
         return BrokerSettings(texts, self.dynamic, self.dynamic_default)
 
     @property
     def node_id(self) -> int | None:
-        """The id given at start; None where the data directory decides."""
+        """The id given at start; None if the data directory determines it."""
         node_id: int = self["node.id"]
         return None if node_id == NO_NODE_ID else node_id
 
@@ -104,7 +110,8 @@ class BrokerSettings:
         return dirs
 
     def listener_plan(self) -> ListenerPlan:
-        """What to bind and what to advertise; SettingError where the listener settings do not fit together."""
+        """The listeners to bind and the addresses to advertise; SettingError if the listener settings contradict each
+        other."""
         return plan_listeners(
             listeners=self["listeners"],
             advertised=self["advertised.listeners"],
@@ -117,71 +124,135 @@ class BrokerSettings:
         )
 
     def without_effect(self) -> list[Setting]:
-        """Settings that were given and change nothing here."""
-        return BROKER.without_effect(self.static)
+        """Settings that were given, at start or at run time, and have no effect in Moldau."""
+        given = dict.fromkeys(name for _, texts in self._layers for name in texts)
+        return [setting for setting in map(declared, given) if setting.no_effect]
 
     # Topics ----------------------------------------------------------------------------------------------------------
 
     def _topic_default(self, setting: Setting) -> Value:
-        """What holds for a topic that does not set this itself."""
+        """The effective value for a topic that does not set this setting."""
         for synonym in setting.synonyms:
             value = self._values[synonym]
             if value is not None:
-                # A time in hours or minutes; -1 is "for ever" in every unit.
+                # A time in hours or minutes. -1 means "for ever" in every unit.
                 return value * BROKER[synonym].unit_ms if type(value) is int and value > 0 else value
         return setting.default
 
     def topic_values(self, overrides: Mapping[str, str]) -> dict[str, Value]:
-        """Every topic setting with the value that holds for a topic with these overrides."""
+        """The effective value of every topic setting, for a topic with these overrides."""
         return {**self._topic_defaults, **TOPIC.parse(overrides)}
 
     def topic_error(self, overrides: Mapping[str, str]) -> str | None:
-        """Why a topic may not have these overrides; None where it may."""
+        """The reason why a topic may not have these overrides, or None."""
         try:
             return topic_conflict(self.topic_values(overrides))
         except SettingError as error:
             return str(error)
 
     def dynamic_error(self, texts: Mapping[str, str]) -> str | None:
-        """Why these may not be the settings of this broker, or of all, at run time; None where they may."""
+        """The reason why these may not be run-time settings of a broker, or None."""
         try:
             for name in texts:
-                if BROKER[name].read_only:
-                    return f"{name}: cannot be changed while the broker runs"
+                if declared(name).read_only and declared(name).type is not SettingType.UNKNOWN:
+                    return f"{name}: cannot be changed while the broker runs; set it in its file and restart it"
             self.with_dynamic(texts, _EMPTY)
         except SettingError as error:
             return str(error)
         return None
 
+    # Groups ----------------------------------------------------------------------------------------------------------
+
+    def group_value(self, overrides: Mapping[str, str], name: str) -> Any:
+        """The effective value of a group setting, for a group with these overrides.
+
+        A stored value that is outside the broker's current bounds is moved to the nearest bound, as in Kafka.
+        """
+        if name not in overrides:
+            return self._group_default(GROUP[name])
+        value: Any = GROUP[name].parse(overrides[name])
+        low, high = self._bounds(name)
+        if low is not None:
+            value = max(value, low)
+        return value if high is None else min(value, high)
+
+    def group_error(self, overrides: Mapping[str, str]) -> str | None:
+        """The reason why a group may not have these overrides, or None."""
+        try:
+            values: dict[str, Any] = {**GROUP.parse(overrides)}
+        except SettingError as error:
+            return str(error)
+        for name, value in values.items():
+            low, high = self._bounds(name)
+            if low is not None and value < low:
+                return f"{name} must be greater than or equal to {bound(name).low}, which is {low}"
+            if high is not None and value > high:
+                return f"{name} must be less than or equal to {bound(name).high}, which is {high}"
+        for kind in ("consumer", "share", "streams"):
+            session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+            altered = {session, heartbeat} & values.keys()
+            if altered and self.group_value(overrides, session) <= self.group_value(overrides, heartbeat):
+                return f"{session} must be greater than {heartbeat}"
+        return None
+
+    def _bounds(self, name: str) -> tuple[int | None, int | None]:
+        low, high = (None if one is None else self._broker_value(one) for one in bound(name))
+        return low, high
+
+    def _group_default(self, setting: Setting) -> Value:
+        return self._broker_value(setting.synonyms[0]) if setting.synonyms else setting.default
+
+    def _broker_value(self, name: str) -> Any:
+        return self._values[name] if name in BROKER else self._foreign_value(foreign(name))
+
     # DescribeConfigs -------------------------------------------------------------------------------------------------
 
     def describe(self, names: Iterable[str] | None = None) -> list[Description]:
-        """Every broker setting, or those of `names` that exist."""
-        return [self._describe(setting) for setting in _selected(BROKER, names)]
+        """All broker settings and all other settings that were given, or those of them that `names` lists."""
+        given = {name for _, texts in self._layers for name in texts if name not in BROKER}
+        return [
+            *[self._describe(setting) for setting in _selected(BROKER, names)],
+            *[self._describe(setting) for setting in _selected(map(foreign, given), names)],
+        ]
 
     def describe_default(self, names: Iterable[str] | None = None) -> list[Description]:
-        """What is set at run time for all brokers, and nothing else: the answer for the broker with no name."""
+        """The settings that are set at run time for all brokers: the response for the broker with the empty name."""
         descriptions = []
-        for setting in _selected(BROKER, names):
-            if setting.name in self.dynamic_default:
-                described = self._describe(setting)
-                own = [one for one in described.synonyms if one.source is Source.DYNAMIC_DEFAULT_BROKER]
-                descriptions.append(described._replace(value=own[0].value, source=own[0].source, synonyms=own))
+        for setting in _selected(map(declared, self.dynamic_default), names):
+            described = self._describe(setting)
+            own = [one for one in described.synonyms if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+            descriptions.append(described._replace(value=own[0].value, source=own[0].source, synonyms=own))
         return descriptions
 
     def describe_topic(self, overrides: Mapping[str, str], names: Iterable[str] | None = None) -> list[Description]:
-        """Every setting of a topic with these overrides, or those of `names` that exist."""
+        """All settings of a topic with these overrides, or the existing ones that `names` lists."""
         return [self._describe_topic(setting, overrides) for setting in _selected(TOPIC, names)]
+
+    def describe_group(self, overrides: Mapping[str, str], names: Iterable[str] | None = None) -> list[Description]:
+        """All settings of a group with these overrides, or the existing ones that `names` lists."""
+        return [self._describe_group(setting, overrides) for setting in _selected(GROUP, names)]
+
+    def _describe_group(self, setting: Setting, overrides: Mapping[str, str]) -> Description:
+        text = setting.format(self._group_default(setting))
+        synonyms = self._broker_synonyms(setting.synonyms) or [Synonym(setting.name, text, ConfigSource.DEFAULT)]
+        if setting.name in overrides:
+            text = setting.format(setting.parse(overrides[setting.name]))
+            synonyms.insert(0, Synonym(setting.name, text, ConfigSource.GROUP))
+        return _description(setting, text, synonyms)
 
     def _describe(self, setting: Setting) -> Description:
         synonyms = self._broker_synonyms(_family(setting.name))
-        return _description(setting, setting.format(self._values[setting.name]), synonyms)
+        return _description(setting, setting.format(self._broker_value(setting.name)), synonyms)
+
+    def _foreign_value(self, setting: Setting) -> Value:
+        texts = [texts[setting.name] for _, texts in self._layers if setting.name in texts]
+        return setting.parse(texts[0]) if texts else setting.default
 
     def _describe_topic(self, setting: Setting, overrides: Mapping[str, str]) -> Description:
         synonyms = self._broker_synonyms(setting.synonyms)
         if setting.name in overrides:
             text = setting.format(setting.parse(overrides[setting.name]))
-            synonyms.insert(0, Synonym(setting.name, text, Source.TOPIC))
+            synonyms.insert(0, Synonym(setting.name, text, ConfigSource.TOPIC))
         else:
             text = setting.format(self._topic_defaults[setting.name])
         return _description(setting, text, synonyms)
@@ -189,21 +260,21 @@ class BrokerSettings:
     def _broker_synonyms(self, family: tuple[str, ...]) -> list[Synonym]:
         """All values that the broker has for a family of settings, most specific first.
 
-        As in Kafka, those before the first one of the family's first name are left out: a `retention.ms` that comes
-        from `log.retention.hours` is told without synonyms, and as a default. Tools compare these lists:
-        ours are the same.
+        Values before the first one of the family's first name are left out, as in Kafka: a `retention.ms` that comes
+        from `log.retention.hours` has no synonyms and is reported as a default. Tools compare these lists, so they must
+        be equal to Kafka's.
         """
         found = [
-            Synonym(name, BROKER[name].format(BROKER[name].parse(texts[name])), source)
+            Synonym(name, declared(name).format(declared(name).parse(texts[name])), source)
             for source, texts in self._layers
             for name in family
             if name in texts
         ]
         for name in family:
-            setting = BROKER[name]
+            setting = declared(name)
             if setting.default is not None:
-                found.append(Synonym(name, setting.format(setting.default), Source.DEFAULT))
-        first = next((index for index, one in enumerate(found) if one.name == family[0]), len(found))
+                found.append(Synonym(name, setting.format(setting.default), ConfigSource.DEFAULT))
+        first = next((index for index, one in enumerate(found) if one.name == family[0]), len(found)) if family else 0
         return found[first:]
 
 
@@ -211,7 +282,7 @@ def _description(setting: Setting, text: str | None, synonyms: list[Synonym]) ->
     if setting.sensitive:
         text = None
         synonyms = [one._replace(value=None) for one in synonyms]
-    source = synonyms[0].source if synonyms else Source.DEFAULT
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     return Description(
         setting.name, text, source, setting.read_only, setting.sensitive, setting.type, setting.documentation, synonyms
     )
@@ -222,8 +293,14 @@ def _selected(table: Iterable[Setting], names: Iterable[str] | None) -> list[Set
     return [setting for setting in table if wanted is None or setting.name in wanted]
 
 
+def declared(name: str) -> Setting:
+    """The declaration of a broker setting: Moldau's, otherwise Kafka's, otherwise one for an unknown name."""
+    return BROKER[name] if name in BROKER else foreign(name)
+
+
 def _family(name: str) -> tuple[str, ...]:
-    """A broker setting and those that stand in for it where it is not set: `log.retention.ms` and its hours."""
+    """A broker setting and the settings that replace it when it is not set: `log.retention.ms` and its minutes and
+    hours."""
     for setting in TOPIC:
         if name in setting.synonyms:
             return setting.synonyms[setting.synonyms.index(name) :]
@@ -231,18 +308,20 @@ def _family(name: str) -> tuple[str, ...]:
 
 
 def _with_both_node_ids(static: Mapping[str, str]) -> Mapping[str, str]:
-    """`node.id` and `broker.id` name the same thing: either one gives the other."""
+    """Set both `node.id` and `broker.id`, which mean the same, if one of them is given."""
     given = {name: BROKER[name].parse(static[name]) for name in _NODE_IDS if name in static}
     known = [value for value in given.values() if value != NO_NODE_ID]
     if not known:
         return static
     if len(set(known)) > 1:
-        raise SettingError("node.id", f"{given['node.id']} is not the same as broker.id {given['broker.id']}")
+        raise SettingError(
+            "node.id", f"{given['node.id']} is not the same as broker.id {given['broker.id']}; set only one of them"
+        )
     return {**static, **dict.fromkeys(_NODE_IDS, str(known[0]))}
 
 
 def _check_together(values: Mapping[str, Value]) -> None:
-    """Rules between broker settings."""
+    """Check the rules between several broker settings."""
     dirs = values["log.dirs"] or values["log.dir"]
     if not isinstance(dirs, tuple) or not dirs:
         raise SettingError("log.dirs", "at least one directory is needed")

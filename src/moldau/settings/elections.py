@@ -1,4 +1,7 @@
-"""The settings of elections and of leaving the cluster, as Kafka names them. A part of the broker's table."""
+"""Broker settings of leader election and controlled shutdown, with Kafka's names.
+
+They are part of the table in `broker.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,22 @@ ELECTIONS = (
         "auto.leader.rebalance.enable",
         BOOLEAN,
         True,
-        "Whether the controller moves leaders to their preferred brokers: at intervals, and soon after a broker that "
-        "was gone is in sync again.",
+        "Whether the controller moves leadership back to preferred leaders: periodically, and soon after a returned "
+        "broker is in sync again.",
     ),
     Setting(
         "leader.imbalance.check.interval.seconds",
         LONG,
         300,
-        "How often the controller looks for leaders that are not on their preferred brokers.",
+        "The time in seconds between two searches for partitions that are not led by their preferred leader.",
         low=1,
     ),
     Setting(
         "leader.imbalance.per.broker.percentage",
         INT,
         10,
-        "How many percent of the partitions that prefer a broker may be led elsewhere before the leaders move.",
+        "The percentage of a broker's preferred partitions that other brokers may lead before the controller moves "
+        "leadership back.",
         low=0,
         high=100,
     ),
@@ -33,7 +37,7 @@ ELECTIONS = (
         "controlled.shutdown.enable",
         BOOLEAN,
         True,
-        "Whether a broker that stops hands its leaderships to others first, so that no client has to wait for the end "
-        "of its session.",
+        "Whether a broker that stops first moves leadership to other brokers, so that clients need not wait for the "
+        "end of its ZooKeeper session.",
     ),
 )

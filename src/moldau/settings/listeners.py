@@ -1,7 +1,7 @@
-"""Listeners: what the texts of `listeners`, `advertised.listeners` and their relatives mean.
+"""Listeners: parsing and validation of `listeners`, `advertised.listeners` and the related settings.
 
-Pure functions from texts to addresses; nothing is bound or resolved here. A listener has a name, and the name is mapped
-to a security protocol. Clients are told the advertised address of the listener that they came in by.
+Pure functions from texts to addresses: this module binds and resolves nothing. A listener has a name, and each name is
+mapped to a security protocol. Clients get the advertised address of the listener that they connected to.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from moldau.settings.setting import SettingError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
-"""Those that this version speaks. A listener with another one is refused at start, not opened unprotected."""
+"""The protocols that this version implements. A listener with another one is an error at start, and is not opened
+without protection."""
 
 _ADDRESS = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([A-Za-z0-9_.-]*)):([0-9]{1,5})")
-_WILDCARDS = ("0.0.0.0", "::")
+WILDCARDS = ("0.0.0.0", "::")
 MAX_PORT = 65535
 
 
 class ListenerAddress(NamedTuple):
-    """A named address. An empty host means every interface to bind, and this machine's own name to advertise."""
+    """A named address. An empty host means every interface when bound, and this machine's host name when advertised."""
 
     name: str
     host: str
@@ -35,16 +36,16 @@ class ListenerAddress(NamedTuple):
 
 
 class ListenerPlan(NamedTuple):
-    """What to bind, what to tell clients, and which listener brokers use among themselves."""
+    """The addresses to bind, the addresses to advertise, and the listener for connections between brokers."""
 
     bound: tuple[ListenerAddress, ...]
     advertised: tuple[ListenerAddress, ...]
-    """At most one for each bound listener, of the same name. Port 0 stands for whatever port was bound."""
+    """At most one per bound listener, with the same name. Port 0 stands for the port that was bound."""
     inter_broker: str
 
 
 def parse_protocol_map(text: str, setting: str = "listener.security.protocol.map") -> dict[str, str]:
-    """`NAME:PROTOCOL,...` as a mapping. Names are in capitals, as everywhere that a listener's name is compared."""
+    """Parse `NAME:PROTOCOL,...`. Names are converted to upper case, as in all comparisons of listener names."""
     protocols: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = (part.strip().upper() for part in item.partition(":"))
@@ -59,7 +60,7 @@ def parse_protocol_map(text: str, setting: str = "listener.security.protocol.map
 
 
 def parse_address(text: str, protocols: Mapping[str, str], setting: str) -> ListenerAddress:
-    """One `NAME://HOST:PORT`; an IPv6 host stands in square brackets, an empty host is allowed."""
+    """Parse one `NAME://HOST:PORT`. An IPv6 host is in square brackets; an empty host is allowed."""
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
         raise SettingError(setting, f"{text!r} is not of the form NAME://HOST:PORT")
@@ -74,7 +75,7 @@ def parse_address(text: str, protocols: Mapping[str, str], setting: str) -> List
 
 
 def parse_listeners(texts: Iterable[str], protocols: Mapping[str, str]) -> tuple[ListenerAddress, ...]:
-    """The addresses to bind: at least one, names differ, no two claim the same port of the same interface."""
+    """The addresses to bind: at least one, with different names and without port conflicts."""
     listeners = _parse_distinct(texts, protocols, "listeners")
     if not listeners:
         raise SettingError("listeners", "at least one listener is needed")
@@ -86,12 +87,12 @@ def parse_listeners(texts: Iterable[str], protocols: Mapping[str, str]) -> tuple
 
 
 def parse_advertised(texts: Iterable[str], protocols: Mapping[str, str]) -> tuple[ListenerAddress, ...]:
-    """The addresses that clients are told: each one must be an address that a client can connect to."""
+    """The addresses that clients get: a client must be able to connect to each of them."""
     advertised = _parse_distinct(texts, protocols, "advertised.listeners")
     for address in advertised:
-        if address.host in _WILDCARDS:
+        if address.host in WILDCARDS:
             raise SettingError(
-                "advertised.listeners", f"{address} cannot be connected to; name the address that clients should use"
+                "advertised.listeners", f"clients cannot connect to {address}; give the address that clients should use"
             )
     return advertised
 
@@ -105,20 +106,22 @@ def plan_listeners(
     inter_broker_protocol: str | None = None,
     controller_names: Iterable[str] = (),
 ) -> ListenerPlan:
-    """All listener settings together, checked against each other.
+    """Check all listener settings together.
 
-    Listeners of `controller_names` are Kafka's own quorum's; they are known and left out, so that a `server.properties`
-    written for Kafka works as it is.
+    Listeners in `controller_names` belong to Kafka's controller quorum. They are recognised and left out, so that a
+    `server.properties` written for Kafka works unchanged.
     """
     skipped = {name.strip().upper() for name in controller_names}
     protocols = {**dict.fromkeys(skipped, "PLAINTEXT"), **parse_protocol_map(protocol_map)}
     bound = tuple(one for one in parse_listeners(listeners, protocols) if one.name not in skipped)
     if not bound:
-        raise SettingError("listeners", "every listener is in controller.listener.names; none is left for clients")
+        raise SettingError("listeners", "every listener is in controller.listener.names; add one for clients")
     for listener in bound:
         if listener.protocol not in SERVED_PROTOCOLS:
             served = ", ".join(SERVED_PROTOCOLS)
-            raise SettingError("listeners", f"{listener} asks for {listener.protocol}; this version serves {served}")
+            raise SettingError(
+                "listeners", f"{listener} has the protocol {listener.protocol}; this version supports only {served}"
+            )
     told = _advertised_of(bound, advertised, protocols, skipped)
     return ListenerPlan(bound, told, _inter_broker_listener(told, inter_broker_name, inter_broker_protocol))
 
@@ -128,10 +131,11 @@ def _advertised_of(
 ) -> tuple[ListenerAddress, ...]:
     if texts is None:
         for listener in bound:
-            if listener.host in _WILDCARDS:
+            if listener.host in WILDCARDS:
                 raise SettingError(
                     "advertised.listeners",
-                    f"needed: {listener} is bound to every interface, and {listener.host} is no address to connect to",
+                    f"required, because {listener} listens on every interface and clients cannot connect to "
+                    f"{listener.host}",
                 )
         return bound
     advertised = tuple(one for one in parse_advertised(texts, protocols) if one.name not in skipped)
@@ -142,16 +146,20 @@ def _advertised_of(
                 "advertised.listeners", f"{address} is advertised, but {address.name} is not in listeners"
             )
     if not advertised:
-        raise SettingError("advertised.listeners", "no listener is left that clients could use")
+        raise SettingError(
+            "advertised.listeners", "no listener is left for clients; advertise at least one of listeners"
+        )
     return advertised
 
 
 def _inter_broker_listener(advertised: tuple[ListenerAddress, ...], name: str | None, protocol: str | None) -> str:
-    """Given by name, else the listener named as its protocol, as Kafka has it; else the first."""
+    """The listener with the given name, else (as in Kafka) the one named like the protocol, else the first."""
     names = [address.name for address in advertised]
     if name is not None:
         if protocol is not None:
-            raise SettingError("inter.broker.listener.name", "may not be given with security.inter.broker.protocol")
+            raise SettingError(
+                "inter.broker.listener.name", "cannot be set together with security.inter.broker.protocol"
+            )
         if name.upper() not in names:
             raise SettingError(
                 "inter.broker.listener.name", f"{name} is not an advertised listener ({', '.join(names)})"
@@ -173,9 +181,9 @@ def _parse_distinct(texts: Iterable[str], protocols: Mapping[str, str], setting:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether binding both would clash: the same host, or every interface of the same family."""
+    """Whether the two hosts cannot share a port: they are equal, or one covers all interfaces of the other's family."""
     if one == other or not one or not other:
         return True
     if (":" in one) != (":" in other):
         return False
-    return one in _WILDCARDS or other in _WILDCARDS
+    return one in WILDCARDS or other in WILDCARDS

@@ -1,4 +1,7 @@
-"""The settings of replication, as Kafka 4 names them. A part of the broker's table; those of topics are in `topic`."""
+"""Broker settings of replication, with Kafka 4's names.
+
+They are part of the table in `broker.py`. Topic settings of replication are in `topic.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ INT, LONG, STRING = SettingType.INT, SettingType.LONG, SettingType.STRING
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
 
-ONE_TASK_A_LEADER = "one task copies from each leader: the loop is one"
+ONE_TASK_A_LEADER = "one task copies from each leader, because the broker has one event loop"
 
 
 def _known_selector(value: Value) -> str | None:
@@ -21,56 +24,66 @@ REPLICATION = (
         "replica.lag.time.max.ms",
         LONG,
         30_000,
-        "For how long a follower may not have caught up with its leader's end before it is not in sync any more.",
+        "The time in milliseconds that a follower may stay behind its leader's log end offset before it is removed "
+        "from the in-sync replicas.",
     ),
     Setting(
         "replica.fetch.wait.max.ms",
         INT,
         500,
-        "For how long a leader lets a follower wait that has everything; less than `replica.lag.time.max.ms`.",
+        "The longest time in milliseconds that a leader delays the response to a follower that has all records; "
+        "must be less than `replica.lag.time.max.ms`.",
     ),
-    Setting("replica.fetch.min.bytes", INT, 1, "For how many bytes a leader lets a follower wait."),
+    Setting(
+        "replica.fetch.min.bytes",
+        INT,
+        1,
+        "The number of bytes that a leader waits for before it answers a follower's fetch.",
+    ),
     Setting(
         "replica.fetch.max.bytes",
         INT,
         1 << 20,
-        "The most bytes of one partition in one answer to a follower; a first batch that is larger is sent whole.",
+        "The largest number of bytes per partition in one response to a follower. If the first batch is larger, it "
+        "is still sent whole.",
         low=0,
     ),
     Setting(
         "replica.fetch.response.max.bytes",
         INT,
         10 << 20,
-        "The most bytes in one answer to a follower; a first batch that is larger is still sent whole.",
+        "The largest number of bytes in one response to a follower. If the first batch is larger, it is still sent "
+        "whole.",
         low=0,
     ),
     Setting(
         "replica.fetch.backoff.ms",
         INT,
         1000,
-        "How long a follower rests at most after an error of a partition, or of its leader's connection; it begins "
-        "with 20 ms.",
+        "The longest pause of a follower, in milliseconds, after an error of a partition or of the connection to "
+        "its leader. The first pause is 20 ms.",
         low=0,
     ),
     Setting(
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
         5_000,
-        "How often high watermarks are written down, so that a restarted broker knows what consumers may see.",
+        "The time in milliseconds between two checkpoints of the high watermarks. A restarted broker reads them to "
+        "know which records consumers may see.",
     ),
     Setting(
         "replica.selector.class",
         STRING,
         None,
-        f"Who may be read from: with `{RACK_AWARE}` consumers are sent to a replica in their own rack, else to the "
-        "leader.",
+        f"The choice of the replica that consumers read from: with `{RACK_AWARE}` a replica in the consumer's rack, "
+        "otherwise the leader.",
         check=_known_selector,
     ),
     Setting(
         "num.replica.fetchers",
         INT,
         1,
-        "How many connections copy from one leader.",
+        "The number of connections that copy from one leader.",
         scope=Scope.BROKER_DYNAMIC,
         low=1,
         no_effect=ONE_TASK_A_LEADER,
@@ -79,8 +92,8 @@ REPLICATION = (
         "leader.replication.throttled.rate",
         LONG,
         LONG_MAX,
-        "How many bytes a second this broker sends at most to followers that a topic names in "
-        "`leader.replication.throttled.replicas` and that are not in sync.",
+        "The limit, in bytes per second, of this broker's traffic to followers that are not in sync and that a "
+        "topic lists in `leader.replication.throttled.replicas`.",
         scope=Scope.BROKER_DYNAMIC,
         low=0,
     ),
@@ -88,8 +101,8 @@ REPLICATION = (
         "follower.replication.throttled.rate",
         LONG,
         LONG_MAX,
-        "How many bytes a second this broker copies at most of the partitions that a topic names in "
-        "`follower.replication.throttled.replicas` and in which it is not in sync.",
+        "The limit, in bytes per second, at which this broker copies partitions in which it is not in sync and that "
+        "a topic lists in `follower.replication.throttled.replicas`.",
         scope=Scope.BROKER_DYNAMIC,
         low=0,
     ),

@@ -1,8 +1,8 @@
-"""One setting: its name, type, default, bounds, and how a text becomes a value of it.
+"""Setting declaration: name, type, default, bounds, and conversion from and to text.
 
-Whatever speaks of a setting (validation, DescribeConfigs, the documentation page, `--help`) reads it from here; nothing
-is said twice. This module knows no particular setting and reads no file: see `topic.py` and `broker.py` for the
-declarations, `sources.py` for where texts come from.
+Validation, DescribeConfigs, the documentation page and `--help` read everything about a setting from here. This module
+knows no particular setting and reads no file. The declarations are in `topic.py` and `broker.py`; `sources.py` collects
+the texts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONG_MAX = 2**63 - 1
 
 
 class SettingError(ValueError):
-    """A setting that is unknown, malformed, out of bounds, or in conflict with another: which one, and why."""
+    """An unknown, malformed, out-of-bounds or conflicting setting, with its name and the reason."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")
@@ -26,8 +26,10 @@ class SettingError(ValueError):
 
 
 class SettingType(IntEnum):
-    """Kafka's types, with the codes that DescribeConfigs carries."""
+    """Kafka's types, with the codes of DescribeConfigs."""
 
+    UNKNOWN = 0
+    """The type of a setting that is not declared: every text is valid."""
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -40,11 +42,12 @@ class SettingType(IntEnum):
 
 
 class Scope(Enum):
-    """Where a setting may be set, and whether a running broker takes a change."""
+    """The place where a setting may be set, and whether a running broker accepts a change."""
 
     BROKER_READ_ONLY = "read-only"
     BROKER_DYNAMIC = "dynamic"
     TOPIC = "topic"
+    GROUP = "group"
 
 
 _INTEGER_RANGES = {
@@ -54,11 +57,11 @@ _INTEGER_RANGES = {
 }
 
 Check = Callable[[Value], str | None]
-"""A rule of one setting's own: what is wrong with the value, or None."""
+"""An additional rule of one setting: returns the error, or None."""
 
 
 class Setting:
-    """The declaration of one setting. A plain class, because every process builds a hundred of them at start."""
+    """The declaration of one setting. A plain class, because every process creates a hundred of them at start."""
 
     __slots__ = (
         "check",
@@ -101,15 +104,15 @@ class Setting:
         self.low = low
         self.high = high
         self.extra_value = extra_value
-        """One value outside the bounds that is allowed too, such as -1 for "the codec's own level"."""
+        """One value outside the bounds that is also allowed, such as -1 for "the codec's default level"."""
         self.choices = choices
         self.check = check
         self.synonyms = synonyms
-        """Of a topic setting: the broker settings that give its default, the first one set wins."""
+        """For a topic setting: the broker settings that give its default. The first one that is set counts."""
         self.unit_ms = unit_ms
-        """What one unit is in milliseconds, for broker settings in minutes or hours."""
+        """The length of one unit in milliseconds, for broker settings in minutes or hours."""
         self.no_effect = no_effect
-        """Why the setting is accepted although it changes nothing here; empty where it does what it says."""
+        """The reason why the setting is accepted but has no effect; empty if it has one."""
 
     def __repr__(self) -> str:
         return f"Setting({self.name!r}, {self.type.name})"
@@ -120,16 +123,16 @@ class Setting:
 
     @property
     def sensitive(self) -> bool:
-        return self.type is SettingType.PASSWORD
+        return self.type in (SettingType.PASSWORD, SettingType.UNKNOWN)
 
     @property
     def documentation(self) -> str:
-        """The sentence that DescribeConfigs and the documentation page give."""
+        """The text in DescribeConfigs and on the documentation page."""
         return f"{self.doc} Accepted without effect: {self.no_effect}." if self.no_effect else self.doc
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words; empty where the type says it all."""
+        """The allowed values in words; empty if the type alone determines them."""
         if self.choices:
             return ", ".join(self.choices)
         extra = "" if self.extra_value is None else f", or {self.extra_value}"
@@ -140,7 +143,7 @@ class Setting:
         return ""
 
     def parse(self, text: str) -> Value:
-        """The value that `text` stands for, or SettingError. Surrounding blanks do not count, as in Kafka."""
+        """Convert `text` to a value, or raise SettingError. Surrounding blanks are ignored, as in Kafka."""
         text = text.strip()
         value = self._convert(text)
         self._check_bounds(value, text)
@@ -149,7 +152,7 @@ class Setting:
         return value
 
     def format(self, value: Value) -> str | None:
-        """The text of a value as Kafka spells it, so that its tools can read it back."""
+        """The text of a value in Kafka's notation, so that Kafka's tools can parse it."""
         if value is None or isinstance(value, str):
             return value
         if isinstance(value, bool):
@@ -178,7 +181,7 @@ class Setting:
         digits = text[1:] if text[:1] in ("+", "-") else text
         if not (digits.isascii() and digits.isdigit()):
             raise SettingError(self.name, f"{text!r} is not a whole number")
-        value = int(text) if len(digits) < 30 else LONG_MAX + 1  # int() of endless digits costs endless time
+        value = int(text) if len(digits) < 30 else LONG_MAX + 1  # int() takes quadratic time for very long texts
         low, high = _INTEGER_RANGES[self.type]
         if not low <= value <= high:
             raise SettingError(self.name, f"{text!r} does not fit {self.type.name} ({low} to {high})")

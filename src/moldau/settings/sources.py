@@ -1,18 +1,20 @@
-"""Where the texts of settings come from: a properties file, the environment, `--set` on the command line.
+"""Sources of settings: a properties file, environment variables, and `--set` on the command line.
 
-Later ones win, in that order. Nothing is read here: the caller passes the file's text and the environment in.
+Later sources override earlier ones, in that order. This module reads nothing itself: the caller passes the text of the
+file and the environment in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from moldau.settings.kafka_only import check_spelling, kafka_only
 from moldau.settings.setting import SettingError
 from moldau.settings.table import SettingTable
 
 ENVIRONMENT_PREFIX = "MOLDAU_"
 NOT_SETTINGS = ("MOLDAU_BOOTSTRAP_SERVERS", "MOLDAU_FAULT_POINT", "MOLDAU_PURE", "MOLDAU_SOAK")
-"""Variables with our prefix that say where commands connect to, or how code or tests run; not how a broker behaves."""
+"""Variables with our prefix that are not broker settings: they configure commands, builds or tests."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -24,17 +26,29 @@ def gather(
     environment: Mapping[str, str] | None = None,
     assignments: Iterable[str] = (),
 ) -> dict[str, str]:
-    """The texts of all settings given anywhere, by name; the names are known, the values not yet looked at."""
+    """Collect the texts of all given settings by name, without validating the values.
+
+    A file may contain settings of Kafka or of its plugins. On the command line and in the environment, a name that
+    neither Moldau nor Kafka knows is an error.
+    """
     texts = read_properties(properties)
-    texts.update(read_environment(environment or {}, table))
-    texts.update(read_assignment(assignment) for assignment in assignments)
     for name in texts:
-        _ = table[name]  # raises for an unknown one
+        if name not in table:
+            check_spelling(name, table)
+    texts.update(read_environment(environment or {}, table))
+    for name, text in map(read_assignment, assignments):
+        if not _is_known(name, table):
+            raise table.unknown(name)
+        texts[name] = text
     return texts
 
 
+def _is_known(name: str, table: SettingTable) -> bool:
+    return name in table or name in kafka_only()
+
+
 def read_assignment(text: str) -> tuple[str, str]:
-    """`name=value`, as `--set` takes it."""
+    """Parse `name=value`, the format of `--set`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise SettingError(text, "not of the form name=value")
@@ -42,7 +56,7 @@ def read_assignment(text: str) -> tuple[str, str]:
 
 
 def read_environment(environment: Mapping[str, str], table: SettingTable) -> dict[str, str]:
-    """`MOLDAU_LOG_DIRS` sets `log.dirs`; settings of our own need no second prefix: `MOLDAU_METRICS_PORT`."""
+    """`MOLDAU_LOG_DIRS` sets `log.dirs`. Settings under `moldau.` need no second prefix: `MOLDAU_METRICS_PORT`."""
     texts: dict[str, str] = {}
     for variable, text in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NOT_SETTINGS:
@@ -51,15 +65,18 @@ def read_environment(environment: Mapping[str, str], table: SettingTable) -> dic
         own = f"moldau.{name}"
         if name not in table and own in table:
             name = own
-        if name not in table:
+        if not _is_known(name, table):
             raise SettingError(variable, f"is in the environment, but {table.unknown(name)}")
         texts[name] = text
     return texts
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Java's properties format: `name=value`, `name: value` or `name value`; `#` and `!` start comments; a backslash at
-    the end continues a line, elsewhere it escapes. The last of several wins, as in Java."""
+    """Parse Java's properties format.
+
+    A line is `name=value`, `name: value` or `name value`. `#` and `!` start comments. A backslash at the end of a line
+    continues it, elsewhere it escapes. If a name occurs twice, the last value counts, as in Java.
+    """
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         name, value = _split(line)
@@ -68,7 +85,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
-    """Lines with their continuations joined, without blanks in front, comments and empty lines left out."""
+    """The lines with continuations joined and leading blanks removed, without comments and empty lines."""
     pending, started = "", 0
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = raw.lstrip(" \t\f")
@@ -77,7 +94,7 @@ def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
         backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:  # an odd one out is not itself escaped: the line goes on
+        if backslashes % 2:  # an odd number: the last backslash is not escaped, so the line continues
             pending += line[:-1]
             continue
         yield started, pending + line
@@ -87,7 +104,7 @@ def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Name and value, at the first separator that is not escaped."""
+    """Split into name and value at the first separator that is not escaped."""
     position = 0
     while position < len(line) and line[position] not in "=: \t\f":
         position += 2 if line[position] == "\\" else 1

@@ -1,4 +1,4 @@
-"""A table of settings: look one up, or parse many, with errors that name the nearest known setting."""
+"""Setting tables: lookup and parsing, with errors that suggest the nearest known setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SettingTable:
         self.sections = sections
         self._by_name = {setting.name: setting for settings in sections.values() for setting in settings}
         self._aliases = aliases or {}
-        """Names that belong elsewhere, and the one that was probably meant: only for error messages."""
+        """Names from other tables, and the setting that was probably meant. Used only in error messages."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -37,33 +37,29 @@ class SettingTable:
         return setting
 
     def unknown(self, name: str) -> SettingError:
-        """The error for a name that is not in this table, with the nearest that is."""
+        """The error for a name that is not in this table, with the nearest known name."""
         nearest = self.nearest(name)
         hint = f"; did you mean {nearest}?" if nearest else ""
         return SettingError(name, f"unknown {self.kind} setting{hint}")
 
     def nearest(self, name: str) -> str | None:
-        """The known setting that a misspelt or misplaced name probably stands for."""
+        """The known setting that was probably meant by a misspelt or misplaced name."""
         if name in self._aliases:
             return self._aliases[name]
-        from difflib import get_close_matches  # only ever needed for an error message
+        from difflib import get_close_matches  # imported here, because only error messages need it
 
         matches = get_close_matches(name.lower().replace("_", "."), list(self._by_name), n=1, cutoff=0.6)
         return matches[0] if matches else None
 
     def parse(self, texts: Mapping[str, str]) -> dict[str, Value]:
-        """Typed values of the settings given, and of no others. The first bad one is an error."""
+        """The typed values of the given settings only. Raises SettingError for the first invalid one."""
         return {name: self[name].parse(text) for name, text in texts.items()}
 
-    def without_effect(self, texts: Mapping[str, str]) -> list[Setting]:
-        """Those of the given settings that change nothing here; a broker warns of each at start."""
-        return [self[name] for name in texts if self[name].no_effect]
-
     def is_list(self, name: str) -> bool:
-        """Whether the setting exists and is a list, so that items can be added to it and taken from it."""
+        """Whether the setting exists and is a list, so that items can be appended and removed."""
         return name in self._by_name and self._by_name[name].type is SettingType.LIST
 
     def default_text(self, name: str) -> str | None:
-        """The text of a setting's default; None where it has none, or there is no such setting."""
+        """The text of a setting's default; None if it has none, or if the setting does not exist."""
         setting = self._by_name.get(name)
         return None if setting is None else setting.format(setting.default)

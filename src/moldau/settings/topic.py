@@ -1,6 +1,6 @@
-"""The settings of a topic, as Kafka 4 names them.
+"""Topic settings, with Kafka 4's names.
 
-A topic that does not set one takes it from the broker settings named in `synonyms`, in that order of preference.
+A topic that does not set one takes it from the broker settings in `synonyms`; the first one that is set counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 MIN_SEGMENT_BYTES = 1 << 20
 BATCH_OVERHEAD_BYTES = 12
-"""Base offset and length: Kafka's default batch limit is a mebibyte and these."""
+"""The size of base offset and length: Kafka's default batch limit is one mebibyte plus these 12 bytes."""
 
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 CLEANUP_POLICIES = ("compact", "delete")
@@ -34,7 +34,7 @@ NO_PREALLOCATION = "segments grow as they are written"
 
 
 def _throttled_replicas(value: Value) -> str | None:
-    """`*`, or `PARTITION:BROKER` pairs."""
+    """Accept `*`, or `PARTITION:BROKER` pairs."""
     if value == ("*",) or not isinstance(value, tuple):
         return None
     for item in value:
@@ -51,8 +51,8 @@ _RETENTION = (
         "cleanup.policy",
         LIST,
         ("delete",),
-        "What happens to old records: `delete` removes whole segments by age or size, `compact` keeps the latest "
-        "record of each key and refuses records without a key; both may be given, and none keeps everything.",
+        "The treatment of old records: `delete` deletes whole segments by age or size; `compact` keeps the last "
+        "record of each key and refuses records without a key. Both may be given. An empty value keeps all records.",
         choices=CLEANUP_POLICIES,
         synonyms=("log.cleanup.policy",),
     ),
@@ -60,7 +60,7 @@ _RETENTION = (
         "retention.ms",
         LONG,
         WEEK_MS,
-        "How long records are kept before their segment may be deleted; -1 keeps them for ever.",
+        "The time in milliseconds that records are kept before their segment may be deleted; -1 keeps them for ever.",
         low=-1,
         synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ),
@@ -68,14 +68,15 @@ _RETENTION = (
         "retention.bytes",
         LONG,
         -1,
-        "How large a partition may grow before its oldest segments are deleted; a negative number sets no limit.",
+        "The size of a partition in bytes above which its oldest segments are deleted. A negative number means no "
+        "limit.",
         synonyms=("log.retention.bytes",),
     ),
     _topic(
         "file.delete.delay.ms",
         LONG,
         60_000,
-        "How long the files of a deleted segment stay on disk, for readers that are still at them.",
+        "The time in milliseconds that the files of a deleted segment stay on disk, for reads that are still running.",
         low=0,
         synonyms=("log.segment.delete.delay.ms",),
     ),
@@ -83,7 +84,8 @@ _RETENTION = (
         "delete.retention.ms",
         LONG,
         DAY_MS,
-        "How long a compacted topic keeps the markers of deleted keys, so that a reader from the start sees them.",
+        "The time in milliseconds that a compacted topic keeps tombstones, so that a consumer that reads from the "
+        "start sees the deletions.",
         low=0,
         synonyms=("log.cleaner.delete.retention.ms",),
     ),
@@ -91,7 +93,7 @@ _RETENTION = (
         "min.cleanable.dirty.ratio",
         DOUBLE,
         0.5,
-        "What share of a compacted partition must be uncleaned before it is cleaned.",
+        "The share of a compacted partition (0 to 1) that must be dirty before the cleaner cleans it.",
         low=0,
         high=1,
         synonyms=("log.cleaner.min.cleanable.ratio",),
@@ -100,7 +102,7 @@ _RETENTION = (
         "min.compaction.lag.ms",
         LONG,
         0,
-        "How long a record of a compacted topic is safe from cleaning.",
+        "The shortest time in milliseconds that a record of a compacted topic stays uncompacted.",
         low=0,
         synonyms=("log.cleaner.min.compaction.lag.ms",),
     ),
@@ -108,7 +110,7 @@ _RETENTION = (
         "max.compaction.lag.ms",
         LONG,
         LONG_MAX,
-        "How long a record of a compacted topic may stay uncleaned at most.",
+        "The longest time in milliseconds that a record of a compacted topic may stay uncompacted.",
         low=1,
         synonyms=("log.cleaner.max.compaction.lag.ms",),
     ),
@@ -119,7 +121,7 @@ _SEGMENTS = (
         "segment.bytes",
         INT,
         1 << 30,
-        "The size at which a segment file is closed and a new one begun.",
+        "The size in bytes at which a segment is closed and a new one is created.",
         low=MIN_SEGMENT_BYTES,
         synonyms=("log.segment.bytes",),
     ),
@@ -127,7 +129,8 @@ _SEGMENTS = (
         "segment.ms",
         LONG,
         WEEK_MS,
-        "The age at which a segment is closed even if it is not full, so that retention can reach it.",
+        "The age in milliseconds at which a segment is closed even if it is not full, so that it can be deleted or "
+        "compacted.",
         low=1,
         synonyms=("log.roll.ms", "log.roll.hours"),
     ),
@@ -135,7 +138,8 @@ _SEGMENTS = (
         "segment.jitter.ms",
         LONG,
         0,
-        "The most that is taken, at random, from `segment.ms`, so that segments are not all closed at once.",
+        "The largest random time in milliseconds that is subtracted from `segment.ms`, so that not all segments are "
+        "closed at once.",
         low=0,
         synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ),
@@ -143,7 +147,7 @@ _SEGMENTS = (
         "segment.index.bytes",
         INT,
         10 << 20,
-        "The largest size of an index file; a segment whose index is full is closed.",
+        "The largest size of an index file in bytes. A segment is closed when its index is full.",
         low=4,
         synonyms=("log.index.size.max.bytes",),
     ),
@@ -151,7 +155,7 @@ _SEGMENTS = (
         "index.interval.bytes",
         INT,
         4096,
-        "How many bytes of records lie between two entries of the offset index.",
+        "The number of bytes between two entries of the offset index.",
         low=0,
         synonyms=("log.index.interval.bytes",),
     ),
@@ -159,7 +163,7 @@ _SEGMENTS = (
         "preallocate",
         BOOLEAN,
         False,
-        "Whether a segment file gets its full size on disk when it is begun.",
+        "Whether a segment file gets its full size on disk when it is created.",
         synonyms=("log.preallocate",),
         no_effect=NO_PREALLOCATION,
     ),
@@ -170,7 +174,7 @@ _RECORDS = (
         "max.message.bytes",
         INT,
         (1 << 20) + BATCH_OVERHEAD_BYTES,
-        "The largest record batch, as sent by the producer, that is accepted.",
+        "The largest record batch that is accepted, in bytes as sent by the producer (after compression).",
         low=0,
         synonyms=("message.max.bytes",),
     ),
@@ -178,7 +182,7 @@ _RECORDS = (
         "compression.type",
         STRING,
         "producer",
-        "The codec that records are stored with; `producer` keeps the bytes that the producer sent.",
+        "The codec that records are stored with; `producer` keeps the producer's codec.",
         choices=CODECS,
         synonyms=("compression.type",),
     ),
@@ -186,7 +190,7 @@ _RECORDS = (
         "compression.gzip.level",
         INT,
         -1,
-        "The effort of gzip where the broker compresses; -1 is the codec's own choice.",
+        "The gzip level if the broker compresses; -1 uses the default of gzip.",
         low=1,
         high=9,
         extra_value=-1,
@@ -196,7 +200,7 @@ _RECORDS = (
         "compression.lz4.level",
         INT,
         9,
-        "The effort of lz4 where the broker compresses.",
+        "The lz4 level if the broker compresses.",
         low=1,
         high=17,
         synonyms=("compression.lz4.level",),
@@ -205,7 +209,7 @@ _RECORDS = (
         "compression.zstd.level",
         INT,
         3,
-        "The effort of zstd where the broker compresses.",
+        "The zstd level if the broker compresses.",
         low=-131072,
         high=22,
         synonyms=("compression.zstd.level",),
@@ -214,7 +218,7 @@ _RECORDS = (
         "message.timestamp.type",
         STRING,
         "CreateTime",
-        "Whose clock a record's timestamp is from: the producer's (`CreateTime`) or the broker's (`LogAppendTime`).",
+        "The clock of a record's timestamp: the producer's (`CreateTime`) or the broker's (`LogAppendTime`).",
         choices=TIMESTAMP_TYPES,
         synonyms=("log.message.timestamp.type",),
     ),
@@ -222,7 +226,8 @@ _RECORDS = (
         "message.timestamp.before.max.ms",
         LONG,
         LONG_MAX,
-        "How far a producer's timestamp may lie before the broker's time; a batch beyond that is refused.",
+        "The largest time in milliseconds that a producer's timestamp may be before the broker's time. Batches with "
+        "an older one are refused.",
         low=0,
         synonyms=("log.message.timestamp.before.max.ms",),
     ),
@@ -230,7 +235,8 @@ _RECORDS = (
         "message.timestamp.after.max.ms",
         LONG,
         HOUR_MS,
-        "How far a producer's timestamp may lie after the broker's time; a batch beyond that is refused.",
+        "The largest time in milliseconds that a producer's timestamp may be after the broker's time. Batches with "
+        "a later one are refused.",
         low=0,
         synonyms=("log.message.timestamp.after.max.ms",),
     ),
@@ -241,7 +247,7 @@ _DURABILITY = (
         "flush.messages",
         LONG,
         LONG_MAX,
-        "After how many records the log is forced to disk; with 1, an acknowledged record is on disk.",
+        "The number of records after which the log is flushed to disk. With 1, every acknowledged record is on disk.",
         low=1,
         synonyms=("log.flush.interval.messages",),
     ),
@@ -249,7 +255,7 @@ _DURABILITY = (
         "flush.ms",
         LONG,
         LONG_MAX,
-        "After how long a record is forced to disk at the latest.",
+        "The longest time in milliseconds before a record is flushed to disk.",
         low=0,
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     ),
@@ -257,8 +263,8 @@ _DURABILITY = (
         "min.insync.replicas",
         INT,
         1,
-        "How many replicas must have a record before a producer with `acks=all` gets its answer; with fewer in sync "
-        "the write is refused.",
+        "The number of in-sync replicas that a write with `acks=all` needs; with fewer, the broker refuses it. If a "
+        "partition has fewer replicas than this, all of them must be in sync.",
         low=1,
         synonyms=("min.insync.replicas",),
     ),
@@ -266,28 +272,28 @@ _DURABILITY = (
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
-        "Whether a replica that is not in sync may become leader, at the price of lost records.",
+        "Whether a replica that is not in sync may become leader. Records can be lost.",
         synonyms=("unclean.leader.election.enable",),
     ),
     _topic(
         "leader.replication.throttled.replicas",
         LIST,
         (),
-        "Replicas whose traffic is limited on the leader's side: `PARTITION:BROKER` pairs, or `*` for all.",
+        "The replicas whose traffic is limited on the leader: `PARTITION:BROKER` pairs, or `*` for all.",
         check=_throttled_replicas,
     ),
     _topic(
         "follower.replication.throttled.replicas",
         LIST,
         (),
-        "Replicas whose traffic is limited on the follower's side: `PARTITION:BROKER` pairs, or `*` for all.",
+        "The replicas whose traffic is limited on the follower: `PARTITION:BROKER` pairs, or `*` for all.",
         check=_throttled_replicas,
     ),
 )
 
 _SECTIONS = {"Retention": _RETENTION, "Segments": _SEGMENTS, "Records": _RECORDS, "Durability": _DURABILITY}
 
-# `log.retention.hours` on a topic means `retention.ms`: say so in the error.
+# `log.retention.hours` on a topic means `retention.ms`: the error says so.
 _BROKER_NAMES = {
     synonym: setting.name for settings in _SECTIONS.values() for setting in settings for synonym in setting.synonyms
 }
@@ -296,7 +302,7 @@ TOPIC = SettingTable("topic", _SECTIONS, _BROKER_NAMES)
 
 
 def topic_conflict(values: dict[str, Value]) -> str | None:
-    """What is wrong with a topic's settings taken together, or None. `values` holds every topic setting."""
+    """The conflict between settings of a topic, or None. `values` holds every topic setting."""
     shortest, longest = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     assert isinstance(shortest, int) and isinstance(longest, int)
     if shortest > longest:

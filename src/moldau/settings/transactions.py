@@ -1,4 +1,7 @@
-"""The settings of producers' ids and transactions, as Kafka 4 names them. A part of the broker's table."""
+"""Broker settings of producer ids and transactions, with Kafka 4's names.
+
+They are part of the table in `broker.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,49 +17,51 @@ TRANSACTIONS = (
         "transaction.max.timeout.ms",
         INT,
         900_000,
-        "The longest time that a producer may ask for to end its transactions; asking for more is refused.",
+        "The longest transaction timeout in milliseconds that a producer may request. A request for more is refused.",
         low=1,
     ),
     Setting(
         "transactional.id.expiration.ms",
         INT,
         7 * DAY_MS,
-        "How long a transactional id that is not used is remembered.",
+        "The time in milliseconds that an unused transactional id is kept.",
         low=1,
     ),
     Setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         INT,
         10_000,
-        "How often transactions that have timed out are looked for, to be aborted.",
+        "The time in milliseconds between two searches for transactions that have timed out and must be aborted.",
         low=1,
     ),
     Setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         INT,
         3_600_000,
-        "How often transactional ids that have expired are looked for, to be forgotten.",
+        "The time in milliseconds between two searches for expired transactional ids.",
         low=1,
     ),
     Setting(
         "transaction.partition.verification.enable",
         BOOLEAN,
         True,
-        "Whether records of a transaction are refused where their partition was not made part of it before.",
+        "Whether the broker refuses transactional records for a partition that is not part of the producer's "
+        "transaction.",
         scope=Scope.BROKER_DYNAMIC,
     ),
     Setting(
         "transaction.two.phase.commit.enable",
         BOOLEAN,
         False,
-        "Whether producers may prepare transactions that do not time out and are ended by somebody else.",
+        "Whether producers may prepare transactions that do not time out, and that another process can complete "
+        "(two-phase commit).",
     ),
     Setting(
         "moldau.transaction.two.phase.max.age.ms",
         LONG,
         7 * DAY_MS,
-        "After how long a two-phase transaction that nobody has ended is aborted, since it holds back readers of "
-        "committed records; -1 for never, as Kafka does.",
+        "The time in milliseconds after which an open two-phase transaction is aborted, because it blocks consumers "
+        "with `read_committed`; -1 means never, as in Kafka.",
         scope=Scope.BROKER_DYNAMIC,
         low=1,
         extra_value=-1,
@@ -65,21 +70,23 @@ TRANSACTIONS = (
         "add.partitions.to.txn.retry.backoff.ms",
         INT,
         20,
-        "The pause before a partition is offered again to a transaction whose predecessor is still ending.",
+        "The pause in milliseconds before the broker again asks to add a partition to a transaction, while the "
+        "previous transaction is still completing.",
         low=1,
     ),
     Setting(
         "add.partitions.to.txn.retry.backoff.max.ms",
         INT,
         100,
-        "How long a produce request waits for the producer's transaction before to end.",
+        "The longest time in milliseconds that a produce request waits for the producer's previous transaction to "
+        "complete.",
         low=0,
     ),
     Setting(
         "producer.id.expiration.ms",
         INT,
         DAY_MS,
-        "How long a partition remembers the sequence numbers of a producer that writes nothing.",
+        "The time in milliseconds that a partition keeps the sequence numbers of a producer that writes nothing.",
         scope=Scope.BROKER_DYNAMIC,
         low=1,
     ),
@@ -87,35 +94,37 @@ TRANSACTIONS = (
         "transaction.state.log.num.partitions",
         INT,
         50,
-        "Partitions of the topic of transactions, when it is made.",
+        "The number of partitions of the topic of transactions. It is used when the topic is created.",
         low=1,
     ),
     Setting(
         "transaction.state.log.replication.factor",
         SHORT,
         3,
-        "Replicas of the topic of transactions, when it is made; never more than there are brokers.",
+        "The number of replicas of the topic of transactions, or the number of brokers when it is created, if that "
+        "is smaller.",
         low=1,
     ),
     Setting(
         "transaction.state.log.segment.bytes",
         INT,
         100 << 20,
-        "The size of a segment of the topic of transactions: small, so that it is compacted and loaded fast.",
+        "The size of a segment of the topic of transactions, in bytes. Small segments are compacted and loaded faster.",
         low=1,
     ),
     Setting(
         "transaction.state.log.min.isr",
         INT,
         2,
-        "In-sync replicas that the topic of transactions needs; no more than it has replicas when it is made.",
+        "The number of in-sync replicas that the topic of transactions needs, at most its number of replicas when "
+        "it is created.",
         low=1,
     ),
     Setting(
         "transaction.state.log.load.buffer.size",
         INT,
         5 << 20,
-        "How much of the log of transactions Kafka reads at once when it loads it.",
+        "The number of bytes that Kafka reads at a time when it loads the log of transactions.",
         low=1,
         no_effect=READ_IN_CHUNKS,
     ),

@@ -1,6 +1,6 @@
-"""The settings that make a broker one of a cluster: where ZooKeeper is. A part of the broker's table.
+"""Broker settings for ZooKeeper, which connects the brokers of a cluster.
 
-Kafka had them until version 4, and here they mean what they meant there.
+They are part of the table in `broker.py`. Kafka had these settings until version 4, and they mean the same here.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ DEFAULT_PORT: Final = 2181
 
 
 class Ensemble(NamedTuple):
-    """`HOST:PORT,HOST:PORT/CHROOT`, taken apart."""
+    """A parsed `HOST:PORT,HOST:PORT/CHROOT`."""
 
     hosts: tuple[tuple[str, int], ...]
     root: str
-    """The chroot, or "" where there is none."""
+    """The chroot, or "" if there is none."""
 
     @classmethod
     def parse(cls, connect: str) -> Ensemble:
-        """`ValueError` for what does not name an ensemble."""
+        """Parse the connection string; ValueError if it is malformed."""
         addresses, _, chroot = connect.strip().partition("/")
         hosts = tuple(_address(one.strip()) for one in addresses.split(","))
         names = chroot.strip().rstrip("/").split("/")
         if names == [""]:
             return cls(hosts, "")
         if not all(re.fullmatch(r"[!-.0-~]+", name) and name not in (".", "..") for name in names):
-            raise ValueError(f"{'/' + chroot!r} is not a path of ZooKeeper's")
+            raise ValueError(f"{'/' + chroot!r} is not a valid ZooKeeper path")
         return cls(hosts, "/" + "/".join(names))
 
 
@@ -56,22 +56,23 @@ ZOOKEEPER = (
         "zookeeper.connect",
         STRING,
         None,
-        "The ZooKeeper ensemble where the brokers of a cluster meet, HOST:PORT,HOST:PORT/CHROOT. Without it a broker "
-        "is a cluster of its own and keeps its metadata in its first data directory.",
+        "The ZooKeeper ensemble of the cluster, HOST:PORT,HOST:PORT/CHROOT. Without it, the broker is a cluster of "
+        "one and stores its metadata in its first data directory.",
         check=_check,
     ),
     Setting(
         "zookeeper.session.timeout.ms",
         INT,
         18_000,
-        "How long a broker may be out of touch with ZooKeeper before the others take it for dead. The servers have "
-        "bounds of their own for it.",
+        "The time in milliseconds that a broker may be without contact to ZooKeeper before it counts as dead. The "
+        "ZooKeeper servers limit the value with their own bounds.",
         low=1,
     ),
     Setting(
         "zookeeper.connection.timeout.ms",
         INT,
         None,
-        "How long a broker waits for ZooKeeper when it starts (none: as long as zookeeper.session.timeout.ms).",
+        "The time in milliseconds that a broker waits for ZooKeeper when it starts. Without it, "
+        "`zookeeper.session.timeout.ms`.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Batch reads: everything between two places, decided when the query is planned."""
+"""Batch reads: all records between two bounds, which are resolved when the query is planned."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from moldau.client.model import TopicPartition
-from moldau.spark import losses, options, planning, rows
+from moldau.client.data_types import TopicPartition
+from moldau.spark import data_loss, options, planning, rows
 from moldau.spark.lookup import Lookup, ids_of
 from moldau.spark.options import SourceOptions
+from moldau.spark.plain_errors import plain_errors
 from moldau.spark.planning import OffsetRange
 from moldau.spark.pushdown import Narrowing, narrowing
 
@@ -20,20 +21,22 @@ if TYPE_CHECKING:
 
 
 def batch_reader(given: Mapping[str, str], schema: StructType) -> BatchReader:
-    """Spark refuses readers that take filters unless it is told to give them any, so there are two kinds."""
+    """Create a reader of one of two classes, because Spark refuses readers with `pushFilters` unless it is configured
+    to push filters."""
     rows.check_schema(schema)
     kind = FilteringBatchReader if options.push_filters(given) else BatchReader
     return kind(options.parse(given, streaming=False), schema)
 
 
 class BatchReader(DataSourceReader):
-    """Plans beside the driver, then travels to the executors and reads there."""
+    """Plans in the driver; then Spark copies it to the executors, where it reads."""
 
     def __init__(self, parsed: SourceOptions, schema: StructType) -> None:
         self._options = parsed
         self._schema = schema
         self._narrowing = Narrowing()
 
+    @plain_errors
     def partitions(self) -> list[InputPartition]:
         lookup = Lookup(self._options)
         try:
@@ -47,12 +50,12 @@ class BatchReader(DataSourceReader):
         topics = lookup.existing_topics()
         starting = lookup.resolve(self._options.starting, topics)
         ending = lookup.resolve(self._options.ending, topics)
-        losses.report([*starting.losses, *ending.losses], fail=self._options.fail_on_data_loss)
+        data_loss.report([*starting.losses, *ending.losses], fail=self._options.fail_on_data_loss)
         whole = planning.ranges(starting.offsets, ending.offsets, ids_of(topics))
         return self._since(lookup, self._narrowing.apply(whole))
 
     def _since(self, lookup: Lookup, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        """Without what stands before the first record of the time that the filters ask for."""
+        """The ranges without the records before the time that the filters require."""
         since_ms = self._narrowing.since_ms
         if since_ms is None or not ranges:
             return ranges
@@ -64,15 +67,16 @@ class BatchReader(DataSourceReader):
         ]
         return [one for one in later if one.size > 0]
 
+    @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from moldau.spark.reading import read_ranges
 
-        # Spark makes up a partition without ranges where there is none to read.
+        # Spark creates a partition without ranges if there is nothing to read.
         return read_ranges(self._options, partition.value or (), self._schema)
 
 
 class FilteringBatchReader(BatchReader):
-    """With the option `pushFilters`: reads less where filters allow it. Spark checks every row all the same."""
+    """The reader for the option `pushFilters`: reads less where filters allow it. Spark still checks every row."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         self._narrowing = narrowing(filters)

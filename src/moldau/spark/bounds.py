@@ -1,4 +1,4 @@
-"""Where a read begins or ends, as the options say it; `lookup.py` finds the offsets that are meant."""
+"""Bounds of a read, as given in the options. `lookup.py` resolves them to offsets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from moldau.client.model import TopicPartition
+from moldau.client.data_types import TopicPartition
 
 
 class Edge(Enum):
@@ -18,7 +18,7 @@ class Edge(Enum):
 
 @dataclass(frozen=True)
 class AtOffsets:
-    """These offsets; -2 stands for the earliest of its partition, -1 for the latest."""
+    """Explicit offsets; -2 stands for the earliest offset of the partition, -1 for the latest."""
 
     option: str
     offsets: Mapping[TopicPartition, int]
@@ -26,13 +26,13 @@ class AtOffsets:
 
 @dataclass(frozen=True)
 class AtTimes:
-    """The first record of this time or later in each partition."""
+    """The first record with this timestamp or a later one, in each partition."""
 
     option: str
     timestamps_ms: Mapping[TopicPartition, int] | int
-    """One time for all partitions, or one for each."""
+    """One time for all partitions, or one per partition."""
     otherwise_latest: bool
-    """What if a partition has no such record: its end, or an error."""
+    """For a partition without such a record: True starts at its end, False is an error."""
 
 
 Bound = Edge | AtOffsets | AtTimes

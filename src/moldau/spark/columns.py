@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame become what of a record: checked before any data moves, with the column's name."""
+"""Columns of the sink: maps the columns of a DataFrame to the parts of a record, and checks their types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC: Final = "topic"
 
 
 class Columns(NamedTuple):
-    """The columns that a DataFrame has, by what they become. The option `topic` goes before a column `topic`."""
+    """The names of the DataFrame's columns for each part of a record. The option `topic` overrides a column `topic`."""
 
     key: str | None
     topic: str | None
@@ -36,7 +36,7 @@ def _is(*kinds: type[DataType]) -> Callable[[DataType], bool]:
 
 
 def _is_headers(data_type: DataType) -> bool:
-    """`array<struct<key: string, value: binary>>`, as the source gives them with `includeHeaders`."""
+    """`array<struct<key: string, value: binary>>`, the type that the source returns with `includeHeaders`."""
     if not isinstance(data_type, ArrayType) or not isinstance(data_type.elementType, StructType):
         return False
     fields = [(field.name.lower(), type(field.dataType)) for field in data_type.elementType.fields]
@@ -54,7 +54,7 @@ _ALLOWED: Final[dict[str, tuple[str, Callable[[DataType], bool]]]] = {
 
 
 def check(schema: StructType, topic: str | None) -> Columns:
-    """The columns to write. `topic` is the option, which goes before a column of that name."""
+    """The columns to write. `topic` is the option, which overrides a column with that name."""
     found: dict[str, str] = {}
     for field in schema.fields:
         name = field.name.lower()
@@ -68,15 +68,15 @@ def check(schema: StructType, topic: str | None) -> Columns:
         types, right = _ALLOWED[name]
         if not right(field.dataType):
             raise ConfigurationError(
-                f"column {field.name!r} is of type {field.dataType.simpleString()}; it must be {types}. CAST it"
+                f"column {field.name!r} has the type {field.dataType.simpleString()}; CAST it to {types}"
             )
         found[name] = field.name
     if VALUE not in found:
         raise ConfigurationError(
-            f"there is no column {VALUE!r} to write; there are {', '.join(schema.names) or 'none'}"
+            f"there is no column {VALUE!r} to write; the columns are {', '.join(schema.names) or 'none'}"
         )
     if topic is None and TOPIC not in found:
-        raise ConfigurationError("nothing says which topic to write to: give the option topic, or a column topic")
+        raise ConfigurationError("no topic to write to: set the option topic, or add a column topic")
     return Columns(
         key=found.get("key"),
         topic=None if topic is not None else found[TOPIC],

@@ -1,7 +1,7 @@
-"""One range of offsets, fetched answer by answer from whoever leads the partition; lives on the loop of our clients.
+"""Fetch client of a task: reads one range of offsets from the partition's leader, on the client's event loop.
 
-Topics are named by id on the wire (Fetch 13 and later), so what an answer brings is of that very topic: one that was
-deleted and created again under the same name meanwhile is an error, whatever its offsets are.
+Fetch requests name the topic by id (Fetch 13 and later), so a response always belongs to that topic. If the topic was
+deleted and created again with the same name, the read fails, whatever the offsets of the new topic are.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from moldau.client.consumer.run import Run, nothing_whole
+from moldau.client.consumer.fetched_partition import FetchedPartition, nothing_whole
+from moldau.client.data_types import NO_LEADER, TopicPartition
 from moldau.client.errors import ErrorCode, MoldauError, TimedOut, error_for
 from moldau.client.loop_thread import LoopThread
 from moldau.client.metadata import NO_TOPIC_ID, PartitionMetadata
-from moldau.client.model import NO_LEADER, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import CONSUMER, ClientSettings
-from moldau.spark.losses import Loss, gone_before
+from moldau.spark.data_loss import Loss, gone_before
 from moldau.spark.planning import OffsetRange
 from moldau.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic, FetchResponsePartition
 from moldau.wire.messages.list_offsets import (
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 MAX_CLIENTS = 4
-"""How many clients, for as many different settings, a worker process of Spark keeps between tasks."""
+"""The number of clients, each with its own settings, that a Python worker of Spark keeps between tasks."""
 
 LOOKS_BEFORE_GONE = 3
-"""How many answers in a row have to say that there is no such topic: a broker that has just started knows none."""
+"""The number of consecutive answers that must say that the topic does not exist: a broker that has just started does
+not know any topic yet."""
 
 NO_SESSION = 0
 NO_SESSION_EPOCH = -1
@@ -45,7 +46,7 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, Er
 
 
 class Gone(MoldauError):
-    """The topic is not there any more, or another one has its name."""
+    """The topic does not exist any more, or another topic has its name."""
 
     def __init__(self, loss: Loss) -> None:
         super().__init__(loss.text)
@@ -54,16 +55,16 @@ class Gone(MoldauError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one fetch brought: batches, or the news that offsets are lost."""
+    """The result of one fetch: batches, or a loss."""
 
     end: int
-    """The offset after what it speaks of."""
-    run: Run | None = None
+    """The offset after the range that this answer covers."""
+    run: FetchedPartition | None = None
     lost: Loss | None = None
 
 
 class Client:
-    """The client of one worker process, for one set of settings: connections and metadata outlive the tasks."""
+    """The client of one worker process for one set of settings. Its connections and metadata outlive the tasks."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = ClientSettings.of(CONSUMER, settings, {})
@@ -76,7 +77,7 @@ class Client:
         return network
 
     def fetch(self, one: OffsetRange, position: int, timeout_s: float) -> Future[Answer]:
-        """Begin to fetch; the caller waits when it has nothing else to do."""
+        """Start a fetch. The caller waits for the future later."""
         return self._thread.submit(_fetch(self.network, self._settings, one, position, timeout_s))
 
     def close(self) -> None:
@@ -90,19 +91,19 @@ _clients: dict[tuple[tuple[str, Any], ...], Client] = {}
 
 
 def client_for(settings: dict[str, Any]) -> Client:
-    """The client with these settings; a worker process runs one task at a time, so nobody else has it now."""
+    """The client with these settings. A worker process runs one task at a time, so no other task uses it now."""
     key = tuple(sorted(settings.items()))
     client = _clients.pop(key, None)
     if client is None:
         while len(_clients) >= MAX_CLIENTS:
             _clients.pop(next(iter(_clients))).close()
         client = Client(settings)
-    _clients[key] = client  # the last one used is the last to be closed
+    _clients[key] = client  # the least recently used client is closed first
     return client
 
 
 def close_clients() -> None:
-    """For those who end before their process does: tests."""
+    """Close all clients before the process ends. Used by tests."""
     while _clients:
         _clients.popitem()[1].close()
 
@@ -115,17 +116,19 @@ async def _fetch(
     what = f"reading {one.topic_partition} from offset {position}"
     answer = await network.retrying(attempts.attempt, deadline=deadline, what=what)
     while answer.end == position and answer.lost is None:
-        # Everything up to `until` was there when the batch was planned: a leader that does not have it yet is behind.
+        # All offsets before `until` existed when the batch was planned, so a leader that does not have them yet is
+        # lagging.
         if asyncio.get_running_loop().time() >= deadline:
             raise TimedOut(
-                f"{what}: no record came in {timeout_s:.0f} s, up to {one.until} are due; see the broker's log"
+                f"{what}: no record arrived in {timeout_s:.0f} s, although the partition should reach {one.until}; "
+                "see the broker's log"
             )
         answer = await network.retrying(attempts.attempt, deadline=deadline, what=what)
     return answer
 
 
 class _Attempts:
-    """Asks the leader until it answers."""
+    """Repeated requests to the leader until it answers."""
 
     def __init__(
         self, network: Network, settings: ClientSettings, one: OffsetRange, position: int, deadline: float
@@ -157,7 +160,7 @@ class _Attempts:
         return f"fetching {self._range.topic_partition} from offset {self._position}"
 
     async def _leader(self) -> PartitionMetadata:
-        """Who leads the partition of the topic that is meant; an image may be older, or newer, than the plan."""
+        """The leader of the partition of the planned topic. The cached metadata may be older or newer than the plan."""
         name, index = self._range.topic_partition
         image = self._network.metadata
         topic = image.topics.get(name)
@@ -169,7 +172,7 @@ class _Attempts:
         return topic.partitions[index]
 
     async def _look_again(self) -> Any:
-        """The topic as it is now; raises Gone where it is not the one that is meant."""
+        """The current metadata of the topic; raises Gone if it is not the planned topic."""
         name = self._range.topic
         self._network.follow([name])
         image = await self._network.refreshed(self._deadline)
@@ -177,7 +180,7 @@ class _Attempts:
         if topic is None or topic.error:
             self._unknown += 1
             if self._unknown >= LOOKS_BEFORE_GONE:
-                raise Gone(self._gone(f"topic {name!r} is gone"))
+                raise Gone(self._gone(f"topic {name!r} does not exist any more"))
             raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._what)
         if topic.id != self._wanted_id(topic.id):
             text = f"topic {name!r} was deleted and created again (id {self._range.topic_id}, now {topic.id.hex()})"
@@ -190,7 +193,7 @@ class _Attempts:
         return Loss(one.topic_partition, text)
 
     def _wanted_id(self, otherwise: bytes) -> bytes:
-        """The id of the plan; where that, or the broker, knows none, any will do."""
+        """The id in the plan; `otherwise`, if the plan or the broker has no id."""
         planned = self._range.topic_id
         return bytes.fromhex(planned) if planned and otherwise != NO_TOPIC_ID else otherwise
 
@@ -218,7 +221,7 @@ class _Attempts:
         partition = self._range.topic_partition
         records = found.records or b""
         aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
-        run = Run(
+        run = FetchedPartition(
             partition,
             0,
             self._position,
@@ -231,14 +234,15 @@ class _Attempts:
         return Answer(run.end, run)
 
     async def _lost(self, leader: PartitionMetadata) -> Answer:
-        """The offset is not there: what is, if anything, begins at the partition's earliest offset."""
+        """The answer for an offset that is out of range: the remaining records, if any, begin at the earliest
+        offset."""
         one = self._range
         earliest = await self._earliest(leader)
         if earliest > self._position:
             end = min(earliest, one.until)
             loss = gone_before(one.between(self._position, one.until), earliest)
             return Answer(end, lost=loss)
-        loss = self._gone("the partition ends before that now")
+        loss = self._gone("the partition now ends before that")
         return Answer(one.until, lost=loss)
 
     async def _earliest(self, leader: PartitionMetadata) -> int:

@@ -1,4 +1,4 @@
-"""Helpers that save typing: bytes of a topic's records to columns."""
+"""DataFrame helper that decodes the bytes of records into columns."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def from_moldau(
     key: DataType | str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The frame with `key` and `value` decoded and all its other columns as they are.
+    """Return the frame with `key` and `value` decoded, and all other columns unchanged.
 
-    Without a schema they become strings. With one (a StructType, or DDL such as "id LONG, amount DOUBLE") what is JSON
-    becomes a struct, and `select("value.*")` makes columns of its fields. A value that is no such JSON becomes null,
-    unless `options={"mode": "FAILFAST"}`; the options are those of Spark's `from_json`.
+    Without a schema they become strings. With one (a StructType, or DDL such as "id LONG, amount DOUBLE") JSON becomes
+    a struct, and `select("value.*")` turns its fields into columns. A value that is not such JSON becomes null, unless
+    `options={"mode": "FAILFAST"}`. The options are those of Spark's `from_json`.
 
         orders = from_moldau(spark.readStream.format("moldau")...load(), "id LONG, amount DOUBLE")
         orders.select("timestamp", "value.*")

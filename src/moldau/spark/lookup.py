@@ -1,4 +1,4 @@
-"""What the brokers say: which topics are there, where partitions begin and end, what a bound of the options means."""
+"""Metadata lookup of the source: existing topics, offsets of partitions, and resolution of bounds."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Any
 from moldau.client.admin.offsets import OffsetSpec
 from moldau.client.admin.outcome import SomeFailed
 from moldau.client.blocking.admin import Admin
+from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import ConfigurationError, MoldauError, UnknownTopicOrPartition
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.settings import ADMIN, CONSUMER, ClientSettings
 from moldau.spark.bounds import AtOffsets, AtTimes, Bound, Edge
-from moldau.spark.losses import Loss, TopicShape
+from moldau.spark.data_loss import Loss, TopicShape
 from moldau.spark.offsets import EARLIEST, LATEST
 from moldau.spark.options import SourceOptions, Subscription
 
 NO_TOPIC_ID = bytes(16)
 NO_RECORD = -1
-"""The offset of a time after which nothing was written."""
+"""The offset that brokers return for a time after the last record."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The offsets that a bound stands for, and what is no longer there of those that were asked for by number."""
+    """The offsets of a bound, and the losses for explicit offsets that no longer exist."""
 
     offsets: dict[TopicPartition, int]
     losses: list[Loss] = field(default_factory=list)
 
 
 class Lookup:
-    """Asks brokers, through an admin client that is opened when it is first needed."""
+    """Queries brokers through an admin client, which is opened on first use."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._subscription = options.subscription
@@ -54,7 +54,7 @@ class Lookup:
     # Topics -----------------------------------------------------------------------------------------------------------
 
     def topics(self) -> dict[str, TopicShape]:
-        """The topics and partitions that are to be read, as far as they exist."""
+        """The subscribed topics and partitions that exist."""
         chosen = self._subscription
         if chosen.pattern:
             matches = re.compile(chosen.pattern).fullmatch
@@ -81,14 +81,16 @@ class Lookup:
             return failed.results
 
     def existing_topics(self) -> dict[str, TopicShape]:
-        """As `topics`; one that was asked for by name and is not there is an error."""
+        """As `topics`, but a topic or partition that is subscribed by name and does not exist is an error."""
         found = self.topics()
         chosen = self._subscription
         if missing := [name for name in chosen.topics if name not in found]:
-            raise ConfigurationError(f"option subscribe: there is no topic {', '.join(map(repr, missing))}; create it")
+            raise ConfigurationError(
+                f"option subscribe: topic {', '.join(map(repr, missing))} does not exist; create it"
+            )
         have = set(partitions_of(found))
         if absent := [partition for partition in chosen.partitions if partition not in have]:
-            raise ConfigurationError(f"option assign: there is no partition {', '.join(map(str, absent))}")
+            raise ConfigurationError(f"option assign: partition {', '.join(map(str, absent))} does not exist")
         return found
 
     # Offsets ----------------------------------------------------------------------------------------------------------
@@ -97,15 +99,15 @@ class Lookup:
         return self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where a reader of this isolation level has to stop for now."""
+        """The ends of partitions for this query's isolation level."""
         return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
 
     def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where partitions end for readers that do not care about open transactions."""
+        """The ends of partitions for `read_uncommitted`."""
         return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), "read_uncommitted")
 
     def at_times(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first record of that time or later; None where there is none."""
+        """The offset of the first record with that timestamp or a later one; None if there is none."""
         found = self._offsets(moments_ms)
         return {partition: None if offset == NO_RECORD else offset for partition, offset in found.items()}
 
@@ -121,7 +123,7 @@ class Lookup:
         return {partition: one.offset for partition, one in listed.items()}
 
     def resolve(self, bound: Bound, topics: Mapping[str, TopicShape]) -> Resolved:
-        """The offsets that a bound of the options means."""
+        """Resolve a bound of the options to offsets."""
         partitions = partitions_of(topics)
         match bound:
             case Edge.EARLIEST:
@@ -145,8 +147,8 @@ class Lookup:
         if without and not bound.otherwise_latest:
             raise ConfigurationError(
                 f"option {bound.option}: {without[0]} has no record at {moments[without[0]]} or later "
-                f"({len(without)} of {len(found)} partitions have none); "
-                "startingOffsetsByTimestampStrategy=latest begins at their end"
+                f"({len(without)} of {len(found)} partitions have none); set "
+                "startingOffsetsByTimestampStrategy=latest to start at their end"
             )
         ends = self.latest(without)
         return {partition: ends[partition] if offset is None else offset for partition, offset in found.items()}
@@ -154,14 +156,14 @@ class Lookup:
     # Groups -----------------------------------------------------------------------------------------------------------
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Tell a consumer group how far the query has come."""
+        """Commit the query's progress to a consumer group."""
         self._admin.alter_group_offsets(
             group, {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         )
 
 
 def _worst(failed: SomeFailed) -> MoldauError:
-    """A topic that is not there is something that we can deal with; any other error goes before that."""
+    """The most important error: a missing topic is handled by the caller, so any other error comes first."""
     errors = list(failed.errors.values())
     return next((error for error in errors if not isinstance(error, UnknownTopicOrPartition)), errors[0])
 
@@ -177,14 +179,14 @@ def ids_of(topics: Mapping[str, TopicShape]) -> dict[str, str]:
 def within(
     wanted: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> Resolved:
-    """Offsets by number, as far as they are there; -2 and -1 stand for the two ends."""
+    """Resolve explicit offsets, moved into the existing range; -2 and -1 stand for its two ends."""
     resolved = Resolved({})
     for partition, offset in wanted.items():
         first, last = earliest[partition], latest[partition]
         if offset in (EARLIEST, LATEST):
             offset = first if offset == EARLIEST else last
         elif not first <= offset <= last:
-            text = f"{partition} has offsets {first} to {last} and was to be read from or up to {offset}"
+            text = f"{partition} has offsets {first} to {last}, but the option asks for offset {offset}"
             resolved.losses.append(Loss(partition, text))
             offset = min(max(offset, first), last)
         resolved.offsets[partition] = offset
@@ -192,14 +194,14 @@ def within(
 
 
 def consumer_settings(options: SourceOptions) -> dict[str, Any]:
-    """What a client that reads is told; a setting that is unknown or malformed is an error here."""
+    """The settings of a consumer; raises if one is unknown or malformed."""
     settings: dict[str, Any] = {"client.id": options.group_id_prefix, **options.settings}
     ClientSettings.of(CONSUMER, settings, {})
     return settings
 
 
 def admin_settings(options: SourceOptions) -> dict[str, Any]:
-    """Of these, what a client that only asks has as well."""
+    """The consumer settings that an admin client also has."""
     return {name: value for name, value in consumer_settings(options).items() if name in ADMIN}
 
 
@@ -215,11 +217,13 @@ def _chosen(subscription: Subscription, name: str, existing: Iterable[int]) -> t
 
 
 def _must_name_all(option: str, named: Iterable[TopicPartition], partitions: Iterable[TopicPartition]) -> None:
-    """As with Spark's own connector: a partition left out is more likely forgotten than meant."""
+    """Require an entry for every partition, as Spark's Kafka connector does: a missing one is probably a mistake."""
     named, partitions = set(named), set(partitions)
     if missing := sorted(partitions - named):
         raise ConfigurationError(
-            f"option {option}: says nothing of {', '.join(map(str, missing))}; name every partition"
+            f"option {option}: has no entry for {', '.join(map(str, missing))}; name every partition"
         )
     if unknown := sorted(named - partitions):
-        raise ConfigurationError(f"option {option}: names {', '.join(map(str, unknown))}, which is not read")
+        raise ConfigurationError(
+            f"option {option}: names {', '.join(map(str, unknown))}, which the query does not read"
+        )

@@ -1,15 +1,15 @@
-"""Offsets of partitions as Spark keeps them: the JSON of Spark's own Kafka connector, and what we add to it.
+"""Offsets in Spark's JSON: the format of Spark's Kafka connector, with additional entries.
 
-Options and checkpoints speak `{"orders": {"0": 23, "1": 42}}`, so that a query may change its format from "kafka" to
-"moldau" and keep its checkpoint. A streaming offset of ours has up to three entries more, under names that no topic can
+Options and checkpoints use `{"orders": {"0": 23, "1": 42}}`, so that a query can change its format from "kafka" to
+"moldau" and keep its checkpoint. A streaming offset of ours has up to three more entries, with names that no topic can
 have:
 
-- `@ids`: the id of each topic. A topic that was deleted and created again has another id, and none of the old offsets
-  mean anything there.
-- `@initial`: this is where a new query begins.
-- `@from`: where the first batch of a query begins. Spark logs where a batch ends and, for the first one, asks
-  the source again where it began. With `startingOffsets=latest` a restart in the middle of that batch would get a later
-  answer, and what was in between would be lost; so the end that Spark logs carries its own beginning.
+- `@ids`: the id of each topic. A topic that was deleted and created again has another id, and the old offsets are
+  invalid.
+- `@initial`: this is the start of a new query.
+- `@from`: the start of a query's first batch. Spark logs the end of a batch. For the first batch it asks the source
+  again for the start. With `startingOffsets=latest`, a restart in the middle of that batch would get a later start, and
+  the records between the two would be lost. So the end offset that Spark logs contains the start as well.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ConfigurationError, IllegalStateError
-from moldau.client.model import TopicPartition
 
 EARLIEST = -2
 LATEST = -1
@@ -32,23 +32,25 @@ FROM = "@from"
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """How far a streaming query has come: the next offset of each partition, and the topics that these belong to."""
+    """The progress of a streaming query: the next offset of each partition, and the ids of the topics."""
 
     offsets: Mapping[TopicPartition, int]
     ids: Mapping[str, str] = field(default_factory=dict)
-    """Topic to its id, 32 hex digits. A checkpoint of Spark's own connector has none, and then none is compared."""
+    """The id of each topic, 32 hex digits. A checkpoint of Spark's Kafka connector has none, and then none is
+    compared."""
     initial: bool = False
     began: Mapping[TopicPartition, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Always in the same order: Spark compares offsets as texts, and a new order would be a new micro-batch."""
-        value: dict[str, Any] = by_topic(self.offsets)
+        """The offset as JSON, always in the same order: Spark compares offsets as texts, and another order would start
+        a new micro-batch."""
+        value: dict[str, Any] = nested_offsets(self.offsets)
         if self.ids:
             value[IDS] = {topic: self.ids[topic] for topic in sorted(self.ids)}
         if self.initial:
             value[INITIAL] = True
         if self.began is not None:
-            value[FROM] = by_topic(self.began)
+            value[FROM] = nested_offsets(self.began)
         return value
 
     @classmethod
@@ -59,18 +61,18 @@ class StreamOffset:
             began = flat(value[FROM]) if FROM in value else None
         except (TypeError, ValueError, AttributeError) as error:
             raise IllegalStateError(
-                f"the checkpoint holds an offset that format('moldau') did not write: {json.dumps(value)[:200]}; "
+                f"the checkpoint contains an offset that format('moldau') did not write: {json.dumps(value)[:200]}; "
                 "use the checkpoint of the query that this one continues, or a new one"
             ) from error
         return cls(offsets, ids, bool(value.get(INITIAL, False)), began)
 
     def same_place(self, other: StreamOffset) -> bool:
-        """Whether nothing lies between the two."""
+        """Whether both have the same offsets in the same topics."""
         return dict(self.offsets) == dict(other.offsets) and dict(self.ids) == dict(other.ids)
 
 
-def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """`{"topic": {"0": 23}}`, topics and partitions in order."""
+def nested_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    """`{"topic": {"0": 23}}`, with topics and partitions sorted."""
     nested: dict[str, Any] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset
@@ -86,11 +88,11 @@ def flat(nested: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
 
 
 def parse_offsets(option: str, text: str) -> dict[TopicPartition, int]:
-    """An option's `{"topic": {"0": 23, "1": -2}}`."""
+    """Parse an option such as `{"topic": {"0": 23, "1": -2}}`."""
     offsets = {}
     for topic, inner in _topics(option, text).items():
         if not isinstance(inner, dict) or not inner:
-            raise _malformed(option, text, f"what stands at {topic!r} is not a map of partitions to numbers")
+            raise _malformed(option, text, f"the entry of {topic!r} is not a map of partitions to numbers")
         for partition, offset in inner.items():
             if isinstance(offset, bool) or not isinstance(offset, int):
                 raise _malformed(option, text, f"{offset!r} at {topic!r}, partition {partition}, is not a whole number")
@@ -99,11 +101,11 @@ def parse_offsets(option: str, text: str) -> dict[TopicPartition, int]:
 
 
 def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
-    """An option's `{"topic": [0, 1]}`."""
+    """Parse an option such as `{"topic": [0, 1]}`."""
     found: dict[TopicPartition, None] = {}
     for topic, inner in _topics(option, text).items():
         if not isinstance(inner, list) or not inner:
-            raise _malformed(option, text, f"what stands at {topic!r} is not a list of partitions")
+            raise _malformed(option, text, f"the entry of {topic!r} is not a list of partitions")
         for partition in inner:
             found[TopicPartition(topic, _partition(option, text, topic, partition))] = None
     return tuple(sorted(found))
@@ -115,7 +117,7 @@ def _topics(option: str, text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise _malformed(option, text, str(error)) from None
     if not isinstance(value, dict) or not value:
-        raise _malformed(option, text, "it has to be a map with at least one topic")
+        raise _malformed(option, text, "it must be a map with at least one topic")
     return value
 
 
@@ -125,7 +127,7 @@ def _partition(option: str, text: str, topic: str, partition: object) -> int:
     except ValueError:
         number = -1
     if number < 0:
-        raise _malformed(option, text, f"{partition!r} at {topic!r} is not a partition's number")
+        raise _malformed(option, text, f"{partition!r} at {topic!r} is not a partition number")
     return number
 
 

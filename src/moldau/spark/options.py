@@ -1,4 +1,4 @@
-"""The options of the source, parsed once: names, defaults and rules of Spark's own Kafka connector, and a few more."""
+"""Options of the source: names, defaults and rules of Spark's Kafka connector, and a few additional ones."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ConfigurationError
-from moldau.client.model import TopicPartition
 from moldau.spark.bounds import AtOffsets, AtTimes, Bound, Edge
-from moldau.spark.given import GivenOptions
 from moldau.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
+from moldau.spark.raw_options import RawOptions
 
 SOURCE_OPTIONS = (
     "assign",
@@ -40,11 +40,13 @@ SOURCE_OPTIONS = (
 )
 
 REFUSED = {
-    "auto.offset.reset": "say where to begin with startingOffsets; Spark's checkpoint knows how far a query has come",
-    "enable.auto.commit": "offsets live in Spark's checkpoint; commitGroupId shows them to tools that watch groups",
-    "interceptor.classes": "records come as they are; change them with DataFrame operations",
-    "key.deserializer": "keys come as bytes; decode them with DataFrame operations or moldau.spark.from_moldau",
-    "value.deserializer": "values come as bytes; decode them with DataFrame operations or moldau.spark.from_moldau",
+    "auto.offset.reset": "use startingOffsets to set the start; Spark's checkpoint stores the progress of a query",
+    "enable.auto.commit": (
+        "Spark's checkpoint stores the offsets; set commitGroupId to show them to tools that monitor groups"
+    ),
+    "interceptor.classes": "transform records with DataFrame operations",
+    "key.deserializer": "keys are bytes; decode them with DataFrame operations or moldau.spark.from_moldau",
+    "value.deserializer": "values are bytes; decode them with DataFrame operations or moldau.spark.from_moldau",
 }
 
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
@@ -56,11 +58,17 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which partitions are read: exactly one of the three is given."""
+    """The partitions to read: exactly one of the three fields is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
     partitions: tuple[TopicPartition, ...] = ()
+
+    def covers(self, partition: TopicPartition) -> bool:
+        """Whether a query with this subscription reads the partition, if it exists."""
+        if self.pattern:
+            return re.fullmatch(self.pattern, partition.topic) is not None
+        return partition.topic in self.topics or partition in self.partitions
 
     def __str__(self) -> str:
         if self.pattern:
@@ -72,10 +80,10 @@ class Subscription:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What the options of one read say; it travels to the executors."""
+    """The parsed options of one read. Spark copies them to the executors."""
 
     settings: Mapping[str, str]
-    """The client's settings: the options that begin with `kafka.`, without that."""
+    """The client's settings: the options with the prefix `kafka.`, without that prefix."""
     subscription: Subscription
     starting: Bound
     ending: Bound
@@ -96,14 +104,16 @@ class SourceOptions:
 
 
 def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """`options` as Spark hands them over: names in any case."""
-    given = GivenOptions(options)
+    """Parse `options` as Spark passes them, with names in any case."""
+    given = RawOptions(options)
     given.refuse_misspelt(SOURCE_OPTIONS)
     settings = _client_settings(given)
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if given.text(name) is not None:
-                raise ConfigurationError(f"option {name}: a streaming query has no end; it is for batch reads only")
+                raise ConfigurationError(
+                    f"option {name}: a streaming query has no end; remove it, it is for batch reads only"
+                )
     starting = _bound(given, "starting", Edge.LATEST if streaming else Edge.EARLIEST)
     ending = _bound(given, "ending", Edge.LATEST)
     if not streaming:
@@ -111,7 +121,7 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     least = given.number("minOffsetsPerTrigger")
     most = given.number("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
-        raise ConfigurationError(f"option minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger, {most}")
+        raise ConfigurationError(f"option minOffsetsPerTrigger: {least} is greater than maxOffsetsPerTrigger, {most}")
     delay_ms = given.parsed("maxTriggerDelay", _duration_ms)
     return SourceOptions(
         settings=settings,
@@ -132,26 +142,26 @@ def parse(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
 
 
 def include_headers(options: Mapping[str, str]) -> bool:
-    """Whether the schema has headers: asked before anything else is known to be right."""
-    return GivenOptions(options).flag("includeHeaders", default=False)
+    """Whether the schema has headers. Spark asks for the schema before the other options are checked."""
+    return RawOptions(options).flag("includeHeaders", default=False)
 
 
 def push_filters(options: Mapping[str, str]) -> bool:
-    return GivenOptions(options).flag("pushFilters", default=False)
+    return RawOptions(options).flag("pushFilters", default=False)
 
 
-def _client_settings(given: GivenOptions) -> dict[str, str]:
+def _client_settings(given: RawOptions) -> dict[str, str]:
     settings = given.client_settings(REFUSED)
-    # Partitions are assigned to tasks by Spark: no client of ours joins a group, whatever it is called.
+    # Spark assigns partitions to tasks, so our clients never join a group, whatever its name is.
     settings.pop("group.id", None)
     return settings
 
 
-def _subscription(given: GivenOptions) -> Subscription:
+def _subscription(given: RawOptions) -> Subscription:
     names = [name for name in ("assign", "subscribe", "subscribePattern") if given.text(name) is not None]
     if len(names) != 1:
-        found = " and ".join(names) if names else "none of them"
-        raise ConfigurationError(f"options assign, subscribe, subscribePattern: exactly one is needed; found {found}")
+        found = " and ".join(names) if names else "none"
+        raise ConfigurationError(f"options assign, subscribe, subscribePattern: exactly one is required; found {found}")
     (name,) = names
     text = given.text(name) or ""
     if name == "assign":
@@ -159,19 +169,20 @@ def _subscription(given: GivenOptions) -> Subscription:
     if name == "subscribe":
         topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
         if not topics:
-            raise ConfigurationError("option subscribe: names no topic; give them separated by commas")
+            raise ConfigurationError("option subscribe: contains no topic; give topics separated by commas")
         return Subscription(topics=topics)
     if not text:
-        raise ConfigurationError("option subscribePattern: is empty; give a regular expression of topics' names")
+        raise ConfigurationError("option subscribePattern: is empty; give a regular expression for topic names")
     try:
         re.compile(text)
     except re.error as error:
-        raise ConfigurationError(f"option subscribePattern: {text!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"option subscribePattern: {text!r} is not a regular expression: {error}") from None
     return Subscription(pattern=text)
 
 
-def _bound(given: GivenOptions, which: str, default: Edge) -> Bound:
-    """A time for all goes before times of partitions, and these before offsets: the order of Spark's own connector."""
+def _bound(given: RawOptions, which: str, default: Edge) -> Bound:
+    """One time for all partitions overrides times per partition, and these override offsets, as in Spark's Kafka
+    connector."""
     starting = which == "starting"
     strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in ("error", "latest"):
@@ -203,7 +214,7 @@ def _refuse_impossible_ends(starting: Bound, ending: Bound) -> None:
         raise ConfigurationError("option endingOffsets: a batch read that ends at the earliest offset reads nothing")
 
 
-def _max_partitions(given: GivenOptions) -> int | None:
+def _max_partitions(given: RawOptions) -> int | None:
     most, least = given.number("maxPartitions"), given.number("minPartitions")
     if most is not None and least is not None and most < least:
         raise ConfigurationError(f"option maxPartitions: {most} is less than minPartitions, {least}")

@@ -1,4 +1,4 @@
-"""Which offsets a batch reads, and how they are cut into Spark's partitions; pure."""
+"""Planning of a batch: the offsets to read, divided into Spark's partitions. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from moldau.client.model import TopicPartition
+from moldau.client.data_types import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The records of one partition from one offset up to, and not including, another: what a task reads."""
+    """The records of one partition from offset `start` up to `until`, without `until`: the input of a task."""
 
     topic: str
     topic_id: str
-    """32 hex digits, or "" where the broker knows none: the task makes sure that it is still that topic."""
+    """32 hex digits, or "" if the broker has no topic ids. The task checks that it reads the same topic."""
     partition: int
     start: int
     until: int
 
     @property
     def size(self) -> int:
-        """Offsets, that is: at most so many records. Compaction and transactions leave gaps."""
+        """The number of offsets, which is the largest possible number of records: compaction and transactions leave
+        gaps."""
         return self.until - self.start
 
     @property
@@ -37,7 +38,7 @@ class OffsetRange:
 
 
 def ranges(begin: Offsets, end: Offsets, ids: Mapping[str, str]) -> list[OffsetRange]:
-    """What lies between two places, partition by partition; nothing for those where nothing does."""
+    """The non-empty ranges between two bounds, per partition."""
     return [
         OffsetRange(partition.topic, ids.get(partition.topic, ""), partition.partition, begin[partition], until)
         for partition, until in sorted(end.items())
@@ -45,27 +46,27 @@ def ranges(begin: Offsets, end: Offsets, ids: Mapping[str, str]) -> list[OffsetR
     ]
 
 
-# How much a micro-batch takes -----------------------------------------------------------------------------------------
+# Size of a micro-batch ------------------------------------------------------------------------------------------------
 
 
 def backlog(begin: Offsets, latest: Offsets) -> int:
-    """How many offsets are there to be read."""
+    """The number of offsets that are still to be read."""
     return sum(max(until - begin[partition], 0) for partition, until in latest.items())
 
 
 def limited(begin: Offsets, latest: Offsets, limit: int) -> dict[TopicPartition, int]:
-    """Where a batch of at most `limit` offsets ends: each partition gives in proportion to what it has.
+    """The end of a batch of at most `limit` offsets. Each partition contributes in proportion to its backlog.
 
-    No partition that has something is left out, however small its share: else one that is flooded would starve the
-    others. So a limit below the number of such partitions is exceeded.
+    Every partition with a backlog contributes at least one offset; otherwise a very large one would starve the others.
+    So a limit below the number of such partitions is exceeded.
     """
     sizes = {partition: until - begin[partition] for partition, until in latest.items() if until > begin[partition]}
     total = sum(sizes.values())
     if total <= limit:
         return dict(latest)
     spare = max(limit - len(sizes), 0)
-    # Everyone gets one, and of the rest a share of what they have beyond it. Rounding down leaves less than one
-    # each to hand out; those who lost most by it are served first.
+    # Each partition gets one offset, plus a share of the rest in proportion to its remaining backlog. Rounding down
+    # leaves fewer offsets than there are partitions. They go to the partitions that lost most by rounding.
     rest = total - len(sizes)
     shares = {partition: spare * (size - 1) // rest if rest else 0 for partition, size in sizes.items()}
     left = spare - sum(shares.values())
@@ -79,17 +80,19 @@ def limited(begin: Offsets, latest: Offsets, limit: int) -> dict[TopicPartition,
 
 
 def worth_a_batch(waiting: int, least: int, now_ms: int, last_batch_ms: int | None, max_delay_ms: int) -> bool:
-    """Whether there is enough for a batch (minOffsetsPerTrigger), or too little for too long (maxTriggerDelay)."""
+    """Whether there is enough for a batch (minOffsetsPerTrigger), or the last batch was too long ago
+    (maxTriggerDelay)."""
     return waiting >= least or last_batch_ms is None or now_ms - last_batch_ms >= max_delay_ms
 
 
-# How it is cut --------------------------------------------------------------------------------------------------------
+# Division into tasks --------------------------------------------------------------------------------------------------
 
 
 def split(whole: Sequence[OffsetRange], at_least: int | None, max_records: int | None) -> list[OffsetRange]:
-    """One task a partition; more where a range is above `max_records` offsets, or where `at_least` tasks are wanted.
+    """Split the ranges: one task per partition, more if a range exceeds `max_records` offsets or `at_least` asks for
+    more tasks.
 
-    The largest pieces are cut first, so that what comes out is as even as `at_least` allows.
+    The largest pieces are split first, so that the pieces are as even as possible.
     """
     parts = [-(-one.size // max_records) if max_records else 1 for one in whole]
     missing = (at_least or 0) - sum(parts)
@@ -99,9 +102,10 @@ def split(whole: Sequence[OffsetRange], at_least: int | None, max_records: int |
 
 
 def grouped(pieces: Sequence[OffsetRange], at_most: int | None) -> list[tuple[OffsetRange, ...]]:
-    """What each task reads: one piece, or several where no more than `at_most` tasks are wanted.
+    """Group the pieces into tasks: one piece per task, or several if there are more than `at_most` pieces.
 
-    A task costs Spark more than reading a small range does. The largest go first, each to the task that has least yet.
+    A task costs Spark more than reading a small range. Large pieces are placed first, each in the task with the fewest
+    offsets so far.
     """
     if at_most is None or len(pieces) <= at_most:
         return [(piece,) for piece in pieces]

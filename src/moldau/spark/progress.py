@@ -1,4 +1,4 @@
-"""How far behind a streaming query is, from the progress that Spark reports."""
+"""Lag of a streaming query, computed from the progress that Spark reports."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.client.model import TopicPartition
+from moldau.client.data_types import TopicPartition
 from moldau.spark.offsets import StreamOffset
 
 
 def lag(progress: Any) -> dict[TopicPartition, int]:
-    """Offsets that were there and not read yet when the last micro-batch was made, partition by partition.
+    """Return the number of unread offsets per partition at the time of the last micro-batch.
 
-    `progress` is `query.lastProgress`, what a StreamingQueryListener gets, or the JSON of either. Sources of
-    other formats are left out, as are those that have not said what their latest offsets are.
+    `progress` is `query.lastProgress`, the progress that a StreamingQueryListener gets, or the JSON of either. Sources
+    of other formats, and sources that have not reported their latest offsets, are left out.
 
         behind = sum(lag(query.lastProgress).values())
     """
@@ -33,9 +33,9 @@ def _field(holder: Any, name: str) -> Any:
 
 
 def _offsets(value: Any) -> Mapping[TopicPartition, int] | None:
-    """Spark shows an offset as a text of JSON, as parsed JSON, or not at all."""
+    """Spark reports an offset as JSON text, as parsed JSON, or not at all."""
     try:
         parsed = json.loads(value) if isinstance(value, str) else value
         return StreamOffset.from_json(parsed).offsets if isinstance(parsed, Mapping) else None
     except (ValueError, RuntimeError):
-        return None  # another format's offset
+        return None  # the offset of another format

@@ -1,6 +1,6 @@
-"""Filters on topic, partition, offset and timestamp, turned into fewer offsets to read; pure.
+"""Filter pushdown: filters on topic, partition, offset and timestamp reduce the offsets to read. Pure functions.
 
-Every filter is left to Spark as well: what is done here only spares reading, and never decides what a query answers.
+Spark still applies every filter. This module only avoids unnecessary reads and never changes the result of a query.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from moldau.client.model import TopicPartition
+from moldau.client.data_types import TopicPartition
 from moldau.spark.planning import OffsetRange
 
 LAST_OFFSET = (1 << 63) - 1
@@ -29,14 +29,14 @@ LAST_OFFSET = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What rows have to be like, as far as the filters say it in terms that spare reading. None: no condition."""
+    """The conditions on rows that reduce the offsets to read. None means no condition."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
     first_offset: int = 0
     last_offset: int = LAST_OFFSET
     since_ms: int | None = None
-    """No record before this time. An upper bound of time spares nothing: later records may be older."""
+    """The earliest timestamp. There is no upper bound, because later records may have earlier timestamps."""
 
     def wants(self, partition: TopicPartition) -> bool:
         return (self.topics is None or partition.topic in self.topics) and (
@@ -53,7 +53,7 @@ class Narrowing:
 
 
 def narrowing(filters: Iterable[Filter]) -> Narrowing:
-    """All filters hold at once, so each can only narrow further what the others left."""
+    """Combine all filters. All of them must hold, so each one can only narrow the range."""
     result = Narrowing()
     for one in filters:
         attribute = getattr(one, "attribute", None)
@@ -108,7 +108,8 @@ def _between(one: Filter) -> tuple[int, int]:
 
 
 def _since_ms(one: Filter) -> int | None:
-    """Records carry milliseconds, rows microseconds: rounding up never leaves out a record that is to be seen."""
+    """The lower bound of a timestamp filter. Records have milliseconds and rows microseconds; rounding up never
+    excludes a matching record."""
     if not isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
         return None
     value = one.value

@@ -1,4 +1,4 @@
-"""What a task does: the records of one range of offsets, as Arrow batches that Spark takes; in the executor."""
+"""Read task in an executor: reads ranges of offsets and returns Arrow batches for Spark."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from moldau.client.consumer.run import Run
+from moldau.client.consumer.fetched_partition import FetchedPartition
 from moldau.records.arrow import ArrowRows
-from moldau.spark import losses
+from moldau.spark import data_loss
 from moldau.spark.fetching import Client, Gone, client_for
 from moldau.spark.lookup import consumer_settings
 from moldau.spark.options import SourceOptions
@@ -19,19 +19,20 @@ from moldau.spark.planning import OffsetRange
 from moldau.spark.rows import RowMaker
 
 MAX_ROWS = 64 * 1024
-"""Of one Arrow batch: large enough that what a batch costs is nothing for a row, small enough for memory."""
+"""The largest number of rows per Arrow batch: the fixed cost per batch does not matter, and the memory stays small."""
 
 FETCH_DEFAULTS = {
-    # A task has one partition at a time, and more of it is there than one answer holds: larger answers are fewer.
+    # A task reads one partition at a time, and usually more than one response can hold. So larger responses mean fewer
+    # requests.
     "max.partition.fetch.bytes": 4 * 1024 * 1024,
-    # Asking for a topic that was deleted must not bring one of its name to life.
+    # A request for a deleted topic must not create a new topic with that name.
     "allow.auto.create.topics": False,
 }
-"""Where a task's client differs from other consumers, unless the options say otherwise."""
+"""Defaults of a task's client that differ from other consumers. The options can override them."""
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """All records of these ranges, one range after the other."""
+    """Read all records of these ranges, one range after the other."""
     if not ranges:
         return
     client = client_for({**FETCH_DEFAULTS, **consumer_settings(options)})
@@ -41,7 +42,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange], schema: S
 
 
 def _read_range(client: Client, options: SourceOptions, one: OffsetRange, maker: RowMaker) -> Iterator[pa.RecordBatch]:
-    """From `one.start` up to `one.until`; the next answer is on its way while one is handed over."""
+    """Read from `one.start` up to `one.until`. The next fetch runs while Spark processes a batch."""
     timeout_s = options.poll_timeout_ms / 1000
     position = one.start
     pending = client.fetch(one, position, timeout_s)
@@ -50,10 +51,10 @@ def _read_range(client: Client, options: SourceOptions, one: OffsetRange, maker:
             try:
                 answer = pending.result()
             except Gone as gone:
-                losses.report([gone.loss], fail=options.fail_on_data_loss)
+                data_loss.report([gone.loss], fail=options.fail_on_data_loss)
                 return
             if answer.lost is not None:
-                losses.report([answer.lost], fail=options.fail_on_data_loss)
+                data_loss.report([answer.lost], fail=options.fail_on_data_loss)
             position = answer.end
             if position < one.until:
                 pending = client.fetch(one, position, timeout_s)
@@ -63,7 +64,7 @@ def _read_range(client: Client, options: SourceOptions, one: OffsetRange, maker:
         pending.cancel()
 
 
-def _rows(run: Run, one: OffsetRange, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+def _rows(run: FetchedPartition, one: OffsetRange, maker: RowMaker) -> Iterator[pa.RecordBatch]:
     rows = ArrowRows(headers=maker.headers)
     while not run.done and run.position < one.until:
         run.take_rows(rows, MAX_ROWS)
@@ -73,7 +74,7 @@ def _rows(run: Run, one: OffsetRange, maker: RowMaker) -> Iterator[pa.RecordBatc
 
 
 def _before(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
-    """Without rows from `until` on: a range may end inside of what the broker keeps together."""
+    """The batch without rows from `until` on: a range may end inside a stored record batch."""
     offsets: Any = batch.column("offset")
     if not batch.num_rows or offsets[-1].as_py() < until:
         return batch

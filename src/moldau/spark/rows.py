@@ -1,4 +1,4 @@
-"""The rows of the source: their schema, and Arrow batches of our clients made into Arrow batches that Spark takes."""
+"""Rows of the source: the schema, and the conversion of the client's Arrow batches to Spark's."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ CACHED_CONSTANTS = 8
 
 
 def row_schema(*, headers: bool) -> StructType:
-    """The columns of Spark's own connector."""
+    """The columns of Spark's Kafka connector."""
     return StructType(COLUMNS.fields if headers else COLUMNS.fields[:-1])
 
 
 def check_schema(schema: StructType) -> None:
-    """A schema that was asked for may leave columns out and reorder them, and that is all."""
+    """Raise if a user's schema does more than leave out or reorder columns."""
     known = {field.name: field.dataType for field in COLUMNS.fields}
     for column in schema.fields:
         if known.get(column.name) != column.dataType:
             wanted = f"{column.name} {column.dataType.simpleString().upper()}"
             raise ConfigurationError(
-                f"the schema asks for {wanted!r}, and a topic's rows are "
-                f"{', '.join(f'{name} {kind.simpleString().upper()}' for name, kind in known.items())}; "
-                "take some of these columns, and cast or decode them afterwards"
+                f"the schema asks for {wanted!r}, but the rows of a topic are "
+                f"{', '.join(f'{name} {kind.simpleString().upper()}' for name, kind in known.items())}; select some "
+                "of these columns, and cast or decode them afterwards"
             )
 
 
 class RowMaker:
-    """Makes batches of one schema out of those that the consumer gives, without touching a row."""
+    """Converts the consumer's batches to one schema, without processing single rows."""
 
     def __init__(self, schema: StructType) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -71,7 +71,7 @@ class RowMaker:
         return "headers" in self._names
 
     def make(self, batch: pa.RecordBatch, topic: str, partition: int) -> pa.RecordBatch:
-        """All rows of `batch` are of this one partition."""
+        """Convert a batch; all its rows belong to this partition."""
         arrays = [self._column(name, batch, topic, partition) for name in self._names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -92,7 +92,8 @@ class RowMaker:
 
 
 def repeated(value: str | int, rows: int) -> pa.Array:
-    """A column with one value: a slice of a longer one that is kept, since the next batch wants the same."""
+    """A column with one constant value: a slice of a longer cached array, because the next batch needs the same
+    value."""
     return _constant(value, 1 << (rows - 1).bit_length() if rows else 1).slice(0, rows)
 
 
@@ -102,7 +103,8 @@ def _constant(value: str | int, rows: int) -> pa.Array:
 
 
 def _headers(column: Any, wanted: pa.DataType) -> pa.Array:
-    """A record without headers has null, as with Spark's own connector; inner fields get the names that Spark wants."""
+    """A record without headers gets null, as in Spark's Kafka connector. Inner fields get the names that Spark
+    expects."""
     if column.offset or len(column.offsets) != len(column) + 1:
         column = pa.concat_arrays([column])
     structs = pa.StructArray.from_arrays(

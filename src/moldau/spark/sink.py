@@ -1,4 +1,4 @@
-"""The sink of `format("moldau")`: the objects that Spark asks for, around `writer.py` and `two_phase.py`."""
+"""Sink of `format("moldau")`: the writer objects that Spark calls, around `writer.py` and `two_phase.py`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from moldau.client.errors import ConfigurationError
 from moldau.client.settings import PRODUCER, ClientSettings
 from moldau.host.clock import SystemRandomness
 from moldau.spark import columns, sink_options
-from moldau.spark.decisions import PreparedWrite, transactional_id
-from moldau.spark.ground import BrokerGround
+from moldau.spark.commit_log import PreparedWrite, transactional_id
+from moldau.spark.plain_errors import plain_errors
+from moldau.spark.sink_broker import SinkBroker
 from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit, end_run
 from moldau.spark.writer import Attempt, Target, TaskWrote, write_task
 
@@ -22,21 +23,22 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """Raises where options or columns are wrong, before any data moves."""
+    """Create the writer of a batch write. Raises if options or columns are wrong, before any data is written."""
     if overwrite:
-        raise ConfigurationError("a topic cannot be overwritten, only added to: use mode('append')")
-    return BatchWriter(_target(options, schema), _new_run())
+        raise ConfigurationError("a topic cannot be overwritten, only appended to: use mode('append')")
+    return BatchWriter(target_of(options, schema), _new_run())
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
-    return StreamWriter(_target(options, schema))
+    return StreamWriter(target_of(options, schema))
 
 
-def _target(options: Mapping[str, str], schema: StructType) -> Target:
+def target_of(options: Mapping[str, str], schema: StructType) -> Target:
+    """Check options and columns, and return the target. Raises if one is wrong, before any data is written."""
     parsed = sink_options.parse(options)
-    ClientSettings.of(PRODUCER, parsed.settings, {})  # raises where one is unknown or malformed
+    ClientSettings.of(PRODUCER, parsed.settings, {})  # raises if a setting is unknown or malformed
     found = columns.check(schema, parsed.topic)
-    with BrokerGround(parsed) as ground:
+    with SinkBroker(parsed) as ground:
         return Target(ground.checked(parsed), found)
 
 
@@ -45,7 +47,7 @@ def _new_run() -> str:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """A streaming query's way out. Spark keeps one beside the driver, and others for tasks: they share nothing."""
+    """The writer of a streaming query. Spark has one in the driver and copies in the tasks, which share no state."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -54,19 +56,22 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         return {"_target": self._target, "_commits": None}
 
+    @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
         return write_task(self._target, Attempt.of_query(), iterator)
 
+    @plain_errors
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         if first := self._first(messages):
             self._driver().commit(first.query, first.run, batchId, _writes(messages))
 
+    @plain_errors
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         if first := self._first(messages):
             self._driver().abort(first.query, first.run, batchId, _writes(messages))
 
     def _first(self, messages: Messages) -> TaskWrote | None:
-        """Whose transactions are to be ended; None where there are none to end."""
+        """A message of the tasks; None if there is no transaction to complete."""
         if not self._target.options.exactly_once:
             return None
         return next((one for one in messages if isinstance(one, TaskWrote)), None)
@@ -74,38 +79,42 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _driver(self) -> TwoPhaseCommit:
         if self._commits is None:
             options = self._target.options
-            self._commits = TwoPhaseCommit(BrokerGround(options), fail_on_data_loss=options.fail_on_data_loss)
+            self._commits = TwoPhaseCommit(SinkBroker(options), fail_on_data_loss=options.fail_on_data_loss)
         return self._commits
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One `df.write`. All tasks' transactions are committed at the end; if the driver dies midway, some may be."""
+    """The writer of one `df.write`. The driver commits all tasks' transactions at the end; if it dies in between, only
+    some of them are committed."""
 
     def __init__(self, target: Target, run: str) -> None:
         self._target = target
         self._run = run
 
+    @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
         return write_task(self._target, Attempt.of_batch_write(self._run), iterator)
 
+    @plain_errors
     def commit(self, messages: Messages) -> None:
         if not self._target.options.exactly_once:
             return
         transactions = self._transactions(messages)
-        with BrokerGround(self._target.options) as ground:
+        with SinkBroker(self._target.options) as ground:
             lost = ground.commit(transactions)
             end_run(ground, self._run, self._run)
         if lost:
             raise DecidedButLost(
                 f"the broker has aborted {len(lost)} of {len(transactions)} transactions of this write before they "
-                "could be committed: their rows are lost, the others are in the topics. Was the write slower than "
-                "transactionTimeoutMs?"
+                "were committed: their rows are lost, the other rows are in the topics. If the write was slower "
+                "than transactionTimeoutMs, increase it"
             )
 
+    @plain_errors
     def abort(self, messages: Messages) -> None:
         if not self._target.options.exactly_once:
             return
-        with BrokerGround(self._target.options) as ground:
+        with SinkBroker(self._target.options) as ground:
             ground.abort(self._transactions(messages))
             end_run(ground, self._run, self._run)
 

@@ -1,10 +1,9 @@
-"""Streaming reads: what the next micro-batch is, and what of the last ones is still there."""
+"""Streaming reads: planning of micro-batches, and detection of records that were lost between them."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -17,22 +16,24 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError, UnknownTopicOrPartition
-from moldau.client.model import TopicPartition
 from moldau.host.clock import Clock, SystemClock
-from moldau.spark import losses, options, planning, rows
+from moldau.host.event_log import event_logger
+from moldau.spark import data_loss, options, planning, rows
+from moldau.spark.data_loss import Loss, TopicShape
 from moldau.spark.lookup import Lookup, ids_of, partitions_of
-from moldau.spark.losses import Loss, TopicShape
-from moldau.spark.offsets import StreamOffset, by_topic
+from moldau.spark.offsets import StreamOffset, nested_offsets
 from moldau.spark.options import SourceOptions
+from moldau.spark.plain_errors import plain_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 MAX_LOOKS = 3
-"""How often a look at the topics is begun again because one of them vanished in the middle of it."""
+"""The number of attempts to read topics and offsets, if a topic is deleted between the two requests."""
 
 
 def stream_reader(given: Mapping[str, str], schema: StructType) -> StreamReader:
@@ -42,14 +43,14 @@ def stream_reader(given: Mapping[str, str], schema: StructType) -> StreamReader:
 
 @dataclass(frozen=True)
 class Sight:
-    """Topics, and where their partitions end: one look at the brokers."""
+    """A snapshot of topics and the ends of their partitions."""
 
     topics: Mapping[str, TopicShape]
     latest: Mapping[TopicPartition, int]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives beside the driver as long as the query runs; copies of it read in the executors."""
+    """Runs in the driver as long as the query runs. Copies of it read in the executors."""
 
     def __init__(self, parsed: SourceOptions, schema: StructType, clock: Clock | None = None) -> None:
         self._options = parsed
@@ -57,34 +58,37 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock or SystemClock()
         self._lookup = Lookup(parsed)
         self._goal: Sight | None = None
-        """With Trigger.AvailableNow: what was there when the query started."""
+        """For Trigger.AvailableNow: the snapshot at the start of the query."""
         self._seen: Sight | None = None
         self._last_batch_ms: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_schema": self._schema}  # all that a copy in an executor needs
+        return {"_options": self._options, "_schema": self._schema}  # everything that a copy in an executor needs
 
-    # Where a batch begins and ends ------------------------------------------------------------------------------------
+    # Start and end of a batch -----------------------------------------------------------------------------------------
 
+    @plain_errors
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         topics = self._lookup.existing_topics()
         starting = self._lookup.resolve(self._options.starting, topics)
-        losses.report(starting.losses, fail=self._options.fail_on_data_loss)
+        data_loss.report(starting.losses, fail=self._options.fail_on_data_loss)
         return StreamOffset(starting.offsets, ids_of(topics), initial=True).as_json()
 
+    @plain_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._goal = self._look()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark can be told one limit and we may have two: it hears the smaller one, and `latestOffset` obeys both."""
+        """The smaller of our two limits, because Spark accepts only one; `latestOffset` applies both."""
         if self._options.min_offsets_per_trigger is not None:
             return ReadMinRows(self._options.min_offsets_per_trigger)
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @plain_errors
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends; `start` itself where there is nothing to do."""
+        """The end of the next batch; `start` if there is nothing to do."""
         since = StreamOffset.from_json(start)
         sight = self._goal or self._look()
         self._seen = sight
@@ -105,33 +109,41 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 return Sight(topics, self._lookup.latest(partitions_of(topics)))
             except UnknownTopicOrPartition:
-                continue  # deleted in between
+                continue  # deleted between the two requests
         topics = self._lookup.topics()
         return Sight(topics, self._lookup.latest(partitions_of(topics)))
 
     def _begin(self, since: StreamOffset, sight: Sight) -> dict[TopicPartition, int]:
-        """Where each partition that is there now is to be read from: where the query stands, or its beginning."""
-        begin, lost = losses.still_valid(since, sight.topics)
+        """The start offset of each existing partition: the query's position, or the beginning of a new partition."""
+        begin, lost = data_loss.still_valid(self._own_part(since), sight.topics)
         new = [partition for partition in sight.latest if partition not in begin]
         earliest = self._lookup.earliest(new)
         shorter = self._cut_short(begin, sight)
-        losses.report([*lost, *shorter, *losses.begun_late(earliest)], fail=self._options.fail_on_data_loss)
+        data_loss.report([*lost, *shorter, *data_loss.begun_late(earliest)], fail=self._options.fail_on_data_loss)
         for loss in shorter:
             begin[loss.partition] = sight.latest[loss.partition]
         return begin | earliest
 
+    def _own_part(self, offset: StreamOffset) -> StreamOffset:
+        own = self._subscribed(offset.offsets)
+        return replace(offset, offsets={partition: at for partition, at in offset.offsets.items() if partition in own})
+
+    def _subscribed(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        return data_loss.subscribed(partitions, self._options.subscription, fail=self._options.fail_on_data_loss)
+
     def _cut_short(self, begin: Mapping[TopicPartition, int], sight: Sight) -> list[Loss]:
-        """A query that begins to read committed records only may be beyond a transaction that is open: no loss."""
-        shorter = losses.cut_short(begin, sight.latest)
+        """Partitions that end before the query's position, except those with an open transaction: a query that changes
+        to `read_committed` may be ahead of it, and nothing is lost."""
+        shorter = data_loss.cut_short(begin, sight.latest)
         if not shorter or not self._options.read_committed:
             return shorter
         doubted = {loss.partition: begin[loss.partition] for loss in shorter}
-        return losses.cut_short(doubted, self._lookup.written(doubted))
+        return data_loss.cut_short(doubted, self._lookup.written(doubted))
 
     def _limited(
         self, begin: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], limit: ReadLimit
     ) -> Mapping[TopicPartition, int] | None:
-        """As much as the limit allows; None where it is worth waiting for more."""
+        """As much as the limit allows; None if the query should wait for more records."""
         if isinstance(limit, ReadAllAvailable):
             return latest
         least = limit.min_rows if isinstance(limit, ReadMinRows) else None
@@ -144,31 +156,33 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest if most is None else planning.limited(begin, latest, most)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """What `lag` compares with: the ends that the last look saw."""
-        return None if self._seen is None else by_topic(self._seen.latest)
+        """The ends of the last snapshot, which `lag` compares with."""
+        return None if self._seen is None else nested_offsets(self._seen.latest)
 
-    # What is in a batch -----------------------------------------------------------------------------------------------
+    # Contents of a batch ----------------------------------------------------------------------------------------------
 
+    @plain_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         until = StreamOffset.from_json(end)
         if start == end or until.initial:
-            return []  # nothing had come when this batch was made
-        ranges = self._ranges(StreamOffset.from_json(start), until)
+            return []  # no new records when this batch was planned
+        own = self._subscribed(until.offsets)
+        ranges = [one for one in self._ranges(StreamOffset.from_json(start), until) if one.topic_partition in own]
         fail = self._options.fail_on_data_loss
         topics = self._lookup.topics()
-        gone = losses.gone_topics(ranges, topics)
-        losses.report(gone, fail=fail)
+        gone = data_loss.gone_topics(ranges, topics)
+        data_loss.report(gone, fail=fail)
         vanished = {loss.partition for loss in gone}
         ranges = [one for one in ranges if one.topic_partition not in vanished]
-        left, lost = losses.overtaken(ranges, self._lookup.earliest(one.topic_partition for one in ranges))
-        losses.report(lost, fail=fail)
+        left, lost = data_loss.overtaken(ranges, self._lookup.earliest(one.topic_partition for one in ranges))
+        data_loss.report(lost, fail=fail)
         cut = planning.split(left, self._options.min_partitions, self._options.max_records_per_partition)
         return [InputPartition(task) for task in planning.grouped(cut, self._options.max_partitions)]
 
     def _ranges(self, since: StreamOffset, until: StreamOffset) -> list[planning.OffsetRange]:
-        """From where the query stood, or from offset 0 in a partition or a topic that is new.
+        """The ranges from the query's position, or from offset 0 in new partitions and topics.
 
-        If such a partition begins later than that, this is found out, and reported, right after.
+        If such a partition begins at a later offset, the caller detects and reports it next.
         """
         if until.began is not None:
             begin = dict(until.began)
@@ -178,12 +192,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from_zero = {partition: begin.get(partition, 0) for partition in until.offsets}
         return planning.ranges(from_zero, until.offsets, until.ids)
 
+    @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from moldau.spark.reading import read_ranges
 
         return read_ranges(self._options, partition.value, self._schema)
 
-    # What Spark is done with ------------------------------------------------------------------------------------------
+    # Completed batches ------------------------------------------------------------------------------------------------
 
     def commit(self, end: dict[str, Any]) -> None:
         group = self._options.commit_group_id
@@ -192,8 +207,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             self._lookup.commit(group, StreamOffset.from_json(end).offsets)
         except MoldauError as error:
-            # The query's own truth is its checkpoint: a group that only shows it is not worth a failure.
-            logger.warning("group %s was not told how far the query has come: %s", group, error)
+            # The checkpoint is authoritative. The group only displays the progress, so its failure must not fail the
+            # query.
+            log.warning(
+                "progress of the query not committed to its group", extra={"group": group, "reason": str(error)}
+            )
 
     def stop(self) -> None:
         self._lookup.close()

@@ -1,7 +1,7 @@
-"""What a task of the sink does: Arrow rows into a topic, in a transaction that is left prepared for the driver.
+"""Write task of the sink: writes Arrow rows to topics, in a transaction that it leaves prepared for the driver.
 
-The driver's part is `two_phase.py`. A task that has no rows opens no transaction. A task that fails aborts what it
-wrote; one that is killed cannot, and leaves that to the driver's sweep.
+The driver's part is in `two_phase.py`. A task without rows opens no transaction. A task that fails aborts its
+transaction. A task that is killed cannot do that; the driver's sweep does it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 from moldau.client.blocking.producer import Producer
 from moldau.client.errors import MoldauError, SerializationError
 from moldau.spark.columns import VALUE, Columns
-from moldau.spark.decisions import PreparedWrite, transactional_id
-from moldau.spark.ground import BrokerGround
+from moldau.spark.commit_log import PreparedWrite, transactional_id
+from moldau.spark.sink_broker import SinkBroker
 from moldau.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -29,28 +29,28 @@ QUERY_PROPERTY = "sql.streaming.queryId"
 BATCH_PROPERTY = "streaming.sql.batchId"
 RUN_PROPERTY = "spark.jobGroup.id"
 RUN_CHARACTERS = 8
-"""Of the run's id: enough to tell the few runs of one query apart."""
+"""The length of the prefix of the run's id: enough to distinguish the few runs of one query."""
 
 
 class RunIsOver(MoldauError):
-    """A task attempt whose job has ended without it."""
+    """A task attempt whose job has already ended."""
 
 
 @dataclass(frozen=True)
 class TaskWrote(WriterCommitMessage):
-    """What a task attempt tells the driver."""
+    """The message of a task attempt to the driver."""
 
     query: str
     run: str
     batch: int
     rows: int
     write: PreparedWrite | None
-    """None where there is nothing to commit: no rows, or a delivery that needs no commit."""
+    """None if there is nothing to commit: no rows, or a delivery that needs no commit."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go and how: it travels to the executors."""
+    """The options and columns of a write. Spark copies them to the executors."""
 
     options: SinkOptions
     columns: Columns
@@ -58,7 +58,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Whose attempt at what this is."""
+    """The identity of a task attempt."""
 
     query: str
     run: str
@@ -68,17 +68,18 @@ class Attempt:
 
     @classmethod
     def of_query(cls) -> Attempt:
-        """Of the task that this process is running. All jobs of a run of a streaming query are one group."""
+        """The attempt that this process is running. All jobs of a run of a streaming query are in one job group."""
         context = _context()
         query, group, batch = (
             context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY, BATCH_PROPERTY)
         )
-        assert query and group and batch, "a task of a streaming query knows whose it is"
+        assert query and group and batch, "a task of a streaming query has these properties"
         return cls(query, group[:RUN_CHARACTERS], int(batch), context.partitionId(), context.attemptNumber())
 
     @classmethod
     def of_batch_write(cls, run: str) -> Attempt:
-        """Likewise; a batch write has no query: its run stands for one."""
+        """The attempt that this process is running, in a batch write. It has no query id, so the run is used for
+        both."""
         context = _context()
         return cls(run, run, 0, context.partitionId(), context.attemptNumber())
 
@@ -94,7 +95,7 @@ def _context() -> TaskContext:
 
 
 def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatch]) -> TaskWrote:
-    """Writes every row, and returns when all are on the broker: visible, or prepared to be."""
+    """Write all rows, and return when the broker has them: visible, or in a prepared transaction."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
@@ -113,7 +114,7 @@ def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatc
                 rows += batch.num_rows
             producer.flush()
             for future in written:
-                future.result()  # raises what went wrong with any of its rows
+                future.result()  # raises the error of any of its rows
             if exactly_once:
                 prepared = producer.prepare_transaction()
                 write = PreparedWrite(attempt.partition, attempt.number, prepared.producer_id, prepared.epoch)
@@ -125,12 +126,12 @@ def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatc
 
 
 def _refuse_if_over(options: SinkOptions, attempt: Attempt) -> None:
-    """An attempt that nobody waits for any more must not leave a transaction that nobody ends: see `end_run`."""
-    with BrokerGround(options) as ground:
+    """Raise if the job has ended: the attempt would leave a transaction that no driver completes. See `end_run`."""
+    with SinkBroker(options) as ground:
         if ground.gate_is_closed(attempt.query, attempt.run):
             raise RunIsOver(
-                f"attempt {attempt.number} of task {attempt.partition} came too late: the job that it belongs to has "
-                "ended; nothing was written"
+                f"attempt {attempt.number} of task {attempt.partition} started too late: its job has already ended; "
+                "nothing was written"
             )
 
 
@@ -140,7 +141,8 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 def _abort_quietly(producer: Producer) -> None:
-    """The task fails with what went wrong first; a transaction that cannot be aborted now is left to the sweep."""
+    """Try to abort. The task fails with its first error; the driver's sweep aborts a transaction that cannot be aborted
+    now."""
     try:
         producer.abort_transaction()
     except MoldauError:
@@ -173,7 +175,7 @@ def _send(producer: Producer, target: Target, batch: pa.RecordBatch) -> list[Bat
     topics = batch.column(columns.topic)
     if topics.null_count:
         raise SerializationError(
-            f"{topics.null_count} of {batch.num_rows} rows have no topic: column {columns.topic!r} is null there"
+            f"{topics.null_count} of {batch.num_rows} rows have no topic: column {columns.topic!r} is null in them"
         )
     return [
         producer.send_batch(topic, batch.filter(pc.equal(topics, topic)), **named)
@@ -182,6 +184,6 @@ def _send(producer: Producer, target: Target, batch: pa.RecordBatch) -> list[Bat
 
 
 def _named(batch: pa.RecordBatch, name: str) -> str:
-    """The column of that name in whatever case."""
+    """The column with that name in any case."""
     found: str = next(column for column in batch.schema.names if column.lower() == name)
     return found

@@ -1,11 +1,12 @@
-"""A broker for tests: in this process, in a thread of its own, with time that can be moved and faults on demand.
+"""Broker for tests: runs in this process, in its own thread, with movable time and injected faults.
 
     with Broker() as broker:
         producer = Producer(bootstrap_servers=broker.bootstrap_servers)
 
-Clients reach it over TCP like any other; nothing of it is simulated but the clock. Its data is in a temporary directory
-that vanishes with it, unless `data` names one to keep. All methods may be called from any thread but the broker's own,
-and wait until the broker has done what they say; from a coroutine they hold up the loop for those milliseconds.
+Clients connect to it over TCP like to any other broker; only the clock is simulated. Its data is in a temporary
+directory that is deleted with it, unless `data` names a directory to keep. All methods may be called from any thread
+except the broker's own, and wait until the broker has done the work. In a coroutine they block the loop for these
+milliseconds.
 """
 
 from __future__ import annotations
@@ -24,30 +25,31 @@ from typing import Self
 
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker as Served
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
 from moldau.cluster.memory_store import MemoryTree
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import OpenStore
 from moldau.cluster.topics import NewTopic
-from moldau.testing import quiet
+from moldau.settings import BROKER, gather
+from moldau.testing import log_silencer
+from moldau.testing.broker_thread import ANSWER_TIMEOUT_S, BrokerNotRunning, BrokerThread, Hosted
 from moldau.testing.clock import MovableClock
 from moldau.testing.faults import Faults
-from moldau.testing.life import ANSWER_TIMEOUT_S, BrokerNotRunning, Hosted, Life
-from moldau.testing.scratch import ScratchFileSystem
+from moldau.testing.scratch_files import ScratchFileSystem
 
 HOST = "127.0.0.1"
 
 SETTINGS = {
-    # A group that has just been made waits three seconds for others to join: no test wants that.
+    # A new group waits three seconds for more members to join; that would slow down tests.
     "group.initial.rebalance.delay.ms": "0",
-    # Fifty logs for the offsets of one group would be most of what a broker does in its short life.
+    # Creating fifty logs for the offsets of one group would be most of the work of a short-lived broker.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
-    # Clients live in the machine's time: a connection that was used a moment ago is not idle because a test has moved
-    # the broker's by an hour.
+    # Clients use the machine's time: a connection must not be closed as idle because a test moved the broker's time by
+    # an hour.
     "connections.max.idle.ms": "-1",
 }
-"""What differs from a broker's own defaults; whatever is asked for comes before it."""
+"""Settings that differ from a broker's defaults. Settings of the caller override them."""
 
 LOG_LEVEL = logging.ERROR
 
@@ -55,7 +57,8 @@ Setting = str | int | float | bool
 
 
 class Broker(Hosted):
-    """A broker from `with` (or `start`) to its end. It may be stopped, crashed and started again in between."""
+    """A broker that runs from `with` (or `start`) to `close`. It may be stopped, crashed and started again in
+    between."""
 
     def __init__(
         self,
@@ -71,20 +74,21 @@ class Broker(Hosted):
         self._metadata = MemoryTree()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._place: socket.socket | None = None
-        self._life: Life | None = None
+        self._life: BrokerThread | None = None
         self.faults = Faults()
-        """What shall go wrong; see `moldau.testing.faults`."""
+        """The injected faults; see `moldau.testing.faults`."""
         self.bootstrap_servers = ""
-        """For a client's `bootstrap.servers`: stays the same over restarts."""
+        """The value for a client's `bootstrap.servers`. It stays the same over restarts."""
 
     def __repr__(self) -> str:
         state = "not running" if self._life is None else "running"
         return f"<Broker at {self.bootstrap_servers or 'no port yet'}, {state}>"
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Returns when the broker takes connections. Raises what a broker says to bad settings or a broken disk."""
+        """Start the broker and wait until it accepts connections. Raises the broker's error for bad settings or a bad
+        disk."""
         begun = self._begin()
         try:
             self._born(begun.result(ANSWER_TIMEOUT_S))
@@ -94,20 +98,21 @@ class Broker(Hosted):
         return self
 
     def stop(self) -> None:
-        """A clean stop. Its data and its port are kept for another `start`."""
+        """Stop cleanly. Data and port are kept for another `start`."""
         self._wait(self._running().stop())
 
     def crash(self) -> None:
-        """As `kill -9`: connections are cut, nothing more is written; `start` finds what a killed process leaves."""
+        """Stop as `kill -9` would: connections are cut, nothing more is written; `start` finds what a killed process
+        leaves."""
         self._wait(self._running().crash())
 
     def restart(self) -> None:
-        """A clean stop and a new start: connections are lost, data stays."""
+        """Stop cleanly and start again: connections are lost, data is kept."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """The end: stopped if it still runs, its temporary data removed, its port given back."""
+        """Stop the broker if it runs, delete its temporary data and release its port."""
         try:
             if self._life is not None:
                 self.stop()
@@ -132,14 +137,14 @@ class Broker(Hosted):
                 try:
                     await asyncio.wrap_future(ended)
                 finally:
-                    self._wait(ended)  # also where the waiting was cancelled: nothing may be left behind
+                    self._wait(ended)  # also after cancellation: no thread may be left
         finally:
             self._give_back()
 
     # -- topics ----------------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, Setting] | None = None) -> None:
-        """Makes a topic; ValueError where the broker refuses it."""
+        """Create a topic; ValueError if the broker refuses it."""
         self._create_topic(name, partitions, 1, configs)
 
     def _create_topic(
@@ -156,26 +161,26 @@ class Broker(Hosted):
 
     @property
     def now_ms(self) -> int:
-        """The broker's wall clock, milliseconds since 1970."""
+        """The broker's wall clock, in milliseconds since 1970."""
         return self._clock.now_ms()
 
     def advance(self, seconds: float | timedelta = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
-        """Moves the broker's time forward. At return everything that was due on the way has happened: sessions and
-        transactions have timed out, old segments are gone, logs are compacted.
+        """Move the broker's time forward, and wait until everything that was due has happened: sessions and
+        transactions have timed out, old segments are deleted, logs are compacted.
 
-        Clients live on in the machine's time: a member of a group whose session time-out was jumped over is expelled,
-        however lively it is, and joins again.
+        Clients stay in the machine's time. If the jump is longer than a group's session timeout, its members are
+        removed from the group, although they are alive, and join again.
         """
         if not isinstance(seconds, timedelta):
             seconds = timedelta(seconds=seconds)
         total_s = (seconds + timedelta(minutes=minutes, hours=hours, days=days)).total_seconds()
         if total_s < 0:
-            raise ValueError(f"time cannot be moved back, and {total_s} seconds would be")
+            raise ValueError(f"time cannot be moved back: {total_s} seconds")
         self._running().advance(total_s)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------
 
-    def _running(self) -> Life:
+    def _running(self) -> BrokerThread:
         if self._life is None:
             raise BrokerNotRunning("the broker is not running: `start` it first")
         return self._life
@@ -187,8 +192,8 @@ class Broker(Hosted):
             self._scratch = tempfile.TemporaryDirectory(prefix="moldau-")
         if self._place is None:
             self._place = _take_port()
-        quiet.hush(self._log_level)
-        self._life = Life(self._make, self._clock)
+        log_silencer.hush(self._log_level)
+        self._life = BrokerThread(self._make, self._clock)
         return self._life.begin()
 
     async def _make(self) -> Served:
@@ -199,14 +204,15 @@ class Broker(Hosted):
             **SETTINGS,
             "listeners": "PLAINTEXT://{}:{}".format(*self._place.getsockname()),
             "log.dirs": directory,
-            **self._settings,
+            # A test's settings are checked as those of the command line: a misspelt name is an error.
+            **gather(BROKER, assignments=[f"{name}={text}" for name, text in self._settings.items()]),
         }
         broker = await assemble(texts, fs=ScratchFileSystem(), clock=self._clock, open_store=self._open_store())
         self.faults.prepare(broker)
         return broker
 
     def _open_store(self) -> OpenStore | None:
-        """Where its metadata is: of a broker whose data is kept, there."""
+        """The metadata store: in memory, except if the broker's data is kept; then it is stored there, too."""
         return self._metadata.open if self._data is None else None
 
     def _born(self, broker: Served) -> None:
@@ -217,12 +223,12 @@ class Broker(Hosted):
         atexit.register(self.close)
 
     def _not_born(self) -> None:
-        """After a start that failed, or whose waiting was interrupted."""
+        """Clean up after a start that failed or was interrupted."""
         life, self._life = self._life, None
         if life is None:
             return
         life.give_up()
-        quiet.unhush(self._log_level)
+        log_silencer.unhush(self._log_level)
 
     def _wait(self, ended: Future[None]) -> None:
         assert self._life is not None
@@ -232,7 +238,7 @@ class Broker(Hosted):
         finally:
             self._life = None
             self.faults.detach()
-            quiet.unhush(self._log_level)
+            log_silencer.unhush(self._log_level)
             atexit.unregister(self.close)
 
     def _give_back(self) -> None:
@@ -245,8 +251,8 @@ class Broker(Hosted):
 
 
 def _take_port() -> socket.socket:
-    """A free port, ours as long as this socket is: it never listens, so that the broker may on the same port, and
-    between two lives of the broker clients are refused and nobody else is given the port."""
+    """Reserve a free port as long as this socket is open. The socket never listens, so the broker can listen on the
+    same port. While the broker is down, clients are refused, and no other process gets the port."""
     place = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -258,7 +264,7 @@ def _take_port() -> socket.socket:
 
 
 def _text(value: Setting) -> str:
-    """As a settings file would say it."""
+    """The value as in a settings file."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

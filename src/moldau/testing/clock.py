@@ -1,9 +1,9 @@
-"""Time that a test can move: a clock with an offset, and an event loop whose timers follow it.
+"""Movable time: a clock with an offset, and an event loop whose timers follow that clock.
 
-A broker knows time from its `Clock` and waits with its loop's timers, never otherwise. Both are here: the clock shows
-the machine's time plus what a test has added, and the loop keeps its timers by that clock. `advance` moves it from
-timer to timer, in order, and lets the loop come to rest after each, so that what a timer begins (an abort, its markers,
-the next timer) happens at its own time and before the next one.
+A broker reads time only from its `Clock` and waits only with its loop's timers. This module has both. The clock is the
+machine's time plus the offset of the test, and the loop uses that clock for its timers. `advance` moves the clock from
+timer to timer, in order, and lets the loop become idle after each. So the work that a timer starts (an abort, its
+markers, the next timer) happens at its own time, before the next timer.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import uvloop
 Ts = TypeVarTuple("Ts")
 
 MAX_STOPS = 200
-"""A long way is gone in at most so many steps: timers that are closer together than that run together, in order, and
-late by at most a two-hundredth of the way. A week has 40,000 looks of the cleaner."""
+"""A long jump is divided into at most this many steps. Timers that are closer together run in the same step, in order,
+and late by at most a two-hundredth of the jump. A week would have 40,000 runs of the log cleaner."""
 
 POLL_S = 0.005
-"""How often a loop that waits for its threads looks whether they are done, if none of them says so."""
+"""How often a loop that waits for its threads checks whether they are done, if none of them reports it."""
 
 PURGE_FROM = 64
-"""Cancelled timers are thrown out when there are so many, and as many as others."""
+"""Cancelled timers are removed when there are at least this many, and at least half of all timers are cancelled."""
 
 
 class MovableClock:
-    """The machine's clocks, plus what a test has added."""
+    """The machine's clocks plus the offset of the test."""
 
     __slots__ = ("ahead_s",)
 
@@ -49,7 +49,7 @@ class MovableClock:
 
 class _Timer(NamedTuple):
     when: float
-    number: int  # in the order of the calls, where two are due at the same moment
+    number: int  # order of the calls, for timers that are due at the same time
     handle: asyncio.TimerHandle
     callback: Callable[..., object]
     args: tuple[Any, ...]
@@ -57,7 +57,8 @@ class _Timer(NamedTuple):
 
 
 class MovableLoop(uvloop.Loop):
-    """A uvloop whose time is a MovableClock's. One real timer stands for the earliest of ours."""
+    """A uvloop whose time is that of a MovableClock. One real timer (the alarm) is set for the earliest of its
+    timers."""
 
     def __init__(self, clock: MovableClock) -> None:
         super().__init__()
@@ -67,10 +68,10 @@ class MovableLoop(uvloop.Loop):
         self._cancelled = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
-        self._begun = 0  # callbacks that were ever put into the loop's queue: at rest it stands still
-        self._news: asyncio.Future[None] | None = None  # done when the next one is
+        self._begun = 0  # number of callbacks ever scheduled: it does not change while the loop is idle
+        self._news: asyncio.Future[None] | None = None  # resolved at the next scheduled callback
 
-    # -- asyncio's side --------------------------------------------------------------------------------------------
+    # -- asyncio interface -----------------------------------------------------------------------------------------
 
     def time(self) -> float:
         return self._clock.monotonic()
@@ -100,7 +101,7 @@ class MovableLoop(uvloop.Loop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by a handle. It may have run long ago: this only says when looking through them is worth it."""
+        """Called by a handle, which may have run long ago. So the count is only a hint when a purge is worthwhile."""
         self._cancelled += 1
         if self._cancelled >= PURGE_FROM and self._cancelled * 2 >= len(self._timers):
             self._timers = [timer for timer in self._timers if not timer.handle.cancelled()]
@@ -110,7 +111,7 @@ class MovableLoop(uvloop.Loop):
     # -- timers ----------------------------------------------------------------------------------------------------
 
     def _next_due(self) -> float | None:
-        """When the earliest timer is due that still counts."""
+        """The due time of the earliest timer that is not cancelled."""
         timers = self._timers
         while timers and timers[0].handle.cancelled():
             heapq.heappop(timers)
@@ -122,7 +123,7 @@ class MovableLoop(uvloop.Loop):
             self._alarm = None
         when = self._next_due()
         if when is not None:
-            # Whole milliseconds, rounded up: libuv has no finer ones, and an early alarm would find nothing due.
+            # Whole milliseconds, rounded up: libuv has no finer timers, and an early alarm would find nothing due.
             delay_s = max(1, ceil((when - self.time()) * 1000)) / 1000
             self._alarm_at = when
             self._alarm = super().call_later(delay_s, self._ring)
@@ -133,21 +134,21 @@ class MovableLoop(uvloop.Loop):
         self._set_alarm()
 
     def _run_due(self) -> None:
-        """Puts every timer that is due into the loop's queue, the earliest first."""
+        """Schedule every timer that is due, the earliest first."""
         now = self.time()
         while (when := self._next_due()) is not None and when <= now:
             timer = heapq.heappop(self._timers)
             self.call_soon(_fire, timer, context=timer.context)
 
     def forget_timers(self) -> None:
-        """None of them will run: whoever set them is dead."""
+        """Drop all timers: their broker has crashed."""
         self._timers.clear()
         self._set_alarm()
 
-    # -- moving ----------------------------------------------------------------------------------------------------
+    # -- moving time -----------------------------------------------------------------------------------------------
 
     async def advance(self, seconds: float, busy: Callable[[], bool]) -> None:
-        """Moves the clock. At return all that was due on the way has happened, and what it led to."""
+        """Move the clock, and wait until everything that was due, and its consequences, have happened."""
         target = self.time() + seconds
         step_s = seconds / MAX_STOPS
         stop = self.time()
@@ -164,7 +165,7 @@ class MovableLoop(uvloop.Loop):
         self._set_alarm()
 
     async def rest(self, busy: Callable[[], bool]) -> None:
-        """Returns when a whole turn of the loop has begun nothing new, and nobody is `busy` elsewhere for it."""
+        """Wait until a whole turn of the loop has scheduled nothing new, and `busy` is false for other threads."""
         while True:
             before = self._begun
             turned: asyncio.Future[None] = self.create_future()
@@ -177,12 +178,12 @@ class MovableLoop(uvloop.Loop):
                 continue
             super().call_soon(_resolve, turned)
             await turned
-            if self._begun == before + 1 and not busy():  # the one is our own awakening
+            if self._begun == before + 1 and not busy():  # one callback is our own wake-up
                 return
 
 
 def _fire(timer: _Timer) -> None:
-    if not timer.handle.cancelled():  # another timer of the same moment may have
+    if not timer.handle.cancelled():  # another timer of the same time may have cancelled it
         timer.callback(*timer.args)
 
 

@@ -1,13 +1,13 @@
-"""Several brokers for tests: one cluster in this process, for whatever must live through the loss of a broker.
+"""Cluster for tests: several brokers in this process, for tests of broker failures.
 
     with Cluster(3) as cluster:
         cluster.create_topic("orders", partitions=6, replication_factor=3)
         producer = Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all")
         cluster.brokers[cluster.leader_of("orders", 0)].crash()
 
-Each broker is a `moldau.testing.Broker` with a thread, a port, a directory, time and faults of its own; they replicate
-and elect as in production. Only the metadata store is in memory, and shared: it needs no ZooKeeper, and outlives them
-all. `brokers[i]` has the node id i.
+Each broker is a `moldau.testing.Broker` with its own thread, port, directory, time and faults. They replicate and elect
+leaders as in production. Only the metadata store is in memory, and shared: it needs no ZooKeeper and outlives the
+brokers. `brokers[i]` has the node id i.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from moldau.cluster.image import CONSUMER_OFFSETS, NO_LEADER, TRANSACTION_STATE,
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.store import OpenStore
 from moldau.testing.broker import LOG_LEVEL, Broker, Setting
-from moldau.testing.life import ANSWER_TIMEOUT_S, BrokerNotRunning, Hosted
+from moldau.testing.broker_thread import ANSWER_TIMEOUT_S, BrokerNotRunning, Hosted
+from moldau.wire.topic_partition import TopicPartition
 
 T = TypeVar("T")
 Beginning = tuple["ClusterBroker", Future[Served]]
@@ -37,18 +38,18 @@ MAX_BROKERS = 100
 
 WAIT_S = 30.0
 LOOK_AGAIN_S = 0.005
-"""Between two looks at what is being waited for."""
+"""Interval between two checks of an awaited condition."""
 
 SETTINGS: Mapping[str, Setting] = {
-    # So that every broker of a small cluster coordinates something.
+    # So that every broker of a small cluster coordinates some groups and transactions.
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
 }
-"""What differs from the settings of a broker alone."""
+"""Settings that differ from those of a single test broker."""
 
 
 class _Session(MemoryStore):
-    """A broker's session, which a crash can leave behind."""
+    """A broker's session, which a crash can leave open."""
 
     left_behind = False
 
@@ -58,7 +59,7 @@ class _Session(MemoryStore):
 
 
 class ClusterBroker(Broker):
-    """One of a cluster's brokers."""
+    """A broker of a test cluster."""
 
     def __init__(
         self,
@@ -79,8 +80,8 @@ class ClusterBroker(Broker):
         return super().__repr__().replace("<Broker", f"<Broker {self.node_id}", 1)
 
     def crash(self, noticed_after_s: float = 0) -> None:
-        """As `kill -9`. The others notice it at once, or after as long as its session with the metadata store outlives
-        it; unless it is started again before."""
+        """Stop as `kill -9` would. The other brokers notice it at once, or after `noticed_after_s`, when its session
+        with the metadata store expires, unless the broker is started again before that."""
         session = self._session
         if noticed_after_s and session is not None:
             session.left_behind = True
@@ -92,36 +93,37 @@ class ClusterBroker(Broker):
             self._expiry.start()
 
     def expire_session(self) -> None:
-        """The metadata store gives the broker up, as after a long pause: it stops leading, and comes back by itself."""
+        """Expire the broker's session in the metadata store, as after a long pause. The broker stops leading and
+        registers again."""
         self._running()
         assert self._session is not None
         self._tree.expire(self._session)
 
     def lose_touch(self) -> None:
-        """The broker cannot reach the metadata store any more; its session is kept there."""
+        """Disconnect the broker from the metadata store; its session does not expire there."""
         self._running()
         assert self._session is not None
         self._tree.suspend(self._session)
 
     def find_touch(self) -> None:
-        """The end of `lose_touch`."""
+        """Reconnect the broker after `lose_touch`."""
         self._running()
         assert self._session is not None
         self._tree.resume(self._session)
 
-    # -- for the cluster -------------------------------------------------------------------------------------------
+    # -- used by the cluster ---------------------------------------------------------------------------------------
 
     @property
     def runs(self) -> bool:
         return self._life is not None
 
     def look(self, function: Callable[[Served], T]) -> T:
-        """What a function finds in the broker, in the broker's own thread."""
+        """The result of a function of the broker, called in the broker's thread."""
         life = self._running()
         return life.call(function, life.broker)
 
     def carry_out(self, work: Callable[[Served], Coroutine[Any, Any, T]]) -> T:
-        """What a coroutine of the broker's comes to, in the broker's own thread."""
+        """The result of a coroutine of the broker, run in the broker's thread."""
         life = self._running()
         return life.run(work(life.broker))
 
@@ -143,7 +145,8 @@ class ClusterBroker(Broker):
 
 
 class Cluster(Hosted):
-    """Brokers from `with` (or `start`) to their end. Each may be stopped, crashed and started again in between."""
+    """Brokers that run from `with` (or `start`) to `close`. Each may be stopped, crashed and started again in
+    between."""
 
     def __init__(
         self,
@@ -154,14 +157,14 @@ class Cluster(Hosted):
         data: str | os.PathLike[str] | None = None,
         log_level: int = LOG_LEVEL,
     ) -> None:
-        """`racks` has a rack for each broker; `data` is a directory to keep, with a directory a broker in it."""
+        """`racks` has a rack for each broker; `data` is a directory to keep, with one directory per broker."""
         if not 1 <= brokers <= MAX_BROKERS:
             raise ValueError(f"a cluster of {brokers} brokers; 1 to {MAX_BROKERS} are possible")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
         self._tree = MemoryTree()
         self.brokers: list[ClusterBroker] = []
-        """By node id."""
+        """The brokers, by node id."""
         for node_id in range(brokers):
             of_broker: dict[str, Setting] = dict(settings or {})
             if racks is not None:
@@ -174,18 +177,18 @@ class Cluster(Hosted):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Of all brokers, whether they run or not; stays the same from the first start on."""
+        """The addresses of all brokers, running or not; stays the same after the first start."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers)
 
     @property
     def live(self) -> list[ClusterBroker]:
-        """The brokers that run."""
+        """The brokers that are running."""
         return [broker for broker in self.brokers if broker.runs]
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Starts those that do not run, at the same time; returns when all know of each other."""
+        """Start all brokers that are not running, at the same time. Returns when all of them know each other."""
         self._finish_start(self._begin_start())
         return self
 
@@ -206,7 +209,7 @@ class Cluster(Hosted):
         self.wait_until(lambda image: image.brokers.keys() == ids, "the brokers know of each other")
 
     def stop(self) -> None:
-        """A clean stop of all that run, at the same time."""
+        """Stop all running brokers cleanly, at the same time."""
         ending = [(broker, broker._running().stop()) for broker in self.live]
         errors = []
         for broker, future in ending:
@@ -218,7 +221,7 @@ class Cluster(Hosted):
             raise errors[0]
 
     def close(self) -> None:
-        """The end: all are stopped, what is temporary is removed."""
+        """Stop all brokers and delete temporary data."""
         try:
             self.stop()
         finally:
@@ -232,7 +235,7 @@ class Cluster(Hosted):
             await asyncio.wait([asyncio.wrap_future(future) for _, future in begun])
         finally:
             try:
-                self._finish_start(begun)  # also where the waiting was cancelled: nothing may be left behind
+                self._finish_start(begun)  # also after cancellation: no thread may be left
             except BaseException:
                 self.close()
                 raise
@@ -252,30 +255,32 @@ class Cluster(Hosted):
         replication_factor: int | None = None,
         configs: Mapping[str, Setting] | None = None,
     ) -> None:
-        """Makes a topic, with a replica on each of up to three brokers unless told otherwise; ValueError where it is
-        refused. At return every broker knows it and every partition is led."""
+        """Create a topic, by default with up to three replicas; ValueError if it is refused. Returns when every broker
+        knows the topic and every partition has a leader."""
         factor = min(BROKERS, len(self.live)) if replication_factor is None else replication_factor
         self._anyone()._create_topic(name, partitions, factor, configs)
         self.wait_until(
             lambda image: name in image.topics and all(one.leader >= 0 for one in image.topics[name].partitions),
-            f"topic {name} is led everywhere",
+            f"topic {name} has a leader for every partition",
         )
 
     def leader_of(self, topic: str, index: int = 0) -> int:
-        """The id of the broker that leads a partition, as a live broker knows it; -1 where nobody does."""
+        """The id of the broker that leads a partition, as a live broker knows it; -1 if there is no leader."""
         return self._partition(topic, index)[0]
 
     def in_sync(self, topic: str, index: int = 0) -> tuple[int, ...]:
-        """The ids of the brokers whose replicas are in sync, as a live broker knows them."""
+        """The ids of the brokers in the ISR, as a live broker knows them."""
         return self._partition(topic, index)[1]
 
     def move_leader(self, topic: str, index: int = 0) -> int:
-        """Has another replica that is in sync lead a partition, as when its leader is stopped; the id of that broker.
-        The partition of a coordinator takes the coordinator with it."""
+        """Make another in-sync replica the leader of a partition, as when its leader is stopped; returns the id of that
+        broker. If it is a coordinator's partition, the coordinator moves with it."""
         before = self.leader_of(topic, index)
         if len(self.in_sync(topic, index)) < 2 or before == NO_LEADER:
-            raise ValueError(f"nobody else can lead {topic}-{index}")
-        self.brokers[before].carry_out(lambda served: served.metadata.resign([(topic, index)], leave_isr=False))
+            raise ValueError(f"no other replica can lead {topic}-{index}")
+        self.brokers[before].carry_out(
+            lambda served: served.metadata.resign([TopicPartition(topic, index)], leave_isr=False)
+        )
 
         def moved(image: ClusterImage) -> bool:
             state = image.partition(topic, index)
@@ -285,24 +290,25 @@ class Cluster(Hosted):
         return self.leader_of(topic, index)
 
     def group_coordinator(self, group_id: str) -> int:
-        """The id of the broker that coordinates a group; -1 where nobody does, as before any group has been used."""
+        """The id of the broker that coordinates a group; -1 if there is none, as before the first group is used."""
         return self._coordinator(CONSUMER_OFFSETS, group_id)
 
     def transaction_coordinator(self, transactional_id: str) -> int:
-        """The id of the broker that coordinates a transactional id; -1 where nobody does."""
+        """The id of the broker that coordinates a transactional id; -1 if there is none."""
         return self._coordinator(TRANSACTION_STATE, transactional_id)
 
     def coordinator_partition(self, topic: str, key: str) -> int:
-        """The partition of an internal topic that a group or a transactional id is kept in; -1 without the topic."""
+        """The partition of an internal topic that stores a group or a transactional id; -1 if the topic does not
+        exist."""
 
         def index(served: Served) -> int:
-            coordination = served.groups if topic == CONSUMER_OFFSETS else served.transactions.coordination
+            coordination = served.groups.runtime if topic == CONSUMER_OFFSETS else served.transactions.runtime
             return coordination.index_of(key)
 
         return self._anyone().look(index)
 
     def wait_until(self, holds: Callable[[ClusterImage], bool], what: str = "", timeout: float = WAIT_S) -> None:
-        """Returns when something holds in every live broker's view of the cluster."""
+        """Wait until a condition holds for the image of every live broker."""
         deadline = time.monotonic() + timeout
         for broker in self.live:
             while broker.runs and not broker.look(lambda served: holds(served.image)):
@@ -311,7 +317,7 @@ class Cluster(Hosted):
                 time.sleep(LOOK_AGAIN_S)
 
     def wait_in_sync(self, timeout: float = WAIT_S) -> None:
-        """Returns when every replica of a live broker is in sync, and every partition is led."""
+        """Wait until every replica on a live broker is in sync, and every partition has a leader."""
         live = frozenset(broker.node_id for broker in self.live)
 
         def holds(image: ClusterImage) -> bool:
@@ -323,7 +329,7 @@ class Cluster(Hosted):
 
         self.wait_until(holds, "all replicas are in sync", timeout)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------
 
     def _anyone(self) -> ClusterBroker:
         for broker in self.brokers:

@@ -1,7 +1,7 @@
-"""The answer that refuses a request: what the protocol would say if every part of it had failed with one error.
+"""Error replies: the response to a request whose every part failed with one error.
 
-A response mostly mirrors its request: a topic for a topic, a partition for a partition, each with a code of its own. So
-one walk over the generated messages makes nearly all of them; what the names do not tell is in the tables here.
+A response mostly mirrors its request: one topic per topic, one partition per partition, each with its own error code.
+So one walk over the generated messages builds nearly all of them; the tables here cover the exceptions.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any, get_args, get_origin, get_type_hints
 
-from moldau.broker.fetch_sessions import Refused
+from moldau.broker.connection.session import Request
 from moldau.broker.handlers.produce import NO_ACKS
-from moldau.broker.registry import Body
-from moldau.broker.session import Request
+from moldau.broker.requests.fetch_sessions import FetchSessionError
+from moldau.broker.requests.handler_registry import Body
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.message import WireStruct
@@ -40,13 +40,13 @@ SOURCES = {
     "topics": ("topics",),
     "transaction_states": ("transactional_ids",),
 }
-"""Which array of a request an array of its response answers, element by element."""
+"""For each array of a response, the arrays of the request that it answers, element by element."""
 
 IDENTITIES = ("partition_index", "partition_id", "group_id", "key", "transactional_id", "name")
-"""What the element of a response is called that answers a bare number or name."""
+"""The field of a response element that answers a plain number or name."""
 
 UNKNOWN = {"base_offset": -1, "log_append_time_ms": -1, "generation_id": -1, "node_id": -1, "port": -1}
-"""Fields that stand for nothing where there is an error, and whose default would stand for something."""
+"""Fields that are meaningless after an error, but whose default value would have a meaning."""
 
 DEEPEST = "*"
 
@@ -57,17 +57,17 @@ LEVELS = {
     ApiKey.DESCRIBE_LOG_DIRS: ("", "results"),
     ApiKey.OFFSET_FETCH: ("", "groups", DEEPEST),
 }
-"""Where the code stands, if not only as deep as it can: in the response itself (""), in the elements of an array."""
+"""Levels of the error code, if not only the deepest one: the response itself (""), or the elements of an array."""
 
 ANSWERED_FIRST = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS})
-"""Refused parts stand among others that a client cannot do without: the real answer is made, and then spoiled."""
+"""APIs whose response has parts that a client needs even after an error: the real response is built, then changed."""
 
 IMPOSSIBLE = frozenset({ApiKey.ALTER_REPLICA_LOG_DIRS, ApiKey.API_VERSIONS})
-"""Refusals that do not mirror their request."""
+"""APIs whose error responses do not mirror the request."""
 
 
 def refuse(api: ApiKey, request: Request, body: memoryview, code: ErrorCode) -> Body | None:
-    """The answer to a request that was not carried out; None where the client expects none (acks=0)."""
+    """The response to a request that was not carried out; None if the client expects none (acks=0)."""
     if api == ApiKey.FETCH:
         return _refuse_fetch(request, body, code)
     definition = APIS[api]
@@ -80,7 +80,7 @@ def refuse(api: ApiKey, request: Request, body: memoryview, code: ErrorCode) -> 
 
 
 def spoil(api: ApiKey, request: Request, body: Body, code: ErrorCode) -> Body:
-    """The answer to a request that was carried out, made to say that it was not."""
+    """The response to a request that was carried out, changed to report an error."""
     definition = APIS[api]
     answer = _class(definition.module, f"{definition.name}Response").decode(b"".join(body), request.version)
     _mark(api, answer, code)
@@ -88,7 +88,7 @@ def spoil(api: ApiKey, request: Request, body: Body, code: ErrorCode) -> Body:
 
 
 def topics_of(api: ApiKey, request: Request, body: memoryview) -> set[str]:
-    """The topics that a request names, by name or by id; of a fetch, also those of its session."""
+    """The topics that a request names, by name or by id; for a fetch, also those of its session."""
     broker = request.broker
     named: set[str | bytes] = set()
     if api == ApiKey.FETCH:
@@ -105,12 +105,12 @@ def topics_of(api: ApiKey, request: Request, body: memoryview) -> set[str]:
 
 
 def _refuse_fetch(request: Request, body: memoryview, code: ErrorCode) -> Body:
-    """The session goes on: the client counts this answer as one of it."""
+    """The session continues: the client counts this response as part of it."""
     call = decode_fetch(body, request.version)
     broker = request.broker
     try:
         session, watched, _ = broker.fetch_sessions.open(call, request.version >= TOPIC_IDS_FROM, broker.loop.time())
-    except Refused as refused:
+    except FetchSessionError as refused:
         return encode_fetch(request.version, refused.error, 0, [])
     topics: dict[str | bytes, list[FetchAnswer]] = {}
     for one in watched:
@@ -128,7 +128,7 @@ def _class(module: str, name: str) -> Any:
 
 @cache
 def _arrays(kind: Any) -> dict[str, Any]:
-    """The arrays among a message's fields, and what their elements are."""
+    """The array fields of a message, with the type of their elements."""
     found = {}
     for name, hint in get_type_hints(kind.__init__).items():
         for choice in (hint, *get_args(hint)):
@@ -196,7 +196,7 @@ def _set_code(struct: WireStruct, code: ErrorCode) -> bool:
 
 
 def _named(struct: Any) -> Iterator[str | bytes]:
-    """Names and ids in the arrays of a request that are called after topics."""
+    """Names and ids in the arrays of a request that have `topic` in their name."""
     for field in _arrays_of(struct):
         for element in getattr(struct, field) or ():
             if isinstance(element, WireStruct):

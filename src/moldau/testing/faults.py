@@ -1,12 +1,12 @@
-"""Faults on demand: requests that fail, answers that come late or never, connections that break.
+"""Fault injection: failing requests, late or missing responses, broken connections.
 
     broker.faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="orders")
     with broker.faults.delay("Fetch", 2.0, client_id="slow-*"):
         ...
 
-Each call makes a `Fault`, which strikes as often as it was told to and can be waited for and ended. A fault stands in
-the broker's table of routes, where dispatch looks anyway: without one a request goes the way it goes in production.
-Faults stay when the broker restarts. `client_id` and `topic` are names, or patterns with `*` and `?`.
+Each call creates a `Fault`, which applies a given number of times, and which a test can wait for and end. Faults are
+installed in the broker's table of routes, so without a fault a request takes the same path as in production. Faults
+stay when the broker restarts. `client_id` and `topic` are names, or patterns with `*` and `?`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from moldau.broker.broker import Broker
-from moldau.broker.connections import Connections
-from moldau.broker.registry import HANDLERS, NO_REPLY, Answer, Body, Reply
-from moldau.broker.session import Request, Session
+from moldau.broker.connection.connection_limits import Connections
+from moldau.broker.connection.session import Request, Session
+from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Answer, Body, Reply
+from moldau.testing.broker_thread import BrokerThread
 from moldau.testing.error_replies import ANSWERED_FIRST, IMPOSSIBLE, refuse, spoil, topics_of
 from moldau.testing.intercept import Intercepted, Silence
-from moldau.testing.life import Life
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
 
@@ -33,13 +33,13 @@ WAIT_S = 30.0
 
 Handle = Callable[[Request, memoryview], Answer]
 Strike = Callable[[ApiKey, Request, memoryview, Handle], Answer]
-"""Answers a request that a fault has met; the last argument is the handler that would have."""
+"""Answers a request that a fault applies to; the last argument is the real handler."""
 
 T = TypeVar("T")
 
 
 class Fault:
-    """Something that goes wrong until it has done so `times` times (None: until it is ended)."""
+    """A fault that applies `times` times (None: until it is ended)."""
 
     def __init__(
         self,
@@ -67,18 +67,18 @@ class Fault:
 
     @property
     def struck(self) -> int:
-        """How often it has struck so far."""
+        """How often it has applied so far."""
         return self._struck
 
     def wait(self, times: int | None = None, timeout: float = WAIT_S) -> None:
-        """Returns when it has struck so often: as often as it will, or once where that has no end."""
+        """Wait until it has applied this often. Default: `times` of the fault, or once if that is unlimited."""
         wanted = times or self.times or 1
         with self._news:
             if not self._news.wait_for(lambda: self._struck >= wanted, timeout):
                 raise TimeoutError(f"{self!r} did not strike {wanted} times within {timeout} s")
 
     def end(self) -> None:
-        """It strikes no more."""
+        """Remove the fault."""
         self._faults.remove(self)
 
     def __enter__(self) -> Self:
@@ -89,7 +89,7 @@ class Fault:
     ) -> None:
         self.end()
 
-    # -- on the broker's loop --------------------------------------------------------------------------------------
+    # -- called on the broker's loop -------------------------------------------------------------------------------
 
     def meets(self, api: ApiKey, request: Request, body: memoryview) -> bool:
         if self._client_id is not None and not fnmatchcase(request.client_id, self._client_id):
@@ -106,11 +106,11 @@ class Fault:
         return self.times is not None and self._struck >= self.times
 
     def ended(self) -> None:
-        """Called once, when it is taken out."""
+        """Called once, when it is removed."""
 
 
 class BlackHole(Fault):
-    """What it swallowed stays swallowed: its connections have lost requests, and are cut when it ends."""
+    """Swallows requests without an answer. Its connections have lost requests, so they are cut when it ends."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -128,12 +128,12 @@ class BlackHole(Fault):
 
 
 class FaultyConnections(Connections):
-    """Lets nobody in while a fault says so."""
+    """Refuses new connections while there is a fault for them."""
 
     __slots__ = ("faults",)
 
     def __init__(self, broker: Broker, faults: Faults) -> None:
-        super().__init__(broker)
+        super().__init__(lambda: broker.settings, broker.metrics, broker.loop.time)
         self.faults = faults
 
     def admit(self, session: Session) -> str | None:
@@ -148,12 +148,12 @@ class Faults:
         self._at_the_door: list[Fault] = []
         self._broker: Broker | None = None
         self._handlers: dict[int, Handle] = {}
-        self._life: Life | None = None
+        self._life: BrokerThread | None = None
 
     def __iter__(self) -> Iterator[Fault]:
         return iter([*self._faults, *self._at_the_door])
 
-    # -- what can go wrong -----------------------------------------------------------------------------------------
+    # -- kinds of faults -------------------------------------------------------------------------------------------
 
     def fail_next(
         self,
@@ -165,8 +165,8 @@ class Faults:
         client_id: str | None = None,
         applied: bool = False,
     ) -> Fault:
-        """The next requests are refused with this error, all their partitions alike. With `applied` they are carried
-        out all the same: the client is told a lie, as by a broker that dies between the two."""
+        """Refuse the next requests with this error, for all their partitions. With `applied` they are carried out
+        anyway, but the client gets an error, as from a broker that crashes before it answers."""
         key, code = _api(api), _error(error)
         if key in IMPOSSIBLE:
             raise ValueError(f"{APIS[key].name} cannot be made to fail; `drop_next` can break its connection")
@@ -192,8 +192,8 @@ class Faults:
         topic: str | None = None,
         client_id: str | None = None,
     ) -> Fault:
-        """Requests are carried out at once and answered so much later, in the broker's time. Later answers of the same
-        connection wait behind: order is the protocol's."""
+        """Carry out requests at once but answer them late, in the broker's time. Later responses of the same connection
+        wait, too, because the protocol requires them in order."""
         key = _api(api)
         what = f"{APIS[key].name} is answered {seconds} s late"
         fault = Fault(self, what, frozenset({key}), times, client_id, topic)
@@ -217,8 +217,8 @@ class Faults:
         client_id: str | None = None,
         applied: bool = False,
     ) -> Fault:
-        """The connection is cut instead of an answer. With `applied` the request was carried out before: the client
-        cannot know, which is what retries and idempotence are about."""
+        """Cut the connection instead of answering. With `applied` the request was carried out before. The client cannot
+        know that; retries and idempotence must handle it."""
         key = _api(api)
         fault = Fault(self, f"{APIS[key].name} breaks the connection", frozenset({key}), times, client_id, topic)
 
@@ -243,16 +243,16 @@ class Faults:
         topic: str | None = None,
         client_id: str | None = None,
     ) -> Fault:
-        """Requests (of every kind, if none is named) are neither carried out nor answered, and the connection stays
-        open. When the fault ends, the connections that lost something are cut."""
+        """Neither carry out nor answer requests (of every API, if none is named), and keep the connection open. When
+        the fault ends, the connections that lost requests are cut."""
         if api is None and topic is not None:
-            raise ValueError("not every request is about a topic: say which API")
+            raise ValueError("not every request names a topic: name the API, too")
         apis = frozenset(HANDLERS) if api is None else frozenset({_api(api)})
         what = "everything is swallowed" if api is None else f"{APIS[_api(api)].name} is swallowed"
         return self._add(BlackHole(self, what, apis, times, client_id, topic))
 
     def drop_connections(self, client_id: str | None = None) -> int:
-        """Cuts every connection that is open now, or those of one client; how many there were."""
+        """Cut all open connections, or those of one client; returns their number."""
 
         def drop() -> int:
             sessions = [
@@ -267,13 +267,13 @@ class Faults:
         return self._do(drop)
 
     def refuse_connections(self, times: int | None = 1) -> Fault:
-        """The next connections are cut as soon as they are made."""
+        """Cut the next connections as soon as they are accepted."""
         fault = Fault(self, "connections are refused", frozenset(), times)
         self._do(lambda: self._at_the_door.append(fault))
         return fault
 
     def clear(self) -> None:
-        """No more faults."""
+        """End all faults."""
         for fault in list(self):
             fault.end()
 
@@ -287,16 +287,16 @@ class Faults:
 
         self._do(take_out)
 
-    # -- the broker's side -----------------------------------------------------------------------------------------
+    # -- broker side -----------------------------------------------------------------------------------------------
 
     def prepare(self, broker: Broker) -> None:
-        """On the loop, before the broker starts."""
+        """Install the faults. Called on the loop, before the broker starts."""
         self._broker = broker
         broker.connections = FaultyConnections(broker, self)
         self._handlers = {key: route.answer for key, route in broker.routes.items()}
         self._install()
 
-    def attach(self, life: Life) -> None:
+    def attach(self, life: BrokerThread) -> None:
         self._life = life
 
     def detach(self) -> None:
@@ -304,17 +304,17 @@ class Faults:
         self._handlers = {}
 
     def refusal(self) -> str | None:
-        """Why the connection that has just been made is cut, if it is."""
+        """The reason to refuse the connection that was just accepted, or None."""
         if not self._at_the_door:
             return None
         fault = self._at_the_door[0]
         fault.count()
         if fault.used_up:
             self._at_the_door.remove(fault)
-        return "a test wanted it so"
+        return "a test injected this fault"
 
     def _do(self, action: Callable[[], T]) -> T:
-        """On the broker's loop, where there is one."""
+        """Run an action on the broker's loop, if there is one."""
         return action() if self._life is None else self._life.call(action)
 
     def _add(self, fault: Fault) -> Fault:
@@ -326,7 +326,7 @@ class Faults:
         return fault
 
     def _install(self) -> None:
-        """A route leads past the faults of its API, or straight to its handler where there are none."""
+        """Route an API through its faults, or directly to its handler if it has none."""
         if self._broker is None:
             return
         for key, route in self._broker.routes.items():
@@ -340,7 +340,7 @@ class Faults:
             if api in fault.apis and fault.meets(api, request, body):
                 fault.count()
                 if fault.used_up:
-                    # Not a black hole's end: what one swallowed it keeps until somebody ends it.
+                    # This does not end a black hole: it keeps the swallowed requests until the test ends it.
                     self._faults.remove(fault)
                     self._install()
                 return fault.strike(api, request, body, handle)
@@ -351,7 +351,7 @@ def _refusal(api: ApiKey, request: Request, body: memoryview, code: ErrorCode) -
     answer = refuse(api, request, body, code)
     if answer is not None:
         return list(answer)
-    # A client that wants no answer hears of an error as it does in production: by the loss of its connection.
+    # A client with acks=0 notices an error as in production: its connection is closed.
     _cut(request.session)
     return NO_REPLY
 

@@ -1,8 +1,8 @@
-"""A file system that fails on demand: full, broken, read-only, slow, or without power.
+"""Faulty file system: fails on demand as if it were full, broken, read-only, slow or without power.
 
-`FaultyFileSystem()` lives in memory and can lose power (`after_power_loss`) or its process (`after_kill`).
-`FaultyFileSystem(LinuxCalls())` fails on top of the real disk. Both run the real file code of `moldau.host.fs`: faults
-are injected underneath it, where the system calls are.
+`FaultyFileSystem()` is in memory and can lose power (`after_power_loss`) or its process (`after_kill`).
+`FaultyFileSystem(LinuxCalls())` adds faults to the real disk. Both use the real file code of `moldau.host.fs`: faults
+are injected below it, at the system calls.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from moldau.host.calls import Buffer, SystemCalls
 from moldau.host.fs import FileSystem
+from moldau.host.syscalls import Buffer, SystemCalls
 from moldau.testing.memory_disk import MemoryDisk
 
 
 @dataclass(slots=True)
 class Fault:
-    """The next `times` calls named `call` on files that match `path` fail, after `after` of them went well."""
+    """The next `times` calls of `call` on files that match `path` fail, after `after` successful calls."""
 
     call: str
     error: int
@@ -29,7 +29,7 @@ class Fault:
     after: int = 0
     times: int | None = 1
     partial: int = 0
-    """For `pwritev`: as many bytes are written first, and returned as a short write; the next call fails."""
+    """For `pwritev`: write this many bytes first and return a short write; the next call fails."""
     seen: int = 0
 
     def strikes(self, call: str, path: str) -> bool:
@@ -40,19 +40,19 @@ class Fault:
 
 
 class FaultyCalls:
-    """Passes every call on, unless a fault strikes first."""
+    """Passes every call to the real one, unless a fault applies."""
 
     def __init__(self, inner: SystemCalls, sleep: Callable[[float], None] = time.sleep) -> None:
         self.inner = inner
         self.faults: list[Fault] = []
         self.record: list[tuple[str, str]] | None = None
-        """Set to a list, it takes the (call, path) of everything that happens."""
+        """If set to a list, the (call, path) of every call is appended to it."""
         self._slow: list[tuple[str, float]] = []
         self._sleep = sleep
         self._paths: dict[int, str] = {}
 
     def slow(self, path: str, seconds: float) -> None:
-        """Reads of matching files take this long; the page cache never has them."""
+        """Make reads of matching files take this long; they are never in the page cache."""
         self._slow.append((path, seconds))
 
     def _strike(self, call: str, path: str, fd: int = -1) -> Fault | None:
@@ -157,7 +157,7 @@ class FaultyCalls:
 
 
 class FaultyFileSystem(FileSystem):
-    """See the module's docstring."""
+    """A file system with injected faults; see the module's docstring."""
 
     def __init__(self, calls: SystemCalls | None = None, max_open_files: int = 256) -> None:
         self.calls = FaultyCalls(calls if calls is not None else MemoryDisk())
@@ -173,25 +173,25 @@ class FaultyFileSystem(FileSystem):
     def fail(
         self, call: str, error: int, *, path: str = "*", after: int = 0, times: int | None = 1, partial: int = 0
     ) -> Fault:
-        """Calls (`pwritev`, `fdatasync`, `create`, `rename` …) on matching files will fail; see `Fault`."""
+        """Make calls (`pwritev`, `fdatasync`, `create`, `rename` …) on matching files fail; see `Fault`."""
         fault = Fault(call, error, path, after, times, partial)
         self.calls.faults.append(fault)
         return fault
 
     def heal(self) -> None:
-        """No more faults."""
+        """Remove all faults."""
         self.calls.faults.clear()
 
     def slow(self, path: str, seconds: float) -> None:
-        """Reads of matching files take this long from now on."""
+        """Make reads of matching files take this long from now on."""
         self.calls.slow(path, seconds)
 
     def after_power_loss(self, seed: int) -> FaultyFileSystem:
-        """The machine lost power and is up again: the file system that a new process finds."""
+        """Simulate a power loss: returns the file system that a new process finds after it."""
         self.disk.lose_power(seed)
         return FaultyFileSystem(self.disk, self.pool.limit)
 
     def after_kill(self) -> FaultyFileSystem:
-        """The process was killed: all that it had written is there."""
+        """Simulate a killed process: everything that it had written is kept."""
         self.disk.kill_process()
         return FaultyFileSystem(self.disk, self.pool.limit)

@@ -1,20 +1,21 @@
-"""A handler's answer on its way to the client, taken out of its hands: held back, exchanged, or thrown away."""
+"""Interception of responses: delays, replaces or drops a handler's response."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
-from moldau.broker.registry import Answer, Body, Later, Message, Reply
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import Answer, Body, Later, Message, Reply
 
 Then = Callable[[Body, Reply], None]
-"""What is done with the answer's bytes instead of sending them at once."""
+"""Called with the response's bytes instead of sending them at once."""
 
 
 class Silence(Later):
-    """An answer that never comes."""
+    """A response that is never sent."""
 
     __slots__ = ()
 
@@ -23,7 +24,7 @@ class Silence(Later):
 
 
 class Intercepted(Later):
-    """The handler's own answer, whatever its kind, given to `then` when it is there."""
+    """A handler's response of any kind, passed to `then` when it is ready."""
 
     __slots__ = ("_answer", "_request", "_task", "_then", "_timer")
 
@@ -31,7 +32,7 @@ class Intercepted(Later):
         self._request = request
         self._answer: Answer | None = answer
         self._then = then
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Message] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, reply: Reply) -> None:
@@ -39,23 +40,23 @@ class Intercepted(Later):
         if isinstance(answer, Later):
             answer.start(lambda body: self._then(body, reply))
         elif isinstance(answer, Coroutine):
-            self._task = self._request.broker.loop.create_task(self._await(answer, reply))
+            # As a session does: no further request of the connection begins before this one is done. The task is the
+            # handler's own coroutine, which is closed also where it is cancelled before its first step.
+            self._request.session.hold()
+            self._task = self._request.broker.loop.create_task(answer)
+            self._task.add_done_callback(partial(self._worked, reply))
         elif isinstance(answer, Sequence):
             self._then(answer, reply)
         else:
             assert answer is not None
             self._then([_encoded(answer, self._request)], reply)
 
-    async def _await(self, work: Coroutine[Any, Any, Message], reply: Reply) -> None:
-        """As a session does: no further request of the connection begins before this one is done."""
+    def _worked(self, reply: Reply, task: asyncio.Task[Message]) -> None:
         session = self._request.session
-        session.hold()
-        try:
-            message = await work
-        finally:
-            if session.transport is not None:
-                session.release()
-        self._then([_encoded(message, self._request)], reply)
+        if session.transport is not None:
+            session.release()
+        if not task.cancelled():
+            self._then([_encoded(task.result(), self._request)], reply)
 
     def abandon(self) -> None:
         if isinstance(self._answer, Later):
@@ -66,7 +67,7 @@ class Intercepted(Later):
             self._timer.cancel()
 
     def after(self, seconds: float, body: Body, reply: Reply) -> None:
-        """For `then`: sends it later, if the client is still there."""
+        """For `then`: send the response later, if the client is still connected."""
         self._timer = self._request.broker.loop.call_later(seconds, reply, body)
 
 

@@ -1,11 +1,11 @@
-"""A disk in memory that can lose power.
+"""Memory disk: a disk in memory that can lose power.
 
-It stands where the operating system's calls are (`host.calls.SystemCalls`), underneath the real file code. Every file
-keeps two contents: what a process sees, and what is safely on the platter since the last fsync; every directory the
-same for its names. `lose_power` makes of the difference what a real power loss may: any part of the unsynced bytes,
-pages of zeros or garbage among them, names of files that never arrived or never went. All of it follows from a seed.
+It implements the system calls (`host.calls.SystemCalls`) below the real file code. Every file has two contents: what a
+process sees, and what has been on disk since the last fsync. The same holds for the names in every directory.
+`lose_power` turns the difference into what a real power loss may leave: any part of the unsynced bytes, with pages of
+zeros or garbage, and files whose creation or removal was lost. All of it follows from a seed.
 
-Directories cannot be renamed with a crash in mind: a rename of one moves all beneath it at once, durably or not.
+Renames of directories are simplified: all entries below move at once, durably or not.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from posixpath import dirname
 from random import Random
 
-from moldau.host.calls import Buffer
+from moldau.host.syscalls import Buffer
 
 PAGE = 4096
 DEFAULT_CAPACITY = 1 << 40
 
 
 class Inode:
-    """A file's content, twice."""
+    """The two contents of a file."""
 
     __slots__ = ("data", "locked", "lost", "synced", "touched")
 
@@ -31,9 +31,9 @@ class Inode:
         self.data = bytearray()
         self.synced = bytearray()
         self.touched = 0
-        """The first byte that was changed since the last sync."""
+        """Position of the first byte that was changed since the last sync."""
         self.lost = False
-        """An fsync failed: what was dirty then was thrown away, and no later fsync brings it back."""
+        """An fsync failed: the dirty pages were dropped, and no later fsync writes them."""
         self.locked: int | None = None
 
     def sync(self) -> None:
@@ -42,7 +42,7 @@ class Inode:
             self.touched = len(self.data)
 
     def after_power_loss(self, random: Random) -> None:
-        """Content becomes what might be found: all before `touched`, then anything between nothing and all."""
+        """Replace the content by what might be found: everything before `touched`, then any part of the rest."""
         new, old = self.data, bytes(self.synced)
         if new == old:
             self._settle(old)
@@ -72,24 +72,24 @@ Entry = Inode | None  # None is a directory
 
 
 class MemoryDisk:
-    """System calls over memory. Not for several threads at a time beyond what the interpreter makes atomic."""
+    """System calls on memory. Thread-safe only as far as the interpreter makes operations atomic."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self.capacity = capacity
-        """Bytes that all files together may have; more is ENOSPC."""
+        """Maximum total size of all files in bytes; writing more fails with ENOSPC."""
         self.now = 1_000_000_000.0
         self._seen: dict[str, Entry] = {"/": None}
         self._inside: dict[str, dict[str, None]] = {}
-        """The paths in each directory, of those that are seen."""
+        """The visible paths in each directory."""
         self._safe: dict[str, Entry] = {"/": None}
         self._pending: list[tuple[str, dict[str, Entry | str]]] = []
         self._open: dict[int, Inode | str] = {}
         self._next_fd = 1000
 
-    # -- power -----------------------------------------------------------------------------------------------------
+    # -- power loss and damage -------------------------------------------------------------------------------------
 
     def lose_power(self, seed: int) -> None:
-        """Everything that was not synced becomes what chance leaves of it. Open descriptors are gone."""
+        """Replace everything that was not synced by a random part of it. Open descriptors are closed."""
         random = Random(seed)
         self._open.clear()
         self._apply_some_names(random)
@@ -106,21 +106,21 @@ class MemoryDisk:
                 inode.after_power_loss(random)
 
     def kill_process(self) -> None:
-        """The process dies, the machine lives: contents stay, descriptors and locks go."""
+        """Simulate a killed process: contents stay, descriptors and locks are released."""
         self._open.clear()
         for inode in self._seen.values():
             if inode is not None:
                 inode.locked = None
 
     def damage(self, path: str, position: int, data: bytes) -> None:
-        """Changes bytes on the platter and in the cache, under whoever has the file open: as a failing disk does."""
+        """Change bytes on disk and in the cache, also of open files, as a failing disk does."""
         inode = self._inode(path)
         inode.data[position : position + len(data)] = data
         inode.touched = min(inode.touched, position)
         inode.sync()
 
     def _apply_some_names(self, random: Random) -> None:
-        """Of the names that were not synced, a beginning arrived: of all together, or of each directory's."""
+        """Apply a prefix of the unsynced name changes: of all together, or of each directory separately."""
         if random.random() < 0.5:
             arrived = self._pending[: random.randint(0, len(self._pending))]
         else:
@@ -149,7 +149,8 @@ class MemoryDisk:
     # -- names -----------------------------------------------------------------------------------------------------
 
     def _change(self, changes: dict[str, Entry | str]) -> None:
-        """Names appear (an entry) or go (any text); seen at once, safe when their directory is synced."""
+        """Add names (value: an entry) or remove them (value: any string). Visible at once, durable when the directory
+        is synced."""
         for path, entry in changes.items():
             if not isinstance(entry, str):
                 self._see(path, entry)
@@ -266,7 +267,7 @@ class MemoryDisk:
         inode = self._file(fd)
         data = b"".join(bytes(buffer) for buffer in buffers)
         grows = max(0, position + len(data) - len(inode.data))
-        # To count what all files have is for disks that can be full.
+        # Counting the used bytes of all files is slow, so only disks with a limit do it.
         room = grows if self.capacity == DEFAULT_CAPACITY else self.capacity - self._used()
         if grows > room:
             data = data[: len(data) - (grows - room)]
@@ -327,5 +328,5 @@ class MemoryDisk:
         return sum(len(inode.data) for inode in self._seen.values() if inode is not None)
 
     def forget_dirty(self, fd: int) -> None:
-        """What a failed fsync does to the pages that it could not write."""
+        """Drop dirty pages as a failed fsync does."""
         self._file(fd).lost = True

@@ -1,19 +1,19 @@
-"""The pytest plugin: a broker for the run and a fresh topic for each test, found by its entry point.
+"""Pytest plugin: a broker for the whole run and a new topic for each test. Loaded by its entry point.
 
 | fixture | scope | what |
 |---|---|---|
-| `moldau_broker` | session | a running `Broker`, started when the first test asks for it |
-| `moldau_bootstrap` | session | where it listens: what clients call `bootstrap.servers` |
-| `moldau_topic` | test | the name of an empty topic of the test's own |
-| `moldau_new_topic` | test | a function that makes more of them: `moldau_new_topic(partitions=3, configs={...})` |
-| `moldau_faults` | test | the broker's `faults`, all of them ended when the test is |
-| `moldau_own_broker` | test | a broker of the test's own: for tests that move time, restart or crash it |
-| `moldau_cluster` | test | a `Cluster` of the test's own, of three brokers: for tests of failover |
+| `moldau_broker` | session | a running `Broker`, started when the first test uses it |
+| `moldau_bootstrap` | session | its address: the value for `bootstrap.servers` |
+| `moldau_topic` | test | the name of an empty topic for this test only |
+| `moldau_new_topic` | test | a function that creates more of them: `moldau_new_topic(partitions=3, configs={...})` |
+| `moldau_faults` | test | the broker's `faults`; all of them end with the test |
+| `moldau_own_broker` | test | a broker for this test only: for tests that move time, restart or crash it |
+| `moldau_cluster` | test | a `Cluster` of three brokers for this test only: for tests of failover |
 
-`@pytest.mark.moldau_topic(partitions=3, configs={"cleanup.policy": "compact"})` says what `moldau_topic` shall be like.
-`@pytest.mark.moldau_cluster(5)` says how many brokers `moldau_cluster` has, and whatever else a `Cluster` takes.
-`moldau_settings` in the ini file, one `name=value` a line, and the fixture `moldau_settings`, which a conftest.py may
-override, say what the brokers' settings are.
+`@pytest.mark.moldau_topic(partitions=3, configs={"cleanup.policy": "compact"})` configures `moldau_topic`.
+`@pytest.mark.moldau_cluster(5)` sets the number of brokers of `moldau_cluster`, and takes all other arguments of a
+`Cluster`. Settings of the brokers come from `moldau_settings` in the ini file, one `name=value` per line, or from the
+fixture `moldau_settings`, which a conftest.py may override.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from moldau.testing import Broker, Cluster, Faults
 
 MAX_NAME = 80
-"""Of a test's name in a topic's. A topic's may have 249."""
+"""Maximum length of the test's name in a topic name. A topic name may have 249 characters."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("moldau_settings", "settings of the brokers that fixtures start, one name=value a line", "linelist")
+    parser.addini("moldau_settings", "settings of the brokers that fixtures start, one name=value per line", "linelist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "moldau_topic(partitions=1, configs={}): what the topic of the fixture moldau_topic is like"
+        "markers", "moldau_topic(partitions=1, configs={}): configures the topic of the fixture moldau_topic"
     )
     config.addinivalue_line(
-        "markers", "moldau_cluster(brokers=3, settings={}, racks=None): what the fixture moldau_cluster is like"
+        "markers", "moldau_cluster(brokers=3, settings={}, racks=None): configures the fixture moldau_cluster"
     )
 
 
@@ -67,13 +67,13 @@ def moldau_broker(moldau_settings: Mapping[str, str]) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def moldau_bootstrap(moldau_broker: Broker) -> str:
-    """Where the run's broker listens."""
+    """The address of the run's broker."""
     return moldau_broker.bootstrap_servers
 
 
 @pytest.fixture
 def moldau_own_broker(moldau_settings: Mapping[str, str]) -> Iterator[Broker]:
-    """A broker of the test's own, whose time may be moved and which may be stopped and crashed."""
+    """A broker for one test, which may move its time, stop it and crash it."""
     from moldau.testing import Broker
 
     with Broker(moldau_settings) as broker:
@@ -82,7 +82,7 @@ def moldau_own_broker(moldau_settings: Mapping[str, str]) -> Iterator[Broker]:
 
 @pytest.fixture
 def moldau_cluster(moldau_settings: Mapping[str, str], request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster of the test's own, whose brokers may be stopped, crashed and started again."""
+    """A cluster for one test, which may stop, crash and restart its brokers."""
     from moldau.testing import Cluster
 
     mark = request.node.get_closest_marker("moldau_cluster")
@@ -95,14 +95,14 @@ def moldau_cluster(moldau_settings: Mapping[str, str], request: pytest.FixtureRe
 
 @pytest.fixture
 def moldau_faults(moldau_broker: Broker) -> Iterator[Faults]:
-    """The faults of the run's broker; none outlives the test."""
+    """The faults of the run's broker; all of them end with the test."""
     yield moldau_broker.faults
     moldau_broker.faults.clear()
 
 
 @pytest.fixture
 def moldau_new_topic(moldau_broker: Broker, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """`moldau_new_topic(partitions=1, configs=None)`: the name of a topic that is there and empty."""
+    """`moldau_new_topic(partitions=1, configs=None)` creates an empty topic and returns its name."""
     from uuid import uuid4
 
     readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:MAX_NAME].strip("-")
@@ -117,6 +117,6 @@ def moldau_new_topic(moldau_broker: Broker, request: pytest.FixtureRequest) -> C
 
 @pytest.fixture
 def moldau_topic(moldau_new_topic: Callable[..., str], request: pytest.FixtureRequest) -> str:
-    """An empty topic that no other test has; of one partition, unless the test is marked otherwise."""
+    """An empty topic that no other test uses; with one partition, unless the test has a marker."""
     mark = request.node.get_closest_marker("moldau_topic")
     return moldau_new_topic(*mark.args, **mark.kwargs) if mark else moldau_new_topic()

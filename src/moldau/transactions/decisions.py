@@ -1,10 +1,10 @@
-"""What may happen to one transactional id, request by request: the next value of it, or the error that is the answer.
+"""Transaction decisions: for each request about a transactional id, its next value or an error.
 
-Every function is pure but for `take_id`, which hands out a producer id that nobody had before, or None where there is
-none at hand: then the client is told to come back.
+Every function is pure, except for `take_id`. It returns a producer id that was never used before, or None if none is
+available; then the client must retry.
 
-The rules that hold everything together: only the current `identity` may add, commit or abort; a decision is made once;
-whoever takes an id over gets an epoch above every one that was told before.
+The main rules: only the current `identity` may add partitions, commit or abort. A transaction is decided once. A
+producer that takes over a transactional id gets an epoch above all epochs that any client has received.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from moldau.transactions.transaction import (
     NOBODY,
     NOT_STARTED,
     Identity,
-    TopicPartition,
     Transaction,
 )
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 
 TakeId = Callable[[], int | None]
 
 NO_ID_AT_HAND = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""A block of producer ids is being reserved; clients know to try again."""
+"""The broker is reserving a block of producer ids; clients retry this error."""
 
 EPOCH_A_TRANSACTION = 2
-"""From this transaction version on, every end of a transaction gives the producer a new epoch."""
+"""Since this transaction version, every end of a transaction gives the producer a new epoch."""
 
 _S = TransactionState
 
 
 class Initialised(NamedTuple):
-    """A producer was let in, or (`fenced`) the transaction in its way is being aborted and it has to come again."""
+    """A producer was initialised, or (`fenced`) its predecessor's transaction is being aborted and it must retry."""
 
     transaction: Transaction
     last_epoch: int = NO_EPOCH
-    """The epoch whose owner may ask again and be told the same; a repeated request is no second producer."""
+    """The epoch whose owner may repeat the request and get the same answer: a retry is not a second producer."""
     ongoing: Identity = NOBODY
     """The prepared transaction that was kept for it."""
     fenced: bool = False
 
 
 class Ended(NamedTuple):
-    """The end of a transaction is decided; `transaction` is None where it was decided before."""
+    """The end of a transaction is decided; `transaction` is None if it was decided before."""
 
     identity: Identity
     transaction: Transaction | None = None
@@ -59,7 +59,7 @@ class Ended(NamedTuple):
 
 
 def first_producer(transactional_id: str, timeout_ms: int, now_ms: int, take_id: TakeId) -> Initialised | ErrorCode:
-    """An id that nobody uses."""
+    """Initialise a transactional id that is not in use."""
     producer_id = take_id()
     if producer_id is None:
         return NO_ID_AT_HAND
@@ -75,7 +75,7 @@ def initialise(
     now_ms: int,
     take_id: TakeId,
 ) -> Initialised | ErrorCode:
-    """A producer comes: a new one, or (with `expected`) one that wants to go on after an error."""
+    """Initialise a new producer or, with `expected`, a producer that continues after an error."""
     if found.state.ending:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if expected is not None and not _may_go_on(found, expected, last_epoch):
@@ -83,7 +83,7 @@ def initialise(
     if found.state is _S.ONGOING:
         if keep_prepared:
             return _keep(found, timeout_ms, now_ms, take_id)
-        # Aborting is not an answer yet: the client asks again, and is let in when the markers are written.
+        # The abort has only begun. The client retries, and is initialised when the markers are written.
         aborted = fence(found, now_ms)
         return Initialised(aborted, last_epoch=NO_EPOCH if expected is None else expected.epoch, fenced=True)
     return _let_in(found, expected, timeout_ms, now_ms, take_id)
@@ -93,7 +93,8 @@ def _may_go_on(found: Transaction, expected: Identity, last_epoch: int) -> bool:
     current = found.identity
     if expected == current:
         return True
-    # A repeated request whose first answer was lost. Nobody else came since: that would have cleared `last_epoch`.
+    # A retry whose first answer was lost. No other producer was initialised since: that would have cleared
+    # `last_epoch`.
     same_owner = expected.producer_id == current.producer_id or (
         expected.producer_id == found.previous_producer_id and expected.exhausted
     )
@@ -128,7 +129,7 @@ def _let_in(
 
 
 def _keep(found: Transaction, timeout_ms: int, now_ms: int, take_id: TakeId) -> Initialised | ErrorCode:
-    """A prepared transaction stays as it is; only who may end it changes."""
+    """Keep a prepared transaction as it is, but change the identity that may end it."""
     following = _following(found.identity, take_id)
     if following is None:
         return NO_ID_AT_HAND
@@ -143,7 +144,7 @@ def _keep(found: Transaction, timeout_ms: int, now_ms: int, take_id: TakeId) -> 
 
 
 def _following(identity: Identity, take_id: TakeId) -> Identity | None:
-    """Who comes after: the next epoch, or a new producer id where there is none."""
+    """The next identity: the next epoch, or a new producer id if no epoch is left."""
     if not identity.exhausted:
         return identity.next()
     producer_id = take_id()
@@ -154,7 +155,7 @@ def _following(identity: Identity, take_id: TakeId) -> Identity | None:
 
 
 def who_error(found: Transaction, identity: Identity) -> ErrorCode:
-    """What is wrong with who asks; NONE where it is the one that may."""
+    """The error for a request of this identity; NONE if it is the current one."""
     current = found.identity
     if identity.producer_id != current.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -164,13 +165,13 @@ def who_error(found: Transaction, identity: Identity) -> ErrorCode:
 def add_partitions(
     found: Transaction, identity: Identity, partitions: frozenset[TopicPartition], client_version: int, now_ms: int
 ) -> Transaction | ErrorCode:
-    """NONE where they were all there before."""
+    """The transaction with the partitions added; ErrorCode.NONE if all of them were already in it."""
     if error := who_error(found, identity):
         return error
     if found.state.ending:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if found.is_kept:
-        return ErrorCode.INVALID_TXN_STATE  # prepared: its outcome is all that is missing
+        return ErrorCode.INVALID_TXN_STATE  # a prepared transaction may only be committed or aborted
     if found.state is _S.ONGOING:
         if partitions <= found.partitions:
             return ErrorCode.NONE
@@ -181,13 +182,13 @@ def add_partitions(
 def verify(
     found: Transaction, identity: Identity, partitions: Iterable[TopicPartition]
 ) -> ErrorCode | Mapping[TopicPartition, ErrorCode]:
-    """Which of the partitions are part of the open transaction."""
+    """For each partition, whether it is part of the open transaction."""
     if error := who_error(found, identity):
         return error
     if found.state.ending:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if found.is_kept:
-        return ErrorCode.INVALID_TXN_STATE  # its markers are for the producer id that it was prepared under
+        return ErrorCode.INVALID_TXN_STATE  # its markers are for the producer id that it was prepared with
     present = found.partitions if found.state is _S.ONGOING else frozenset()
     return {one: ErrorCode.NONE if one in present else ErrorCode.TRANSACTION_ABORTABLE for one in partitions}
 
@@ -198,7 +199,7 @@ def verify(
 def end(
     found: Transaction, identity: Identity, commit: bool, client_version: int, now_ms: int, take_id: TakeId
 ) -> Ended | ErrorCode:
-    """Commit or abort, asked for by a client."""
+    """Commit or abort at the request of a client."""
     bumps = client_version >= EPOCH_A_TRANSACTION
     repeated = bumps and _is_repeated_end(found, identity)
     if not repeated and (error := who_error(found, identity)):
@@ -213,7 +214,7 @@ def end(
     if asks_again and state is not _S.EMPTY:
         return Ended(found.identity) if decided else _CONFLICT
     if bumps and not commit:
-        # Its producer cannot know whether anything was begun: it gets what it asks for, and its new epoch.
+        # The producer cannot know whether a transaction was begun: accept the abort, and give it a new epoch.
         return _decide(found, commit, client_version, now_ms, take_id)
     return _CONFLICT
 
@@ -224,7 +225,8 @@ _CONFLICT = ErrorCode.INVALID_TXN_STATE
 
 
 def _is_repeated_end(found: Transaction, identity: Identity) -> bool:
-    """The request that brought us here, again: its sender has not heard of its new epoch yet."""
+    """Whether this is a retry of the EndTxn request that led to this state, from a client that has not received its new
+    epoch."""
     if found.state in (_S.EMPTY, _S.ONGOING):
         return False
     current = found.identity
@@ -249,14 +251,17 @@ def _decide(found: Transaction, commit: bool, client_version: int, now_ms: int, 
 
 
 def fence(found: Transaction, now_ms: int) -> Transaction:
-    """Abort an open transaction and shut its producer out: the markers carry an epoch that nobody was told."""
-    following = found.identity.next()  # one above the last that is ever told: there is always one
+    """Abort an open transaction and fence its producer: the markers carry an epoch that no client has received."""
+    following = found.identity.next()  # LAST_EPOCH leaves one epoch free for this
     return _prepare(found.to(_S.PREPARE_EPOCH_FENCE, now_ms), _S.PREPARE_ABORT, following, now_ms)
 
 
 def _prepare(found: Transaction, state: TransactionState, after: Identity, now_ms: int) -> Transaction:
-    """`after` is who may act when the markers are written. Those belong to the transaction's own producer id, with the
-    new epoch where that goes on, and else with one above that which wrote the records."""
+    """The prepared transaction. `after` is the identity that is valid once the markers are written.
+
+    Markers use the transaction's own producer id. Their epoch is the new one if `after` has the same producer id,
+    otherwise the epoch of the records plus one.
+    """
     if after.producer_id == found.producer_id:
         return found.to(
             state,
@@ -275,7 +280,7 @@ def _prepare(found: Transaction, state: TransactionState, after: Identity, now_m
 
 
 def complete(found: Transaction, now_ms: int) -> Transaction:
-    """All markers are written."""
+    """The transaction after all markers are written."""
     after = found.identity
     state = _S.COMPLETE_COMMIT if found.committing else _S.COMPLETE_ABORT
     return found.to(

@@ -1,26 +1,27 @@
-"""What a shard of the transaction coordinator is asked, what it answers, and what it wants done."""
+"""Events, answers and effects of a transaction coordinator shard."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from moldau.transactions.transaction import NOBODY, Identity, TopicPartition
+from moldau.transactions.transaction import NOBODY, Identity
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 
 
 class InitProducer(NamedTuple):
-    """A producer wants to write under a transactional id. Answered with `ProducerInitialised`."""
+    """InitProducerId with a transactional id. Answered with `ProducerInitialised`."""
 
     ticket: Any
     transactional_id: str
     timeout_ms: int
     expected: Identity | None = None
-    """What the producer knows itself by, where it goes on after an error."""
+    """The identity of a producer that continues after an error."""
     keep_prepared: bool = False
 
 
 class AddPartitions(NamedTuple):
-    """Partitions become part of a transaction, which begins if none is open. Answered with an `ErrorCode`."""
+    """Partitions to add to a transaction, which begins if none is open. Answered with an `ErrorCode`."""
 
     ticket: Any
     transactional_id: str
@@ -30,7 +31,7 @@ class AddPartitions(NamedTuple):
 
 
 class EndTransaction(NamedTuple):
-    """Commit or abort. Answered with `TransactionEnded` as soon as the decision is safe."""
+    """Commit or abort. Answered with `TransactionEnded` as soon as the decision is stored."""
 
     ticket: Any
     transactional_id: str
@@ -40,7 +41,7 @@ class EndTransaction(NamedTuple):
 
 
 class MarkersWritten(NamedTuple):
-    """Every partition of a decided transaction has its marker, or is gone."""
+    """Every partition of a decided transaction has its marker, or no longer exists."""
 
     markers: WriteMarkers
 
@@ -57,7 +58,7 @@ class TransactionEnded(NamedTuple):
 
 
 class WriteMarkers(NamedTuple):
-    """The effect of a decision: each of these partitions is to get the same marker."""
+    """The effect of a decision: write the same marker to each of these partitions."""
 
     transactional_id: str
     producer: Identity

@@ -1,17 +1,18 @@
-"""One shard of the transaction coordinator: the transactional ids of one partition of `__transaction_state`.
+"""Transaction coordinator shard: the transactional ids of one partition of `__transaction_state`.
 
-`step` decides, `replay` is the only way that a transaction changes. Beside the transactions a shard remembers, until it
-is unloaded, which epoch may repeat its request (`_repeatable`); a producer that repeats one across a restart of the
-coordinator is told that it is fenced, and starts anew.
+`step` decides; transactions change only by `replay`. In addition, a shard remembers in memory which epoch may repeat
+its request (`_repeatable`). A producer that retries a request across a restart of the coordinator is fenced and must
+initialise again.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from enum import Enum
+from typing import NamedTuple, assert_never
 
-from moldau.groups.outcome import Outcome, TimerFired
+from moldau.coordinator.outcome import CoordinatorOutcome, TimerFired
+from moldau.host.event_log import event_logger
 from moldau.transactions import decisions
 from moldau.transactions.decisions import EPOCH_A_TRANSACTION, TakeId
 from moldau.transactions.events import (
@@ -27,7 +28,6 @@ from moldau.transactions.states import TransactionState
 from moldau.transactions.transaction import (
     NO_EPOCH,
     Identity,
-    TopicPartition,
     Transaction,
     decode_key,
     decode_value,
@@ -35,20 +35,29 @@ from moldau.transactions.transaction import (
     encode_value,
 )
 from moldau.wire.errors import ErrorCode, WireError
+from moldau.wire.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
-
-TIMEOUTS = "time-outs"
-EXPIRY = "expiry"
-"""The two timers of a shard."""
+log = event_logger(__name__)
 
 TOMBSTONES_A_STEP = 1_000
-"""Ids forgotten in one batch; the rest follow at once in the next."""
+"""Maximum number of ids to expire in one batch; the next batch follows at once."""
 ABORTS_A_STEP = 1_000
 
 
+class TransactionTimer(Enum):
+    """The timers of a shard."""
+
+    TIMEOUTS = "timeouts"
+    """The next check for transactions that have timed out, and for missing markers, is due."""
+    EXPIRY = "expiry"
+    """The next check for expired transactional ids is due."""
+
+
+TransactionEvent = InitProducer | AddPartitions | EndTransaction | MarkersWritten | TimerFired[TransactionTimer]
+
+
 class Rules(NamedTuple):
-    """The settings that a shard goes by."""
+    """The settings of a shard."""
 
     abort_check_ms: int
     expiry_check_ms: int
@@ -64,9 +73,10 @@ class TransactionShard:
         self._ongoing: dict[str, None] = {}
         self._ending: dict[str, None] = {}
         self._repeatable: dict[str, tuple[Identity, int]] = {}
-        """By id: who its producer was told to be, and the epoch it had before. Holds while that is its identity."""
+        """By transactional id: the identity that its producer received, and the epoch before it. Valid while that is
+        still the current identity."""
 
-    # -- what is stored --------------------------------------------------------------------------------------------
+    # -- stored state ----------------------------------------------------------------------------------------------
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         try:
@@ -75,7 +85,7 @@ class TransactionShard:
                 return
             transaction = None if value is None else decode_value(transactional_id, value)
         except WireError as error:
-            log.error("a record of a transaction cannot be read and is passed over", extra={"reason": str(error)})
+            log.error("a transaction record cannot be read and is skipped", extra={"reason": str(error)})
             return
         self._ongoing.pop(transactional_id, None)
         self._ending.pop(transactional_id, None)
@@ -90,25 +100,40 @@ class TransactionShard:
             self._ending[transactional_id] = None
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        """Nobody writes to this topic within a transaction; what is found there counts for nothing."""
+        """Does nothing: records in this topic are never written in a transaction, so such a record is ignored."""
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
-        """As above."""
+        """Does nothing, as above."""
 
-    def loaded(self, now_ms: int) -> Outcome:
-        """Finish what was decided and not completed; begin to look at the clock."""
-        outcome = Outcome()
+    def loaded(self, now_ms: int) -> CoordinatorOutcome:
+        """After loading: write the missing markers of decided transactions, and start the timers."""
+        outcome = CoordinatorOutcome()
         outcome.effects += self._missing_markers()
         rules = self._rules()
-        outcome.timers = [(TIMEOUTS, now_ms + rules.abort_check_ms), (EXPIRY, now_ms + rules.expiry_check_ms)]
+        outcome.timers = [
+            (TransactionTimer.TIMEOUTS, now_ms + rules.abort_check_ms),
+            (TransactionTimer.EXPIRY, now_ms + rules.expiry_check_ms),
+        ]
         return outcome
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
-    def step(self, now_ms: int, event: Any) -> Outcome:
-        return _STEPS[type(event)](self, now_ms, event)
+    def step(self, now_ms: int, event: TransactionEvent) -> CoordinatorOutcome:
+        match event:
+            case InitProducer():
+                return self._init_producer(now_ms, event)
+            case AddPartitions():
+                return self._add_partitions(now_ms, event)
+            case EndTransaction():
+                return self._end(now_ms, event)
+            case MarkersWritten():
+                return self._markers_written(now_ms, event)
+            case TimerFired():
+                return self._timer_fired(now_ms, event.key)
+            case _:
+                assert_never(event)
 
-    def _init_producer(self, now_ms: int, event: InitProducer) -> Outcome:
+    def _init_producer(self, now_ms: int, event: InitProducer) -> CoordinatorOutcome:
         found = self.transactions.get(event.transactional_id)
         if found is None:
             decision = decisions.first_producer(event.transactional_id, event.timeout_ms, now_ms, self._take_id)
@@ -122,7 +147,7 @@ class TransactionShard:
                 now_ms,
                 self._take_id,
             )
-        outcome = Outcome()
+        outcome = CoordinatorOutcome()
         if isinstance(decision, ErrorCode):
             outcome.replies.append((event.ticket, ProducerInitialised(decision)))
             return outcome
@@ -135,8 +160,8 @@ class TransactionShard:
         outcome.replies.append((event.ticket, answer))
         return outcome
 
-    def _add_partitions(self, now_ms: int, event: AddPartitions) -> Outcome:
-        outcome = Outcome()
+    def _add_partitions(self, now_ms: int, event: AddPartitions) -> CoordinatorOutcome:
+        outcome = CoordinatorOutcome()
         found = self.transactions.get(event.transactional_id)
         decision: Transaction | ErrorCode = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if found is not None:
@@ -147,8 +172,8 @@ class TransactionShard:
         outcome.replies.append((event.ticket, decision))
         return outcome
 
-    def _end(self, now_ms: int, event: EndTransaction) -> Outcome:
-        outcome = Outcome()
+    def _end(self, now_ms: int, event: EndTransaction) -> CoordinatorOutcome:
+        outcome = CoordinatorOutcome()
         found = self.transactions.get(event.transactional_id)
         decision: decisions.Ended | ErrorCode = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if found is not None:
@@ -163,22 +188,26 @@ class TransactionShard:
         outcome.replies.append((event.ticket, TransactionEnded(ErrorCode.NONE, decision.identity)))
         return outcome
 
-    def _markers_written(self, now_ms: int, event: MarkersWritten) -> Outcome:
-        outcome = Outcome()
+    def _markers_written(self, now_ms: int, event: MarkersWritten) -> CoordinatorOutcome:
+        outcome = CoordinatorOutcome()
         found = self.transactions.get(event.markers.transactional_id)
-        # Told twice, or about a transaction that was decided before the coordinator moved: only the one that waits
-        # for exactly these markers goes on.
+        # This may be a duplicate, or about a transaction that was decided before the coordinator moved. Only the
+        # transaction that waits for exactly these markers is completed.
         if found is not None and found.state.ending and _markers(found) == event.markers:
             _store(outcome, decisions.complete(found, now_ms))
         return outcome
 
-    # -- time ------------------------------------------------------------------------------------------------------
+    # -- timers ----------------------------------------------------------------------------------------------------
 
-    def _timer_fired(self, now_ms: int, event: TimerFired) -> Outcome:
-        return self._abort_timed_out(now_ms) if event.key == TIMEOUTS else self._forget_expired(now_ms)
+    def _timer_fired(self, now_ms: int, timer: TransactionTimer) -> CoordinatorOutcome:
+        match timer:
+            case TransactionTimer.TIMEOUTS:
+                return self._abort_timed_out(now_ms)
+            case TransactionTimer.EXPIRY:
+                return self._forget_expired(now_ms)
 
-    def _abort_timed_out(self, now_ms: int) -> Outcome:
-        outcome = Outcome()
+    def _abort_timed_out(self, now_ms: int) -> CoordinatorOutcome:
+        outcome = CoordinatorOutcome()
         max_age_ms = self._rules().two_phase_max_age_ms
         late = [one for name in self._ongoing if (one := self.transactions[name]).timed_out(now_ms, max_age_ms)]
         for found in late[:ABORTS_A_STEP]:
@@ -187,22 +216,22 @@ class TransactionShard:
                 extra={"transactional_id": found.transactional_id, "producer_id": found.producer_id},
             )
             _store(outcome, decisions.fence(found, now_ms))
-        # Markers are asked for again as long as they are missing: somebody may have failed to carry that out.
+        # Request missing markers again on each check: an earlier attempt to write them may have failed.
         outcome.effects += self._missing_markers()
         again_ms = 0 if len(late) > ABORTS_A_STEP else self._rules().abort_check_ms
-        outcome.timers.append((TIMEOUTS, now_ms + again_ms))
+        outcome.timers.append((TransactionTimer.TIMEOUTS, now_ms + again_ms))
         return outcome
 
-    def _forget_expired(self, now_ms: int) -> Outcome:
-        outcome = Outcome()
+    def _forget_expired(self, now_ms: int) -> CoordinatorOutcome:
+        outcome = CoordinatorOutcome()
         rules = self._rules()
         expired = [name for name, one in self.transactions.items() if one.expired(now_ms, rules.expiration_ms)]
         outcome.records = [(encode_key(name), None) for name in expired[:TOMBSTONES_A_STEP]]
         again_ms = 0 if len(expired) > TOMBSTONES_A_STEP else rules.expiry_check_ms
-        outcome.timers.append((EXPIRY, now_ms + again_ms))
+        outcome.timers.append((TransactionTimer.EXPIRY, now_ms + again_ms))
         return outcome
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     def verify(
         self, transactional_id: str, identity: Identity, partitions: Iterable[TopicPartition]
@@ -219,10 +248,11 @@ class TransactionShard:
     def _missing_markers(self) -> list[WriteMarkers]:
         return [_markers(self.transactions[name]) for name in self._ending]
 
-    # -- soft state ------------------------------------------------------------------------------------------------
+    # -- state in memory -------------------------------------------------------------------------------------------
 
     def _remember(self, transaction: Transaction, last_epoch: int) -> None:
-        """Who may repeat. Tied to the identity that the record gives: if it is not stored, this counts for nothing."""
+        """Remember which epoch may repeat its request. The entry is tied to the identity in the record: if the record
+        is not stored, the entry has no effect."""
         if last_epoch == NO_EPOCH:
             self._repeatable.pop(transaction.transactional_id, None)
         else:
@@ -234,7 +264,7 @@ class TransactionShard:
 
 
 class Query(NamedTuple):
-    """Which transactions to list; what is empty or negative does not narrow."""
+    """A filter for ListTransactions; empty and negative fields match everything."""
 
     states: frozenset[TransactionState] = frozenset()
     producer_ids: frozenset[int] = frozenset()
@@ -250,7 +280,7 @@ class Query(NamedTuple):
         )
 
 
-def _store(outcome: Outcome, transaction: Transaction) -> None:
+def _store(outcome: CoordinatorOutcome, transaction: Transaction) -> None:
     outcome.records.append((encode_key(transaction.transactional_id), encode_value(transaction)))
     if transaction.state.ending:
         outcome.effects.append(_markers(transaction))
@@ -264,12 +294,3 @@ def _markers(transaction: Transaction) -> WriteMarkers:
         transaction.partitions,
         transaction.client_version,
     )
-
-
-_STEPS: Mapping[type[Any], Callable[[TransactionShard, int, Any], Outcome]] = {
-    InitProducer: TransactionShard._init_producer,
-    AddPartitions: TransactionShard._add_partitions,
-    EndTransaction: TransactionShard._end,
-    MarkersWritten: TransactionShard._markers_written,
-    TimerFired: TransactionShard._timer_fired,
-}

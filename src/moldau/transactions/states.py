@@ -1,11 +1,11 @@
-"""The states of a transaction, with the numbers and names that Kafka stores and tells, and every allowed transition.
+"""Transaction states, with Kafka's numbers and names, and every allowed transition.
 
     Empty ──► Ongoing ──► PrepareCommit ──► CompleteCommit ─┐
       ▲          │                                          │
       │          └──(fence)─► PrepareAbort ──► CompleteAbort ┤
       └─────────────────────────────────────────────────────┘ a new producer, or the next transaction
 
-A decision (Prepare) is stored before the first marker is written, so a crash finds out from the log what was decided.
+A decision (Prepare) is stored before the first marker is written, so after a crash the log shows the decision.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ class TransactionState(IntEnum):
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
-    """Its transactional id was not used for long and is forgotten; stored as a tombstone."""
+    """The transactional id expired; stored as a tombstone."""
     PREPARE_EPOCH_FENCE = 7
-    """Between the decision to take a transaction from its producer and the abort; never stored."""
+    """Between the decision to fence the producer of a transaction and the abort; never stored."""
 
     @property
     def label(self) -> str:
-        """As it is told to clients: `CompleteCommit`."""
+        """The name in the protocol, for example `CompleteCommit`."""
         return _LABELS[self]
 
     @property
     def ending(self) -> bool:
-        """Decided, and markers may still be missing."""
+        """Whether the end is decided and markers may be missing."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def at_rest(self) -> bool:
-        """Nothing is open: the id may begin, change hands, or be forgotten."""
+        """Whether no transaction is open: one may begin, a new producer may take over, or the id may expire."""
         return self in AT_REST
 
 
@@ -58,5 +58,5 @@ TRANSITIONS: Mapping[TransactionState, frozenset[TransactionState]] = {
     _S.DEAD: frozenset(),
     _S.PREPARE_EPOCH_FENCE: frozenset({_S.PREPARE_ABORT}),
 }
-"""From each state, where a transaction may go. Aborting without a transaction (Empty, Complete → PrepareAbort) is how
-a producer of transaction version 2 gets a new epoch when it cannot know whether anything was begun."""
+"""The allowed next states of each state. The transition from Empty or Complete to PrepareAbort, without a transaction,
+gives a producer of transaction version 2 a new epoch when it cannot know whether a transaction was begun."""

@@ -1,8 +1,9 @@
-"""One transactional id: who may write under it, and the transaction that is open or being ended. An immutable value.
+"""Transaction: an immutable value with the state of one transactional id, and its stored form.
 
-`identity` is the producer id and epoch that the client was last told. It is usually the transaction's own; it is not
-while a prepared transaction is kept for a new producer (two-phase commit), or while a transaction ends whose producer
-id has no epochs left: then `next_producer_id` and `next_producer_epoch` hold it.
+`identity` is the producer id and epoch that the client last received. Usually it is the transaction's own producer id
+and epoch. There are two exceptions, in which `next_producer_id` and `next_producer_epoch` hold it: a prepared
+transaction that is kept for a new producer (two-phase commit), and the end of a transaction whose producer id has no
+epochs left.
 """
 
 from __future__ import annotations
@@ -18,34 +19,33 @@ from moldau.wire.stored.transaction_log import (
     TransactionLogValue,
     TransactionLogValueTopicPartitions,
 )
+from moldau.wire.topic_partition import TopicPartition, by_topic
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
-"""The last one that a client is told; one more is kept for the marker that takes its transaction away."""
+"""The last epoch that a client receives. One more is reserved for the markers that fence the producer."""
 
 NOT_STARTED = -1
 NO_TIMEOUT = 2**31 - 1
-"""Of a two-phase transaction: it waits for its outcome as long as the broker lets any of them wait."""
+"""The timeout of a two-phase transaction: it waits for its outcome up to the broker's maximum age."""
 NEVER = -1
 
 KEY_TYPE = 0
 VALUE_VERSION = 1
 NEXT_EPOCH_TAG = 3
 
-TopicPartition = tuple[str, int]
-
 
 class Identity(NamedTuple):
-    """What a producer signs its requests with."""
+    """Producer id and epoch, as in a producer's requests."""
 
     producer_id: int
     epoch: int
 
     @property
     def exhausted(self) -> bool:
-        """There is no epoch after this one: the next needs a new producer id."""
+        """Whether this is the last epoch: the next identity needs a new producer id."""
         return self.epoch >= LAST_EPOCH
 
     def next(self) -> Identity:
@@ -70,23 +70,23 @@ class Transaction:
     next_producer_id: int = NO_PRODUCER_ID
     next_producer_epoch: int = NO_EPOCH
     client_version: int = 0
-    """The transaction version that the client spoke: 2 is told a new epoch at the end of each transaction."""
+    """The client's transaction version: since version 2 a client gets a new epoch at the end of each transaction."""
 
     @property
     def identity(self) -> Identity:
-        """Who may act now, or as soon as the transaction has ended."""
+        """The identity that may act now, or as soon as the transaction has ended."""
         if self.next_producer_id == NO_PRODUCER_ID:
             return Identity(self.producer_id, self.producer_epoch)
         return Identity(self.next_producer_id, max(0, self.next_producer_epoch))
 
     @property
     def is_kept(self) -> bool:
-        """A prepared transaction that waits for the new producer to end it."""
+        """Whether this is a prepared transaction that waits for a new producer to end it."""
         return self.state is TransactionState.ONGOING and self.next_producer_id != NO_PRODUCER_ID
 
     @property
     def is_two_phase(self) -> bool:
-        """It may be prepared, and then ended by another producer."""
+        """Whether it may be prepared and then ended by another producer."""
         return self.timeout_ms == NO_TIMEOUT
 
     @property
@@ -103,12 +103,12 @@ class Transaction:
         return self.state.at_rest and self.last_update_ms + expiration_ms <= now_ms
 
     def to(self, state: TransactionState, now_ms: int, **changes: Any) -> Transaction:
-        """The same after a transition, which must be one of the table."""
+        """The transaction after a transition, which must be in TRANSITIONS."""
         assert state in TRANSITIONS[self.state], f"{self.transactional_id}: {self.state.label} → {state.label}"
         return replace(self, state=state, last_update_ms=now_ms, **changes)
 
 
-# -- as it is stored ---------------------------------------------------------------------------------------------------
+# -- stored form -------------------------------------------------------------------------------------------------------
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -117,16 +117,14 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(data: bytes) -> str | None:
-    """The transactional id; None for a type of key that a later version may write."""
+    """The transactional id; None for an unknown key type, which a later version may write."""
     if int.from_bytes(data[:2], "big", signed=True) != KEY_TYPE:
         return None
     return TransactionLogKey.decode(data, KEY_TYPE, 2).transactional_id
 
 
 def encode_value(transaction: Transaction) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in sorted(transaction.partitions):
-        by_topic.setdefault(topic, []).append(index)
+    topics = by_topic(transaction.partitions)
     next_epoch = transaction.next_producer_epoch
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
@@ -136,10 +134,9 @@ def encode_value(transaction: Transaction) -> bytes:
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.state,
         transaction_partitions=[
-            TransactionLogValueTopicPartitions(topic=topic, partition_ids=indexes)
-            for topic, indexes in by_topic.items()
+            TransactionLogValueTopicPartitions(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()
         ]
-        if by_topic
+        if topics
         else None,
         transaction_last_update_timestamp_ms=transaction.last_update_ms,
         transaction_start_timestamp_ms=transaction.start_ms,
@@ -150,7 +147,7 @@ def encode_value(transaction: Transaction) -> bytes:
 
 
 def decode_value(transactional_id: str, data: bytes) -> Transaction:
-    """WireError where it is none."""
+    """The stored transaction; WireError if the value cannot be decoded."""
     version = int.from_bytes(data[:2], "big", signed=True)
     if not 0 <= version <= VALUE_VERSION:
         raise WireError(f"transaction {transactional_id!r} is stored in version {version}, which is not known")
@@ -167,7 +164,9 @@ def decode_value(transactional_id: str, data: bytes) -> Transaction:
         value.transaction_timeout_ms,
         state,
         frozenset(
-            (topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
+            TopicPartition(topic.topic, index)
+            for topic in value.transaction_partitions or ()
+            for index in topic.partition_ids
         ),
         value.transaction_start_timestamp_ms,
         value.transaction_last_update_timestamp_ms,

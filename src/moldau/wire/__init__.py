@@ -1,6 +1,6 @@
-"""Kafka's wire protocol: bytes to messages and back.
+"""Kafka's wire protocol: encoding and decoding of messages.
 
-Sans-IO: nothing here knows a socket, a clock or a file. `messages/` and `stored/` hold one generated module an API or
-stored record, written by `tools/generate.py` from `definitions/`; import the one you need: none imports another.
-What is inside a `records` field is not looked at here: that is `moldau.records`.
+Sans-IO: nothing here uses a socket, a clock or a file. `messages/` and `stored/` hold one generated module per API or
+stored record type, written by `tools/generate.py` from `definitions/`. No module imports another: import only the ones
+you need. The content of a `records` field is not decoded here but in `moldau.records`.
 """

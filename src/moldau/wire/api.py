@@ -1,6 +1,6 @@
-"""Every API of the protocol, with the versions we know: ApiKey, Api and the table APIS.
+"""Table of all APIs of the protocol with their known versions: ApiKey, Api and APIS.
 
-What a broker serves is its own decision: at most this, and less while a handler is missing.
+A broker serves at most these versions, and fewer while a handler is missing.
 
 Generated from definitions/; change those, not this.
 """
@@ -17,7 +17,7 @@ from moldau.wire.message import Request, Response
 
 
 class ApiKey(IntEnum):
-    """The number that stands for an API in a request's header."""
+    """The number of an API in a request header."""
 
     PRODUCE = 0
     FETCH = 1
@@ -71,6 +71,7 @@ class ApiKey(IntEnum):
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
@@ -83,8 +84,6 @@ class ApiKey(IntEnum):
     SHARE_GROUP_DESCRIBE = 77
     SHARE_FETCH = 78
     SHARE_ACKNOWLEDGE = 79
-    ADD_RAFT_VOTER = 80
-    REMOVE_RAFT_VOTER = 81
     STREAMS_GROUP_HEARTBEAT = 88
     STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
@@ -93,7 +92,7 @@ class ApiKey(IntEnum):
 
 
 class Api(NamedTuple):
-    """What an API is called, which versions exist, and where its messages are."""
+    """The name of an API, its versions, and the module of its messages."""
 
     key: ApiKey
     name: str
@@ -105,7 +104,7 @@ class Api(NamedTuple):
 
     @property
     def max_stable_version(self) -> int:
-        """The highest version that its designers have promised not to change."""
+        """The highest version that is stable in Apache Kafka."""
         return self.max_version - self.latest_unstable
 
     def request_type(self) -> type[Request]:
@@ -275,6 +274,7 @@ APIS: Final[Mapping[ApiKey, Api]] = MappingProxyType(
             Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0, False, _MESSAGES + "update_features"),
             Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0, False, _MESSAGES + "describe_cluster"),
             Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0, False, _MESSAGES + "describe_producers"),
+            Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0, False, _MESSAGES + "unregister_broker"),
             Api(
                 ApiKey.DESCRIBE_TRANSACTIONS,
                 "DescribeTransactions",
@@ -331,8 +331,6 @@ APIS: Final[Mapping[ApiKey, Api]] = MappingProxyType(
             Api(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", 1, 1, 0, False, _MESSAGES + "share_group_describe"),
             Api(ApiKey.SHARE_FETCH, "ShareFetch", 1, 2, 0, False, _MESSAGES + "share_fetch"),
             Api(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", 1, 2, 0, False, _MESSAGES + "share_acknowledge"),
-            Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", 0, 1, 0, False, _MESSAGES + "add_raft_voter"),
-            Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", 0, 0, 0, False, _MESSAGES + "remove_raft_voter"),
             Api(
                 ApiKey.STREAMS_GROUP_HEARTBEAT,
                 "StreamsGroupHeartbeat",

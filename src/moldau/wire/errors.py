@@ -1,6 +1,6 @@
-"""Error codes as they travel on the wire, and the one exception that decoding raises.
+"""Error codes of the protocol, and the exception of decoding.
 
-A code says what the other side must know. How a broker or a client came to it, and what it does about it, is theirs.
+The codes only: how a broker or client arrives at a code, and how it reacts, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from enum import IntEnum
 
 
 class WireError(Exception):
-    """Bytes that are not a valid message: cut short, a length or count that cannot be, text that is not UTF-8."""
+    """Bytes that are not a valid message: incomplete, an impossible length or count, or invalid UTF-8."""
 
 
 class ErrorCode(IntEnum):
-    """Every error code of the protocol. Members are integers, so they go into messages as they are."""
+    """All error codes of the protocol. Members are integers and can be used in messages directly."""
 
     retriable: bool
-    """True where a client may send the same request again, after refreshing its metadata, and hope for better."""
+    """True if a client may refresh its metadata and send the same request again."""
 
     def __new__(cls, code: int, retriable: bool = False) -> ErrorCode:
         member = int.__new__(cls, code)
@@ -162,7 +162,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
-        """The member for a code read from the wire; a code that is not known yet is an unknown server error."""
+        """The member for a code from the wire; an unknown code becomes UNKNOWN_SERVER_ERROR."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
 

@@ -1,10 +1,12 @@
-"""The headers that go before every request and response body.
+"""Headers of requests and responses.
 
-A request's header is version 1, or 2 from the API's first flexible version on. Both begin alike, so it can be read
-before anything is known about the API. Version 2 adds tagged fields, but `client_id` keeps its int16 length.
+A request header has version 1, or version 2 from the API's first flexible version on. Both start with the same fields,
+so the header can be read before anything is known about the API. Version 2 adds tagged fields, but `client_id` keeps
+its int16 length.
 
-A response's header is a correlation id, with tagged fields after it where the body is flexible; except for ApiVersions,
-which never has them: its answer must be readable by a client that does not know yet what the broker speaks.
+A response header is a correlation id, followed by tagged fields if the body is flexible. ApiVersions is the exception:
+its response header never has tagged fields, because a client must be able to read it before it knows the versions that
+the broker supports.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _FIXED_AND_LENGTH: Final = Struct(">hhih")
 _CORRELATION_ID: Final = Struct(">i")
 _NULL: Final = -1
 NEVER: Final = 1 << 15
-"""Stands for a flexible version that no API reaches."""
+"""A flexible version that no API reaches."""
 
 _REQUEST_FLEXIBLE_FROM: Final = {
     int(api.key): NEVER if api.flexible_from is None else api.flexible_from for api in APIS.values()
@@ -30,7 +32,7 @@ _RESPONSE_FLEXIBLE_FROM: Final = {**_REQUEST_FLEXIBLE_FROM, int(ApiKey.API_VERSI
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what, in which version, and under which number the answer is expected."""
+    """The API and version of a request, its correlation id, and the client id of the sender."""
 
     api_key: int
     api_version: int
@@ -39,10 +41,10 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]:
-    """Decode the header of a request frame; returns it and where the body begins.
+    """Decode the header of a request frame; return it and the position of the body.
 
-    An API or version that is not known is not an error here: the session must be able to name it in its answer. Such a
-    header is taken for version 1. Raises WireError on bytes that are no header.
+    An unknown API or version is not an error here, because the session must be able to answer it. Such a header is
+    decoded as version 1. Raises WireError on bytes that are not a header.
     """
     data = buf if isinstance(buf, bytes) else memoryview(buf)
     try:
@@ -59,7 +61,7 @@ def decode_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Encode the header that goes before a request's body."""
+    """Encode the header of a request."""
     tags = b"\0" if api_version >= _REQUEST_FLEXIBLE_FROM[api_key] else b""
     if client_id is None:
         return _FIXED_AND_LENGTH.pack(api_key, api_version, correlation_id, _NULL) + tags
@@ -68,16 +70,16 @@ def encode_request_header(api_key: int, api_version: int, correlation_id: int, c
 
 
 def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """Encode the header that goes before a response's body."""
+    """Encode the header of a response."""
     if api_version >= _RESPONSE_FLEXIBLE_FROM[api_key]:
         return _CORRELATION_ID.pack(correlation_id) + b"\0"
     return _CORRELATION_ID.pack(correlation_id)
 
 
 def decode_response_header(buf: Buffer, api_key: int, api_version: int, pos: int = 0) -> tuple[int, int]:
-    """Decode the header of a response frame; returns the correlation id and where the body begins.
+    """Decode the header of a response frame; return the correlation id and the position of the body.
 
-    Raises WireError on bytes that are no header.
+    Raises WireError on bytes that are not a header.
     """
     data = buf if isinstance(buf, bytes) else memoryview(buf)
     try:

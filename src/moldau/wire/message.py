@@ -1,6 +1,6 @@
-"""What all generated messages have in common: comparison, representation, and the way in and out of bytes.
+"""Base classes of generated messages: comparison, representation, encoding and decoding.
 
-A generated class says only what is its own: its fields, `read_from` and `write_to`.
+A generated class adds only its fields, `read_from` and `write_to`.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from moldau.wire.primitives import Buffer, Data, Write
 
 
 class WireStruct:
-    """A group of fields that travel together: a message, or a part of one.
+    """A group of fields: a message, or a part of one.
 
-    Equal to another of its class with equal fields. Mutable, and so without a hash.
+    Equal to another instance of the same class with equal fields. Mutable, and therefore not hashable.
     """
 
     __slots__ = ("unknown_tags",)
     __hash__ = None  # type: ignore[assignment]
 
     unknown_tags: Mapping[int, bytes]
-    """Tagged fields that are not known here, raw, by tag: kept, and written back. To be replaced, never changed."""
+    """The raw bytes of unknown tagged fields, by tag; they are written back. Replace the mapping, never modify it."""
 
     @classmethod
     def read_from(cls, data: Data, pos: int, version: int) -> tuple[Self, int]:
-        """Read the fields that this version carries, and set the others to their defaults."""
-        raise TypeError(f"{cls.__name__} has no fields to read at {pos} of {len(data)} bytes in version {version}")
+        """Read the fields of this version, and set the others to their defaults."""
+        raise TypeError(f"{cls.__name__} does not implement read_from ({len(data)} bytes, at {pos}, version {version})")
 
     def write_to(self, write: Write, version: int) -> None:
-        """Write the fields that this version carries, and ignore the others."""
-        raise TypeError(f"{type(self).__name__} has no fields to give to {write} in version {version}")
+        """Write the fields of this version, and ignore the others."""
+        raise TypeError(f"{type(self).__name__} does not implement write_to ({write}, version {version})")
 
     def _items(self) -> Iterator[tuple[str, object]]:
         for name in type(self).__slots__:
@@ -59,19 +59,19 @@ class Message(WireStruct):
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]
     FLEXIBLE_FROM: ClassVar[int | None]
-    """The first version with compact lengths and tagged fields; None where there is none."""
+    """The first version with compact lengths and tagged fields; None if there is none."""
     HAS_RECORDS: ClassVar[bool] = False
-    """True where decoding leaves views into the frame, which must then stay as it is while they are in use."""
+    """True if decoded values are views into the frame, which must then not change while they are in use."""
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> Self:
-        """Decode the message that starts at `pos` of a frame. What comes after it is ignored.
+        """Decode the message that starts at `pos` of a frame. Bytes after the message are ignored.
 
         `buf` must end where the frame ends. Raises WireError, and nothing else, on bytes that are not this message.
         """
         if not cls.MIN_VERSION <= version <= cls.MAX_VERSION:
             raise WireError(f"{cls.__name__} has versions {cls.MIN_VERSION} to {cls.MAX_VERSION}, not {version}")
-        # Bytes are quicker to read from than a view, and keep no receive buffer alive: worth a copy of a small frame.
+        # Reading from bytes is faster than from a view, and keeps no receive buffer alive: worth copying a small frame.
         data = memoryview(buf) if cls.HAS_RECORDS else bytes(buf)
         try:
             return cls.read_from(data, pos, version)[0]
@@ -79,7 +79,7 @@ class Message(WireStruct):
             raise WireError(f"{cls.__name__} version {version}: {error}") from error
 
     def encode(self, version: int) -> bytes:
-        """Encode the body, without header. Raises ValueError for a version or value that cannot be encoded."""
+        """Encode the body, without the header. ValueError for a version or value that cannot be encoded."""
         if not self.MIN_VERSION <= version <= self.MAX_VERSION:
             raise ValueError(
                 f"{type(self).__name__} has versions {self.MIN_VERSION} to {self.MAX_VERSION}, not {version}"

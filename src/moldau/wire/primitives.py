@@ -1,13 +1,13 @@
-"""The building blocks that generated messages are made of: one reader and one writer for each type of field.
+"""Readers and writers of field types, used by the generated messages.
 
-A reader takes the frame and a position, and returns the value and the position after it. A writer hands its bytes to
-`write`, usually the `append` of a list that is joined at the end. `flexible` chooses between the two encodings of a
-length: int16 or int32, with -1 for null, before a message's flexible versions; an unsigned varint of length + 1, with 0
-for null, from then on.
+A reader takes the frame and a position, and returns the value and the position after it. A writer passes its bytes to
+`write`, usually the `append` of a list that is joined at the end. `flexible` selects the encoding of lengths: int16 or
+int32 with -1 for null before a message's flexible versions; an unsigned varint of length + 1 with 0 for null from then
+on.
 
-Readers never look past the frame, and take no memory that a count or length merely claims: every claim is checked
-against the bytes that are left. They raise WireError, or IndexError, struct.error and UnicodeDecodeError, which
-`Message.decode` turns into WireError.
+Readers never read past the frame, and allocate no memory for a count or length before it is checked against the
+remaining bytes. They raise WireError, or IndexError, struct.error and UnicodeDecodeError, which `Message.decode` turns
+into WireError.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 ZERO_UUID: Final = bytes(16)
 NO_TAGS: Final[Mapping[int, bytes]] = MappingProxyType({})
-"""What `unknown_tags` is where there are none: shared by all messages, and so immutable."""
+"""The value of `unknown_tags` if there are none: shared by all messages, and therefore immutable."""
 EMPTY: Final[list[Any]] = []
-"""The default argument for an array; every message replaces it with a list of its own. Never stored, never changed."""
+"""The default argument for an array; every message replaces it with its own list. Never stored, never modified."""
 
-MAX_VARINT_BYTES: Final = 5  # an unsigned varint holds 32 bits, seven a byte
+MAX_VARINT_BYTES: Final = 5  # an unsigned varint holds 32 bits, seven per byte
 
 _unpack_int16 = struct.Struct(">h").unpack_from
 _unpack_int32 = struct.Struct(">i").unpack_from
@@ -57,7 +57,7 @@ def read_uvarint(data: Data, pos: int) -> tuple[int, int]:
             if value > 0xFFFFFFFF:
                 break
             return value, pos + index + 1
-    raise WireError(f"the varint at {pos} does not fit 32 bits")
+    raise WireError(f"the varint at {pos} does not fit into 32 bits")
 
 
 def uvarint(value: int) -> bytes:
@@ -80,7 +80,7 @@ def _past_the_end(what: str, size: int, pos: int, data: Data) -> WireError:
 
 
 def _read_length(data: Data, pos: int, flexible: bool) -> tuple[int, int]:
-    """Read the length of bytes or records: -1 for null, else checked against what is left."""
+    """Read the length of bytes or records: -1 for null, otherwise checked against the remaining bytes."""
     if flexible:
         length, pos = read_uvarint(data, pos)
         length -= 1
@@ -95,7 +95,7 @@ def _read_length(data: Data, pos: int, flexible: bool) -> tuple[int, int]:
 
 
 def _read_count(data: Data, pos: int, flexible: bool, element_size: int) -> tuple[int, int]:
-    """Read the count of an array, -1 for null. `element_size` is the least that an element takes in the frame."""
+    """Read the count of an array, -1 for null. `element_size` is the minimal size of an element in the frame."""
     if flexible:
         count = data[pos] - 1
         if count < 0x7F:
@@ -159,7 +159,7 @@ def read_nullable_string(data: Data, pos: int, flexible: bool) -> tuple[str | No
 
 def read_string(data: Data, pos: int, flexible: bool) -> tuple[str, int]:
     """Read a string."""
-    # The body of read_nullable_string again: a call saved for the most frequent type of all.
+    # A copy of read_nullable_string: it saves a call for the most frequent type.
     if flexible:
         length = data[pos] - 1
         if length < 0x7F:
@@ -276,10 +276,10 @@ def read_nullable_array(
 
 
 class Writable(Protocol):
-    """Anything with fields of its own to write."""
+    """An object with fields to write."""
 
     def write_to(self, write: Write, version: int) -> None:
-        """Write the fields that this version carries."""
+        """Write the fields of this version."""
 
 
 def write_array(write: Write, elements: Sequence[Writable], version: int, flexible: bool) -> None:
@@ -298,8 +298,8 @@ def write_nullable_array(write: Write, elements: Sequence[Writable] | None, vers
         write_array(write, elements, version, flexible)
 
 
-# The size of an integer by its format character in `struct`; and formats for short arrays, such as the replicas of a
-# partition, because looking one up by its text costs more than using it.
+# The size of an integer by its `struct` format character. Formats for short arrays, such as the replicas of a
+# partition, are prepared, because parsing a format costs more than using it.
 _NUMBER_SIZES: Final = {"b": 1, "h": 2, "i": 4, "q": 8}
 _SHORT: Final = 8
 _SHORT_FORMATS: Final = {
@@ -385,7 +385,7 @@ def write_nullable_strings(write: Write, strings: Sequence[str] | None, flexible
 def read_nullable_struct(
     data: Data, pos: int, version: int, read: Callable[[Data, int, int], tuple[T, int]]
 ) -> tuple[T | None, int]:
-    """Read a struct that may be null: a byte, negative for null, goes before it."""
+    """Read a struct that may be null: a byte before it is negative for null."""
     if data[pos] > 0x7F:
         return None, pos + 1
     return read(data, pos + 1, version)
@@ -404,10 +404,10 @@ def write_nullable_struct(write: Write, value: Writable | None, version: int) ->
 
 
 def read_tags(data: Data, pos: int) -> tuple[dict[int, bytes], int]:
-    """Read the block of tagged fields that ends every struct of a flexible version: raw contents by tag."""
+    """Read the block of tagged fields at the end of every struct of a flexible version: raw bytes by tag."""
     count, pos = read_uvarint(data, pos)
     tags: dict[int, bytes] = {}
-    for _ in range(count):  # runs out of bytes, and so fails, long before a hostile count runs out
+    for _ in range(count):  # a hostile count fails soon, because the bytes run out
         tag, pos = read_uvarint(data, pos)
         size, pos = read_uvarint(data, pos)
         end = pos + size
@@ -419,7 +419,7 @@ def read_tags(data: Data, pos: int) -> tuple[dict[int, bytes], int]:
 
 
 def write_tags(write: Write, tags: Mapping[int, bytes]) -> None:
-    """Write a block of tagged fields, in the order of their tags as the protocol demands."""
+    """Write a block of tagged fields, in the order of their tags as the protocol requires."""
     if not tags:
         write(b"\0")
         return
@@ -431,7 +431,7 @@ def write_tags(write: Write, tags: Mapping[int, bytes]) -> None:
 
 
 def content(write_value: Callable[..., None], *arguments: object) -> bytes:
-    """What a writer writes, on its own: the content of a tagged field."""
+    """The bytes that a writer writes: the content of a tagged field."""
     out: list[Buffer] = []
     write_value(out.append, *arguments)
     return b"".join(out)

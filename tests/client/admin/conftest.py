@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the admin client."""
+"""Fixtures for tests of the admin client."""
 
 from __future__ import annotations
 

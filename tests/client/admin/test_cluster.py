@@ -1,4 +1,4 @@
-"""The cluster, its data directories, producers and transactions by the admin client, blocking and asyncio."""
+"""Admin client, blocking and asyncio: cluster, data directories, producers and transactions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import moldau.aio
 from moldau import Admin, NewTopic, TopicPartition
 from moldau.client.admin import AbortSpec
 from moldau.client.errors import (
+    BrokerError,
     BrokerUnavailable,
     ClosedError,
     ConfigurationError,
@@ -27,9 +28,10 @@ from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from tests.compat.apache_kafka.processes import free_port
 from tests.compat.transactions import requests
-from tests.compat.wire import batch_of, eventually, produce
+from tests.compat.wire import batch_of, produce
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 Name = Callable[[], str]
 DAY_MS = 86_400_000
@@ -43,7 +45,7 @@ def test_the_cluster_has_brokers_and_a_controller(admin: Admin, bootstrap: str) 
     assert admin.describe_cluster(include_fenced=True) == cluster
 
 
-def test_features_and_apis_are_told(admin: Admin) -> None:
+def test_features_and_apis_are_described(admin: Admin) -> None:
     features = admin.describe_features()
     assert features.finalized["group.version"].high == 1
     assert features.supported["transaction.version"].high >= 2
@@ -99,7 +101,7 @@ def test_a_partition_moves_to_another_data_directory(tmp_path: Path) -> None:
 
         other = next(str(folder) for folder in folders if str(folder) != home())
         admin.alter_replica_log_dirs({(partition, node): other})
-        eventually(lambda: home() == other)
+        wait_until(lambda: home() == other)
 
 
 def opened(raw: RawConnection, transactional_id: str, topic: str) -> tuple[int, int]:
@@ -127,11 +129,11 @@ def test_an_open_transaction_is_seen_from_every_side(
     assert admin.find_hanging_transactions([partition], longer_than_ms=-1) == []
 
     admin.terminate_transaction(name)
-    eventually(lambda: admin.describe_producers(partition)[partition][0].transaction_start_offset is None)
+    wait_until(lambda: admin.describe_producers(partition)[partition][0].transaction_start_offset is None)
 
 
 @pytest.mark.parametrize(("commit", "state"), [(True, "CompleteCommit"), (False, "CompleteAbort")])
-def test_a_transaction_that_was_left_behind_is_completed_by_who_knows_its_producer(
+def test_an_abandoned_transaction_is_completed_with_its_producer_id_and_epoch(
     admin: Admin, raw: RawConnection, topic: str, unused_name: Name, commit: bool, state: str
 ) -> None:
     name = unused_name()
@@ -139,7 +141,7 @@ def test_a_transaction_that_was_left_behind_is_completed_by_who_knows_its_produc
     with pytest.raises(InvalidProducerIdMapping):
         admin.complete_transaction(name, producer_id + 1, epoch, commit=commit)
     admin.complete_transaction(name, producer_id, epoch, commit=commit)
-    eventually(lambda: admin.describe_transactions(name)[name].state == state)
+    wait_until(lambda: admin.describe_transactions(name)[name].state == state)
 
 
 def test_a_marker_ends_a_transaction_past_its_coordinator(
@@ -163,7 +165,7 @@ def test_unknown_transactions_and_partitions_are_refused(admin: Admin, unused_na
 # The clients themselves -----------------------------------------------------------------------------------------------
 
 
-def test_the_asyncio_client_makes_many_calls_at_once(bootstrap: str, unused_name: Name) -> None:
+def test_the_asyncio_client_makes_concurrent_calls(bootstrap: str, unused_name: Name) -> None:
     async def run() -> None:
         async with moldau.aio.Admin({"bootstrap.servers": bootstrap}) as admin:
             wanted = [unused_name() for _ in range(8)]
@@ -208,7 +210,7 @@ def test_a_closed_client_says_so(bootstrap: str) -> None:
     admin = Admin(bootstrap_servers=bootstrap)
     admin.close()
     admin.close()
-    with pytest.raises(ClosedError, match="make a new one"):
+    with pytest.raises(ClosedError, match="create a new one"):
         admin.list_topics()
 
 
@@ -224,3 +226,8 @@ def test_a_broker_that_is_away_is_named_within_the_time_out() -> None:
 def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match=r"request\.timeout\.ms"):
         Admin(bootstrap_servers="127.0.0.1:9092", request_timeout=5)
+
+
+def test_a_broker_that_is_not_registered_cannot_be_unregistered(admin: Admin) -> None:
+    with pytest.raises(BrokerError, match="4711"):
+        admin.unregister_broker(4711)

@@ -1,13 +1,13 @@
-"""Settings by the admin client."""
+"""Admin client: settings."""
 
 from __future__ import annotations
 
 import pytest
 
 from moldau import Admin, ConfigResource
-from moldau.client.admin import Append, ConfigSource, SomeFailed, Subtract
+from moldau.client.admin import Append, ConfigKind, ConfigSource, SomeFailed, Subtract
 from moldau.client.errors import ConfigurationError, InvalidConfig, UnknownTopicOrPartition
-from tests.compat.wire import eventually
+from tests.support.waiting import wait_until
 
 
 def values(admin: Admin, topic: str) -> dict[str, str | None]:
@@ -20,25 +20,25 @@ def test_a_setting_is_changed_and_taken_back_and_the_others_stay(admin: Admin, t
     before = values(admin, topic)
     admin.alter_configs({resource: {"retention.ms": 123_456, "preallocate": True}})
     after = {**before, "retention.ms": "123456", "preallocate": "true"}
-    eventually(lambda: values(admin, topic) == after)
+    wait_until(lambda: values(admin, topic) == after)
     entry = admin.describe_configs(resource, names=["retention.ms"])[resource]["retention.ms"]
     assert entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
     assert not entry.is_default
     assert entry.synonyms[0].value == "123456"
 
     admin.alter_configs({resource: {"retention.ms": None, "preallocate": None}})
-    eventually(lambda: values(admin, topic) == before)
+    wait_until(lambda: values(admin, topic) == before)
 
 
 def test_lists_are_added_to_and_taken_from(admin: Admin, topic: str) -> None:
     resource = ConfigResource.topic(topic)
     admin.alter_configs({resource: {"cleanup.policy": Append("compact")}})
-    eventually(lambda: values(admin, topic)["cleanup.policy"] == "delete,compact")
+    wait_until(lambda: values(admin, topic)["cleanup.policy"] == "delete,compact")
     admin.alter_configs({resource: {"cleanup.policy": Subtract("delete")}})
-    eventually(lambda: values(admin, topic)["cleanup.policy"] == "compact")
+    wait_until(lambda: values(admin, topic)["cleanup.policy"] == "compact")
 
 
-def test_what_is_only_validated_changes_nothing(admin: Admin, topic: str) -> None:
+def test_validate_only_changes_nothing(admin: Admin, topic: str) -> None:
     before = values(admin, topic)
     admin.alter_configs({ConfigResource.topic(topic): {"retention.ms": 5}}, validate_only=True)
     assert values(admin, topic) == before
@@ -69,12 +69,25 @@ def test_a_broker_tells_its_own_settings(admin: Admin) -> None:
 def test_settings_of_all_brokers_are_kept_and_taken_back(admin: Admin) -> None:
     resource = ConfigResource.all_brokers()
     admin.alter_configs({resource: {"log.cleaner.delete.retention.ms": 86_400_001}})
-    entry = eventually(lambda: admin.describe_configs(resource)[resource].get("log.cleaner.delete.retention.ms"))
+    entry = wait_until(lambda: admin.describe_configs(resource)[resource].get("log.cleaner.delete.retention.ms"))
     assert (entry.value, entry.source) == ("86400001", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     admin.alter_configs({resource: {"log.cleaner.delete.retention.ms": None}})
-    eventually(lambda: "log.cleaner.delete.retention.ms" not in admin.describe_configs(resource)[resource])
+    wait_until(lambda: "log.cleaner.delete.retention.ms" not in admin.describe_configs(resource)[resource])
 
 
 def test_a_broker_is_named_by_a_number(admin: Admin) -> None:
     with pytest.raises(ConfigurationError, match="a number"):
         admin.describe_configs(ConfigResource.broker("first"))
+
+
+def test_a_group_with_settings_of_its_own_is_listed_beside_topics_and_brokers(admin: Admin, topic: str) -> None:
+    group = ConfigResource.group(f"{topic}-readers")
+    admin.alter_configs({group: {"consumer.heartbeat.interval.ms": 6_000}})
+    wait_until(lambda: group in admin.list_config_resources(ConfigKind.GROUP))
+    entry = admin.describe_configs(group)[group]["consumer.heartbeat.interval.ms"]
+    assert (entry.value, entry.source) == ("6000", ConfigSource.DYNAMIC_GROUP_CONFIG)
+    assert {group, ConfigResource.topic(topic)} <= set(admin.list_config_resources())
+    with pytest.raises(InvalidConfig, match=r"consumer\.heartbeat\.interval\.ms"):
+        admin.alter_configs({group: {"consumer.heartbeat.interval.ms": 1}})
+    admin.alter_configs({group: {"consumer.heartbeat.interval.ms": None}})
+    wait_until(lambda: group not in admin.list_config_resources([ConfigKind.GROUP, ConfigKind.TOPIC]))

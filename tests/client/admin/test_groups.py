@@ -1,4 +1,4 @@
-"""Groups and their offsets by the admin client."""
+"""Admin client: groups and their offsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from moldau.client.errors import (
     IllegalStateError,
     UnknownTopicOrPartition,
 )
-from tests.client.cli.worlds import Member
+from tests.cli.worlds import Member
 from tests.compat.wire import produced
 from tests.support.raw import RawConnection
 
@@ -159,7 +159,7 @@ def test_a_group_that_is_new_is_reset_for_the_topics_and_partitions_that_are_nam
     assert [(one.after, one.asked) for one in done.values()] == [(6, None), (5, 600)]
 
 
-def test_what_is_not_there_cannot_be_reset(admin: Admin, written: str, unused_name: Name) -> None:
+def test_unknown_topics_cannot_be_reset(admin: Admin, written: str, unused_name: Name) -> None:
     with pytest.raises(IllegalStateError, match="cannot shift"):
         admin.reset_group_offsets(unused_name(), ShiftBy(1), written)
     with pytest.raises(UnknownTopicOrPartition):
@@ -176,7 +176,7 @@ def test_offsets_of_partitions_are_listed_by_kind_and_by_time(admin: Admin, writ
     assert admin.list_offsets({first: OffsetSpec.LATEST}, isolation_level="read_committed")[first].offset == 10
 
 
-def test_offsets_of_a_partition_that_is_not_there_fail_at_once(admin: Admin, written: str) -> None:
+def test_offsets_of_an_unknown_partition_fail_at_once(admin: Admin, written: str) -> None:
     first, ninth = TopicPartition(written, 0), TopicPartition(written, 9)
     with pytest.raises(UnknownTopicOrPartition, match=f"{written}-9"):
         admin.list_offsets({ninth: OffsetSpec.LATEST})

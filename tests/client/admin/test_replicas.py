@@ -1,6 +1,6 @@
-"""Elections and reassignments by the admin client, on a cluster of one broker: what is refused, and what needs nothing.
+"""Admin client on one broker: elections and reassignments that are refused or need no work.
 
-Also run against Apache Kafka. What several brokers do is in tests/client/cluster/.
+Also run against Apache Kafka. Tests with several brokers are in tests/client/cluster/.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_replicas_that_cannot_be_are_refused(admin: Admin, topic: str, replicas:
         admin.alter_partition_reassignments({TopicPartition(topic, 0): replicas})
 
 
-def test_what_does_not_move_cannot_be_cancelled(admin: Admin, topic: str) -> None:
+def test_only_an_ongoing_reassignment_can_be_cancelled(admin: Admin, topic: str) -> None:
     with pytest.raises(NoReassignmentInProgress, match=topic):
         admin.alter_partition_reassignments({TopicPartition(topic, 0): None})
 

@@ -1,4 +1,4 @@
-"""Topics by the admin client: made, described, grown, deleted; and how failures are told."""
+"""Admin client: creating, describing, growing and deleting topics, and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moldau.client.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from tests.compat.wire import eventually
+from tests.support.waiting import wait_until
 
 Name = Callable[[], str]
 
@@ -25,14 +25,14 @@ def names(admin: Admin) -> set[str]:
     return {topic.name for topic in admin.list_topics()}
 
 
-def test_a_topic_is_created_as_asked_and_can_be_described(admin: Admin, unused_name: Name) -> None:
+def test_a_topic_is_created_as_requested_and_can_be_described(admin: Admin, unused_name: Name) -> None:
     name = unused_name()
     created = admin.create_topics(NewTopic(name, 3, 1, {"retention.ms": "1000000"}))
     assert created[name].partitions == 3
     assert created[name].replication_factor == 1
     assert created[name].configs["retention.ms"] == "1000000"
 
-    eventually(lambda: name in names(admin))
+    wait_until(lambda: name in names(admin))
     topic = admin.describe_topics(name)[name]
     assert topic.id == created[name].id
     assert [partition.index for partition in topic.partitions] == [0, 1, 2]
@@ -66,7 +66,7 @@ def test_partitions_go_to_the_brokers_that_are_named(admin: Admin, unused_name: 
         ({"configs": {"no.such.setting": "1"}}, InvalidConfig),
     ],
 )
-def test_what_cannot_be_created_is_refused_with_its_own_error(
+def test_each_refused_topic_has_its_own_error(
     admin: Admin, unused_name: Name, fields: dict[str, object], error: type[Exception]
 ) -> None:
     with pytest.raises(error, match="creating topic"):
@@ -85,28 +85,28 @@ def test_of_several_topics_those_that_can_be_created_are(admin: Admin, topic: st
     assert isinstance(raised.value.errors[topic], TopicAlreadyExists)
     assert set(raised.value.errors) == {topic}
     assert set(raised.value.results) == {name}
-    eventually(lambda: name in names(admin))
+    wait_until(lambda: name in names(admin))
 
 
 def test_a_topic_grows_and_never_shrinks(admin: Admin, new_topic: Callable[..., str]) -> None:
     name = new_topic(partitions=2)
     admin.create_partitions({name: 4})
-    eventually(lambda: len(admin.describe_topics(name)[name].partitions) == 4)
+    wait_until(lambda: len(admin.describe_topics(name)[name].partitions) == 4)
     with pytest.raises(InvalidPartitions):
         admin.create_partitions({name: 3})
     node = admin.describe_cluster().brokers[0].id
     admin.create_partitions({name: NewPartitions(5, [[node]])})
-    eventually(lambda: len(admin.describe_topics(name)[name].partitions) == 5)
+    wait_until(lambda: len(admin.describe_topics(name)[name].partitions) == 5)
 
 
 def test_a_deleted_topic_is_gone(admin: Admin, topic: str) -> None:
     admin.delete_topics(topic)
-    eventually(lambda: topic not in names(admin))
+    wait_until(lambda: topic not in names(admin))
     with pytest.raises(UnknownTopicOrPartition, match=topic):
         admin.delete_topics([topic])
 
 
-def test_asking_about_an_unknown_topic_fails_at_once_and_does_not_create_it(admin: Admin, unused_name: Name) -> None:
+def test_describing_an_unknown_topic_fails_at_once_and_does_not_create_it(admin: Admin, unused_name: Name) -> None:
     name = unused_name()
     with pytest.raises(UnknownTopicOrPartition, match=name):
         admin.describe_topics(name)
@@ -119,7 +119,7 @@ def test_asking_about_no_topics_is_answered_with_none(admin: Admin) -> None:
     assert admin.delete_topics([]) is None  # type: ignore[func-returns-value]
 
 
-def test_internal_topics_are_listed_only_when_asked_for(admin: Admin, topic: str) -> None:
+def test_internal_topics_are_listed_only_on_request(admin: Admin, topic: str) -> None:
     from moldau import TopicPartition
 
     admin.alter_group_offsets(f"{topic}-group", {TopicPartition(topic, 0): 0})

@@ -1,4 +1,4 @@
-"""A consumer never stalls: after each trouble it makes progress, alone and in groups of either protocol."""
+"""Consumers under network faults: they continue after each fault, alone and in groups of both protocols."""
 
 from __future__ import annotations
 

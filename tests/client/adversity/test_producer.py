@@ -1,4 +1,4 @@
-"""The idempotent producer through all that networks and brokers do: nothing lost, nothing doubled, all in order."""
+"""Idempotent producer under network and broker faults: no loss, no duplicates, no reordering."""
 
 from __future__ import annotations
 

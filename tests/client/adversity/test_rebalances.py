@@ -1,4 +1,4 @@
-"""A group whose members come and go in the middle of trouble: together they read everything, and never stall."""
+"""Groups whose members join and leave during faults: they read every record and never stall."""
 
 from __future__ import annotations
 

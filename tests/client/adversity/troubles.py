@@ -1,4 +1,4 @@
-"""What a round of trouble is: those that matter most first, then whatever chance brings."""
+"""Rounds of faults: the most important kinds first, then random ones."""
 
 from __future__ import annotations
 

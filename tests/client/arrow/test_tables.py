@@ -1,4 +1,4 @@
-"""Tables into topics and topics into tables: `send_batch` and `poll_arrow`, seen by other people's clients as well."""
+"""Arrow tables: `send_batch` and `poll_arrow`, also read and written by other clients."""
 
 from __future__ import annotations
 
@@ -135,9 +135,7 @@ def test_rows_and_records_keep_their_order(bootstrap: str, topic: str, producer:
     assert [row["value"] for row in rows_in(bootstrap, topic, 60)] == [b"%d" % number for number in range(60)]
 
 
-def test_poll_arrow_gives_no_more_rows_than_asked_and_goes_on_where_it_was(
-    bootstrap: str, topic: str, producer: Producer
-) -> None:
+def test_poll_arrow_respects_max_rows_and_continues_after_them(bootstrap: str, topic: str, producer: Producer) -> None:
     producer.send_batch(topic, pa.table({"value": [b"%d" % number for number in range(1_000)]})).result(30)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
@@ -200,7 +198,7 @@ def test_a_table_that_cannot_be_sent_is_refused_as_a_whole(
     assert [row["value"] for row in rows_in(bootstrap, topic, 1)] == [b"good"]
 
 
-def test_no_rows_are_sent_at_once(topic: str, producer: Producer) -> None:
+def test_an_empty_table_completes_at_once(topic: str, producer: Producer) -> None:
     future = producer.send_batch(topic, pa.table({"value": pa.array([], pa.binary())}))
     assert future.done()
     assert future.result(0) == BatchMetadata(topic, 0, {})
@@ -222,7 +220,7 @@ class LastDigit:
         return int(value_bytes[-1:]) % choice.count
 
 
-def test_an_applications_own_partitioner_is_asked_for_rows_that_do_not_say(
+def test_a_custom_partitioner_is_called_for_rows_without_a_partition(
     bootstrap: str, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(partitions=4)
@@ -251,7 +249,7 @@ def test_the_same_for_asyncio(bootstrap: str, topic: str) -> None:
     assert run(main()) == table["value"].to_pylist()
 
 
-def test_rows_that_cannot_be_delivered_say_how_many(unused_name: Callable[[], str]) -> None:
+def test_the_error_of_undelivered_rows_has_their_number(unused_name: Callable[[], str]) -> None:
     with Broker() as broker:
         broker.create_topic("orders")
         with Producer(bootstrap_servers=broker.bootstrap_servers, buffer_memory=300_000, max_block_ms=300) as producer:

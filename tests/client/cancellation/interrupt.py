@@ -1,4 +1,4 @@
-"""Cancels a coroutine exactly where it waits for the k-th time, for k = 1, 2, … until it ends before that."""
+"""Cancellation of a coroutine at its k-th await, for k = 1, 2, … until it ends before that."""
 
 from __future__ import annotations
 

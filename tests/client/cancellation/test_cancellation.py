@@ -1,4 +1,4 @@
-"""Cancellation of any call at every point where it waits: the client stays usable or is closed, never half."""
+"""Cancellation of every call at every await: the client stays usable or is closed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from moldau.aio import Admin, Consumer, Producer
 from moldau.client.admin.topics import NewTopic
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ClosedError
-from moldau.client.model import TopicPartition
 from moldau.client.network import ANY_NODE, CoordinatorKind, Network
 from moldau.wire.messages.describe_cluster import DescribeClusterRequest
 from tests.client.cancellation.interrupt import PATIENCE_S, at_every_suspension, cancel_at, in_time
@@ -38,7 +38,7 @@ QUESTIONS: dict[str, Ask] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_to_the_cluster_can_be_asked_again(bootstrap: str, topic: str, question: str) -> None:
+def test_a_cancelled_request_to_the_cluster_can_be_repeated(bootstrap: str, topic: str, question: str) -> None:
     ask = QUESTIONS[question]
 
     async def scenario(k: int) -> bool:
@@ -89,7 +89,7 @@ async def stored(bootstrap: str, topic: str) -> list[bytes]:
         return values
 
 
-def test_a_record_whose_send_was_cancelled_is_not_sent_and_the_others_are(bootstrap: str, topic: str) -> None:
+def test_only_the_record_whose_send_was_cancelled_is_not_sent(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         sent: list[bytes] = []
 
@@ -113,7 +113,7 @@ async def _wait(future: Any) -> Any:
     return await future
 
 
-def test_whoever_stops_waiting_for_a_record_does_not_stop_the_record(bootstrap: str, topic: str) -> None:
+def test_cancelling_the_wait_for_a_record_does_not_cancel_the_record(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         sent: list[bytes] = []
 
@@ -208,7 +208,7 @@ CALLS: dict[str, Callable[[Consumer, TopicPartition], Coroutine[Any, Any, object
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_consumers_question_can_be_asked_again(bootstrap: str, topic: str, call: str) -> None:
+def test_a_cancelled_consumer_request_can_be_repeated(bootstrap: str, topic: str, call: str) -> None:
     ask = CALLS[call]
 
     async def main() -> None:

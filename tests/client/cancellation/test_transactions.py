@@ -1,4 +1,4 @@
-"""Cancellation of a transaction's calls, wherever they wait: the same call can be made again, and means the same."""
+"""Cancellation of transactional calls at every await: the same call can be repeated."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from moldau.aio import Consumer, Producer
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import IllegalStateError
-from moldau.client.model import TopicPartition
 from tests.client.cancellation.interrupt import at_every_suspension, cancel_at, in_time
 from tests.client.core.support import run
 
@@ -42,7 +42,7 @@ ENDINGS = {"commit": True, "abort": False}
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_the_end_of_a_transaction_can_be_asked_for_again(
+def test_a_cancelled_end_of_a_transaction_can_be_repeated(
     bootstrap: str, topic: str, unused_name: Callable[[], str], ending: str
 ) -> None:
     async def main() -> None:
@@ -90,7 +90,7 @@ def test_a_producer_can_be_made_ready_for_transactions_again(
     run(main())
 
 
-def test_a_cancelled_block_is_aborted_or_its_commit_can_be_asked_for_again(
+def test_a_cancelled_block_is_aborted_or_its_commit_can_be_repeated(
     bootstrap: str, topic: str, unused_name: Callable[[], str]
 ) -> None:
     async def main() -> None:

@@ -20,6 +20,7 @@ from moldau.wire.messages.txn_offset_commit import (
 from tests.compat import wire
 from tests.compat.transactions import requests
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 NEW_EPOCHS = 5
 """The version of EndTxn that tells the producer a new epoch."""
@@ -95,7 +96,7 @@ class Speaker:
             answer = requests.end(self.to(self.coordinator), self.name, who, commit, version=version)
             return None if answer.error in requests.COMES_BACK else answer
 
-        answer: requests.Answer = wire.eventually(attempt)
+        answer: requests.Answer = wait_until(attempt)
         assert answer.error == ErrorCode.NONE, answer
         return answer.identity if version >= NEW_EPOCHS else who
 
@@ -108,7 +109,7 @@ class Speaker:
         return found.transaction_state or ErrorCode(found.error_code).name
 
     def await_state(self, state: str) -> None:
-        wire.eventually(lambda: self.state() == state)
+        wait_until(lambda: self.state() == state)
 
     # -- groups ----------------------------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Speaker:
         found = self.cluster.group_coordinator(group)
         if found < 0:
             request = FindCoordinatorRequest(key=group)
-            wire.eventually(lambda: wire.ask(self.to(self.cluster.live[0].node_id), request, 3).error_code == 0)
+            wait_until(lambda: wire.ask(self.to(self.cluster.live[0].node_id), request, 3).error_code == 0)
             self.cluster.wait_until(lambda image: CONSUMER_OFFSETS in image.topics)
             found = self.cluster.group_coordinator(group)
         return found
@@ -137,7 +138,7 @@ class Speaker:
             answer = wire.ask(self.to(self.group_coordinator(group)), request)
             return bool(answer.topics[0].partitions[0].error_code == ErrorCode.NONE)
 
-        wire.eventually(attempt)
+        wait_until(attempt)
 
     def committed_offset(self, group: str, topic: str) -> int:
         """-1 where there is none."""
@@ -152,7 +153,7 @@ class Speaker:
                 return None
             return requests.Outcome(found.topics[0].partitions[0].committed_offset)
 
-        found: requests.Outcome = wire.eventually(attempt)
+        found: requests.Outcome = wait_until(attempt)
         return int(found.error)
 
     # -- partitions ------------------------------------------------------------------------------------------------

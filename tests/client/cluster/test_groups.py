@@ -1,4 +1,4 @@
-"""Groups whose coordinator moves: their members stay, their offsets stay, and whoever waits is told where to go."""
+"""Groups whose coordinator moves: members and offsets stay, and waiting requests name the new coordinator."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from moldau.testing import Cluster
 from moldau.wire.errors import ErrorCode as E
 from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.list_groups import ListGroupsRequest
-from tests.client.fixtures.clients import until
 from tests.compat import wire
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 TOPIC, GROUP = "orders", "shipping"
 
@@ -49,7 +49,7 @@ def move_coordinator(cluster: Cluster) -> int:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_keeps_its_generation_when_the_coordinator_moves(cluster: Cluster, protocol: str) -> None:
     with member(cluster, group_protocol=protocol) as consumer:
-        until(lambda: consumer.poll(0.1))
+        wait_until(lambda: consumer.poll(0.1))
         joined = consumer.group_metadata()
         for _ in range(3):
             before = cluster.group_coordinator(GROUP)
@@ -59,20 +59,20 @@ def test_a_member_keeps_its_generation_when_the_coordinator_moves(cluster: Clust
         assert (after.generation_id, after.member_id) == (joined.generation_id, joined.member_id)
 
 
-def test_a_static_member_comes_back_to_its_place_at_another_coordinator(cluster: Cluster) -> None:
+def test_a_static_member_keeps_its_assignment_at_another_coordinator(cluster: Cluster) -> None:
     with member(cluster, group_instance_id="one", session_timeout_ms=30_000) as consumer:
-        until(lambda: consumer.poll(0.1))
+        wait_until(lambda: consumer.poll(0.1))
         place, joined = consumer.assignment(), consumer.group_metadata()
     move_coordinator(cluster)
     with member(cluster, group_instance_id="one", session_timeout_ms=30_000) as consumer:
-        until(lambda: consumer.poll(0.1))
+        wait_until(lambda: consumer.poll(0.1))
         assert consumer.assignment() == place
         assert consumer.group_metadata().generation_id == joined.generation_id
 
 
 def test_committed_offsets_are_where_the_coordinator_is(cluster: Cluster) -> None:
     with member(cluster) as consumer:
-        until(lambda: consumer.poll(0.1))
+        wait_until(lambda: consumer.poll(0.1))
         for offset in range(1, 6):
             consumer.commit({TopicPartition(TOPIC, 0): offset}, timeout=30)
             move_coordinator(cluster)
@@ -82,12 +82,12 @@ def test_committed_offsets_are_where_the_coordinator_is(cluster: Cluster) -> Non
 
 def test_a_broker_lists_the_groups_that_it_coordinates_and_no_others(cluster: Cluster) -> None:
     with member(cluster) as consumer:
-        until(lambda: consumer.poll(0.1))
+        wait_until(lambda: consumer.poll(0.1))
         for _ in range(2):
             coordinator = cluster.group_coordinator(GROUP)
             for broker in cluster.brokers:
                 with RawConnection(broker.bootstrap_servers) as raw:
-                    wire.eventually(lambda raw=raw: wire.ask(raw, ListGroupsRequest()).error_code == E.NONE)
+                    wait_until(lambda raw=raw: wire.ask(raw, ListGroupsRequest()).error_code == E.NONE)
                     listed = [group.group_id for group in wire.ask(raw, ListGroupsRequest()).groups]
                 assert listed == ([GROUP] if broker.node_id == coordinator else [])
             move_coordinator(cluster)
@@ -96,7 +96,7 @@ def test_a_broker_lists_the_groups_that_it_coordinates_and_no_others(cluster: Cl
 def test_every_broker_names_the_same_coordinator(cluster: Cluster) -> None:
     request = FindCoordinatorRequest(key=GROUP)
     connections = [RawConnection(broker.bootstrap_servers) for broker in cluster.brokers]
-    wire.eventually(lambda: wire.ask(connections[0], request, 3).error_code == E.NONE)
+    wait_until(lambda: wire.ask(connections[0], request, 3).error_code == E.NONE)
     cluster.wait_until(lambda image: CONSUMER_OFFSETS in image.topics)
     answers = [wire.ask(raw, request, 3) for raw in connections]
     coordinator = cluster.group_coordinator(GROUP)
@@ -109,7 +109,7 @@ def test_every_broker_names_the_same_coordinator(cluster: Cluster) -> None:
         raw.close()
 
 
-def test_two_brokers_that_are_asked_at_the_same_time_make_one_topic(cluster: Cluster) -> None:
+def test_two_brokers_that_create_the_offsets_topic_at_the_same_time_make_one_topic(cluster: Cluster) -> None:
     request = FindCoordinatorRequest(key=GROUP)
     connections = [RawConnection(broker.bootstrap_servers) for broker in cluster.brokers]
     for raw in connections:
@@ -117,5 +117,5 @@ def test_two_brokers_that_are_asked_at_the_same_time_make_one_topic(cluster: Clu
     for raw in connections:
         raw.receive(wire.APIS[request.API_KEY].key, 3, wire.APIS[request.API_KEY].response_type())
     for raw in connections:
-        wire.eventually(lambda raw=raw: wire.ask(raw, request, 3).error_code == E.NONE)
+        wait_until(lambda raw=raw: wire.ask(raw, request, 3).error_code == E.NONE)
         raw.close()

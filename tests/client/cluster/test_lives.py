@@ -1,6 +1,6 @@
-"""Every broker of a cluster is crashed and started again, one after the other, while clients of all kinds work on.
+"""Crash and restart of every broker of a cluster, one after the other, while clients of all kinds work.
 
-One pass through all brokers, with all clients at the same time; the tests look at what they have seen.
+All clients run during one pass through the brokers. The tests then check what the clients have seen.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tests.client.cluster.workers import (
     all_go_on,
     working,
 )
-from tests.client.fixtures.clients import until
 from tests.client.transactions.reading import committed
+from tests.support.waiting import wait_until
 
 SOURCE = "numbers"
 OWN_COPY, CONFLUENT_COPY = "own-copy", "confluent-copy"
@@ -79,9 +79,9 @@ def passed() -> Iterator[Passed]:
                     cluster.wait_in_sync()
             written = writer.count
             for members in groups.values():
-                until(lambda members=members: count(members) >= written or any(one.failure for one in members))
+                wait_until(lambda members=members: count(members) >= written or any(one.failure for one in members))
             for copier in copiers:
-                until(lambda copier=copier: copier.count >= written or copier.failure)
+                wait_until(lambda copier=copier: copier.count >= written or copier.failure)
         yield Passed(cluster, writer, groups, copiers, watcher)
 
 
@@ -89,7 +89,7 @@ def count(members: list[Worker]) -> int:
     return sum(len(set().union(*(one.seen[partition] for one in members))) for partition in range(PARTITIONS))
 
 
-def test_nobody_met_anything_that_it_could_not_live_with(passed: Passed) -> None:
+def test_no_client_had_a_fatal_error(passed: Passed) -> None:
     workers = [
         passed.writer,
         *passed.copiers,

@@ -1,4 +1,4 @@
-"""Brokers that ask each other: over one connection, until the other is gone, and again when it is back."""
+"""Requests between brokers: one connection, failure when the other broker is gone, reconnection."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from moldau.broker.broker import Broker as Served
-from moldau.broker.peers import MAX_IN_FLIGHT, Lane, PeerUnavailable
+from moldau.broker.peers import MAX_IN_FLIGHT, PeerLane, PeerUnavailable
 from moldau.testing import Cluster
 from moldau.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from tests.compat import wire
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def asking(lane: Lane = Lane.VERIFICATION, of: int = 1) -> Any:
+def asking(lane: PeerLane = PeerLane.VERIFICATION, of: int = 1) -> Any:
     def ask(served: Served) -> Coroutine[Any, Any, AddPartitionsToTxnResponse]:
         return served.peers.ask(of, AddPartitionsToTxnRequest(), lane)
 
@@ -32,17 +32,17 @@ def asking(lane: Lane = Lane.VERIFICATION, of: int = 1) -> Any:
 def test_a_broker_asks_another_over_one_connection_a_lane(cluster: Cluster) -> None:
     asker, asked = cluster.brokers
     before = asked.look(lambda served: len(served.connections))
-    for lane in (Lane.VERIFICATION, Lane.MARKERS, Lane.VERIFICATION):
+    for lane in (PeerLane.VERIFICATION, PeerLane.MARKERS, PeerLane.VERIFICATION):
         assert asker.carry_out(asking(lane)) == AddPartitionsToTxnResponse()
     assert asked.look(lambda served: len(served.connections)) == before + 2
 
 
-def test_nobody_can_ask_a_broker_that_is_not_there(cluster: Cluster) -> None:
-    with pytest.raises(PeerUnavailable, match="broker 7 is not there"):
+def test_a_request_to_an_unknown_broker_fails(cluster: Cluster) -> None:
+    with pytest.raises(PeerUnavailable, match="broker 7 is not registered"):
         cluster.brokers[0].carry_out(asking(of=7))
 
 
-def test_a_broker_that_comes_back_is_asked_again(cluster: Cluster) -> None:
+def test_requests_reach_a_broker_again_after_its_restart(cluster: Cluster) -> None:
     asker, asked = cluster.brokers
     asker.carry_out(asking())
     asked.crash()
@@ -56,7 +56,7 @@ def test_a_broker_that_comes_back_is_asked_again(cluster: Cluster) -> None:
         except PeerUnavailable:
             return False
 
-    wire.eventually(answered)
+    wait_until(answered)
 
 
 def test_after_a_failure_there_is_a_pause(cluster: Cluster) -> None:
@@ -68,7 +68,7 @@ def test_after_a_failure_there_is_a_pause(cluster: Cluster) -> None:
         asker.carry_out(asking())
 
 
-def test_whoever_waits_for_a_broker_hears_when_the_cluster_has_given_it_up(cluster: Cluster) -> None:
+def test_waiting_requests_fail_when_the_broker_leaves_the_cluster(cluster: Cluster) -> None:
     asker, asked = cluster.brokers
     with asked.faults.black_hole("AddPartitionsToTxn") as hole, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(asker.carry_out, asking())
@@ -92,4 +92,4 @@ def test_so_many_may_wait_and_no_more(cluster: Cluster) -> None:
     with asked.faults.black_hole("AddPartitionsToTxn"):
         refused = asker.carry_out(crowd)
     assert refused
-    assert set(refused) == {f"{MAX_IN_FLIGHT} requests wait for broker 1 already"}
+    assert set(refused) == {f"{MAX_IN_FLIGHT} requests to broker 1 are in flight already"}

@@ -1,4 +1,4 @@
-"""Transactions whose coordinator is one broker and whose partitions are led by others, while they move."""
+"""Transactions across brokers: the coordinator and the partition leaders differ and move."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from moldau.wire.messages.produce import ProduceResponse
 from tests.client.cluster.speaking import ADDS, VERIFIES, Speaker
 from tests.compat import wire
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -76,7 +77,7 @@ def test_a_partition_that_was_not_added_is_refused_by_its_leader(speaker: Speake
     assert speaker.stored(TOPIC, other) == []
 
 
-def test_somebody_who_was_shut_out_is_refused_by_every_leader(speaker: Speaker) -> None:
+def test_a_fenced_producer_is_refused_by_every_leader(speaker: Speaker) -> None:
     ghost = speaker.init()
     speaker.init()
     for partition in range(PARTITIONS):
@@ -110,7 +111,7 @@ def test_a_batch_that_was_verified_for_a_transaction_that_ended_meanwhile_is_not
     assert speaker.stored(TOPIC, partition) == ["marker"]
 
 
-def test_a_writer_whose_connection_is_lost_before_its_answer_holds_up_nobody_behind_it(speaker: Speaker) -> None:
+def test_a_producer_that_loses_its_connection_does_not_block_later_requests(speaker: Speaker) -> None:
     """Its batch waits for replicas meanwhile. Whoever wrote behind it hears of its own batch all the same."""
     me = speaker.init()
     partition = leaders_elsewhere(speaker)[0]
@@ -121,7 +122,7 @@ def test_a_writer_whose_connection_is_lost_before_its_answer_holds_up_nobody_beh
         request.transactional_id = transactional_id
         before = end_offset()
         sent = connection.send(ApiKey.PRODUCE, ADDS, request.encode(ADDS))
-        wire.eventually(lambda: end_offset() > before)
+        wait_until(lambda: end_offset() > before)
         return sent
 
     def end_offset() -> int:
@@ -140,7 +141,7 @@ def test_a_writer_whose_connection_is_lost_before_its_answer_holds_up_nobody_beh
 
 
 @pytest.mark.parametrize("version", [ADDS, VERIFIES])
-def test_who_asks_a_broker_that_does_not_lead_is_told_so_whoever_coordinates(speaker: Speaker, version: int) -> None:
+def test_a_broker_that_does_not_lead_says_so_for_every_coordinator(speaker: Speaker, version: int) -> None:
     me = speaker.init()
     for partition in range(PARTITIONS):
         leader = speaker.cluster.leader_of(TOPIC, partition)
@@ -171,7 +172,7 @@ def test_a_coordinator_without_its_replicas_makes_the_writer_wait_and_not_abort(
 # -- the coordinator moves ---------------------------------------------------------------------------------------------
 
 
-def test_a_transaction_goes_on_at_the_next_coordinator(speaker: Speaker) -> None:
+def test_a_transaction_continues_at_the_next_coordinator(speaker: Speaker) -> None:
     me = speaker.init()
     for partition in range(PARTITIONS):
         before = speaker.coordinator
@@ -192,7 +193,7 @@ def test_an_epoch_is_never_given_twice_however_the_coordinator_moves(speaker: Sp
 
 
 @pytest.mark.parametrize("lose", MOVES)
-def test_a_transaction_whose_producer_is_gone_is_aborted_by_whoever_coordinates_it(
+def test_the_current_coordinator_aborts_the_transaction_of_a_lost_producer(
     speaker: Speaker, lose: Callable[[Speaker], int]
 ) -> None:
     me = speaker.init(timeout_ms=1_000)
@@ -221,7 +222,7 @@ def test_a_decision_without_markers_is_carried_out_by_the_next_coordinator(
     for fault in deaf:
         fault.end()
     for partition in elsewhere:  # without anybody asking the coordinator for anything
-        wire.eventually(lambda partition=partition: speaker.is_ended(TOPIC, partition))
+        wait_until(lambda partition=partition: speaker.is_ended(TOPIC, partition))
     speaker.await_state("CompleteCommit" if commit else "CompleteAbort")
 
 
@@ -236,7 +237,7 @@ def test_a_transaction_with_some_of_its_markers_gets_the_others_from_the_next_co
     slow = speaker.cluster.brokers[speaker.cluster.leader_of(TOPIC, second)]
     fault = slow.faults.fail_next("WriteTxnMarkers", "NOT_LEADER_OR_FOLLOWER", times=None)
     speaker.end(me, True)
-    wire.eventually(lambda: speaker.is_ended(TOPIC, first))
+    wait_until(lambda: speaker.is_ended(TOPIC, first))
     assert speaker.stored(TOPIC, second) == ["data"]
     lose(speaker)
     fault.end()
@@ -257,7 +258,7 @@ def test_a_marker_finds_a_partition_that_has_moved(speaker: Speaker) -> None:
     assert speaker.is_ended(TOPIC, partition)
 
 
-def test_a_topic_that_is_deleted_meanwhile_holds_nobody_up(speaker: Speaker) -> None:
+def test_a_topic_deleted_during_a_transaction_blocks_nothing(speaker: Speaker) -> None:
     me = speaker.init()
     for partition in range(PARTITIONS):
         assert speaker.write(me, TOPIC, b"x", partition=partition) == E.NONE
@@ -280,13 +281,13 @@ def test_offsets_of_a_transaction_come_into_force_at_the_group_coordinator(speak
     speaker.cluster.move_leader(CONSUMER_OFFSETS, speaker.cluster.coordinator_partition(CONSUMER_OFFSETS, group))
     assert speaker.committed_offset(group, TOPIC) == -1
     speaker.end(me, True)
-    wire.eventually(lambda: speaker.committed_offset(group, TOPIC) == 7)
+    wait_until(lambda: speaker.committed_offset(group, TOPIC) == 7)
 
 
 # -- two-phase commit --------------------------------------------------------------------------------------------------
 
 
-def test_a_prepared_transaction_takes_no_more_records_once_somebody_else_has_it(speaker: Speaker) -> None:
+def test_a_prepared_transaction_takes_no_records_from_its_former_producer(speaker: Speaker) -> None:
     me = speaker.init(version=6, enable2_pc=True)
     partition = leaders_elsewhere(speaker)[0]
     assert speaker.write(me, TOPIC, b"x", partition=partition) == E.NONE

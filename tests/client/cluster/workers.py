@@ -1,4 +1,4 @@
-"""Clients that work on while brokers come and go, each in a thread of its own, and remember what they saw."""
+"""Clients in threads that work while brokers restart, and record what they see."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from aiokafka.errors import KafkaError as AiokafkaError
 
 from moldau import Admin, Consumer, Producer, TopicPartition
 from moldau.client.errors import MoldauError, ProducerFenced
-from tests.client.fixtures.clients import QUIET, until
+from tests.client.fixtures.clients import QUIET
+from tests.support.waiting import wait_until
 
 PARTITIONS = 3
 POLL_S = 0.1
@@ -65,7 +66,7 @@ def all_go_on(workers: Sequence[Worker], by: int = 20) -> None:
     """Returns when each of them has seen so much more than now."""
     wanted = [(one, one.count + by) for one in workers]
     for one, count in wanted:
-        until(lambda one=one, count=count: one.failure or one.count >= count or one.enough.wait(RETRY_S))
+        wait_until(lambda one=one, count=count: one.failure or one.count >= count or one.enough.wait(RETRY_S))
         if one.failure is not None:
             raise AssertionError(f"{one.name} has failed") from one.failure
 

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from moldau.client.consumer.decide import EARLIEST_TIMESTAMP
+from moldau.client.consumer.position_rules import EARLIEST_TIMESTAMP
+from moldau.records.batch_layout import Record
 from moldau.records.encode import encode_batch
-from moldau.records.model import Record
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.header import decode_request_header, encode_response_header

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from moldau import Consumer
+from moldau.records.batch_layout import Codec, Record
 from moldau.records.encode import encode_batch
-from moldau.records.model import Codec, Record
 from tests.compat import wire
 from tests.support.raw import RawConnection
 

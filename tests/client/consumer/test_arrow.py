@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from moldau import Consumer, TopicPartition
-from moldau.records.model import Codec
+from moldau.records.batch_layout import Codec
 from tests.client.consumer.conftest import PATIENCE_S
 from tests.client.consumer.reading import take
 

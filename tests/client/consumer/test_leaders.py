@@ -109,7 +109,7 @@ def test_with_none_a_cut_is_an_error_until_the_application_decides() -> None:
         cluster.move(2)
         cluster.logs[2].append(cluster.epoch, b"new 6")
         for _ in range(2):
-            with pytest.raises(LogTruncated, match="cut at offset 6") as cut:
+            with pytest.raises(LogTruncated, match="truncated to offset 6") as cut:
                 await take(consumer, 1)
             assert (cut.value.partition, cut.value.position, cut.value.truncated_to) == ((TOPIC, 0), 10, 6)
             assert isinstance(cut.value, OffsetOutOfRange)
@@ -126,7 +126,7 @@ def test_what_waits_to_be_read_is_fetched_again_where_it_was_cut() -> None:
         del cluster.logs[2].records[6:]
         cluster.move(2)
         cluster.logs[2].append(cluster.epoch, *(b"new %d" % i for i in range(6, 9)))
-        core = consumer._made
+        core = consumer._started_core
         assert core is not None
         await core.network.refreshed(asyncio.get_running_loop().time() + PATIENCE_S)
         assert await take(consumer, 6) == [*numbers(3, 6), *(b"new %d" % i for i in range(6, 9))]

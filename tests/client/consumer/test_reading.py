@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from moldau import Consumer
-from moldau.records.model import Codec, TimestampType
+from moldau.records.batch_layout import Codec, TimestampType
 from moldau.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from tests.client.consumer.reading import poll, take, values, wait_for_assignment

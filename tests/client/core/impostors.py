@@ -1,4 +1,4 @@
-"""Servers that are not what a client takes them for: each in a thread, on a port of its own."""
+"""Servers that do not behave like a Kafka broker, each in a thread on its own port."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A Network for a test, in a loop of its own."""
+"""A client `Network` on its own event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -36,10 +36,3 @@ async def network(bootstrap: str, table: ClientTable = ADMIN, **settings: Any) -
 def soon(patience_s: float = PATIENCE_S) -> float:
     """A deadline that only a failure reaches."""
     return asyncio.get_running_loop().time() + patience_s
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Returns when the condition holds; it is about things that nobody tells of."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The proxy that other tests rely on: each trouble it makes is really there, and ends when it should."""
+"""The adversity proxy: each fault occurs and ends as ordered."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_answers_in_tiny_pieces_are_read_as_if_they_were_whole(bootstrap: str) -
         run(scenario(proxy))
 
 
-def test_what_a_black_hole_swallowed_comes_out_of_it(bootstrap: str) -> None:
+def test_bytes_held_by_a_black_hole_are_delivered_when_it_ends(bootstrap: str) -> None:
     async def scenario(proxy: AdversityProxy) -> None:
         async with network(proxy.bootstrap) as client:
             await client.refreshed(soon())
@@ -91,7 +91,7 @@ def test_a_refusing_proxy_is_a_broker_that_is_down_until_it_listens_again(bootst
         run(scenario(proxy))
 
 
-def test_whatever_happens_by_chance_heals(bootstrap: str, seed: int) -> None:
+def test_every_random_fault_ends(bootstrap: str, seed: int) -> None:
     async def scenario(proxy: AdversityProxy, chance: random.Random) -> None:
         async with network(proxy.bootstrap, retry_backoff_max_ms=100) as client:
             for _ in range(8):

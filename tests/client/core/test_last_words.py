@@ -1,4 +1,4 @@
-"""What was sent and is never acknowledged reaches the broker, also when the client closes at once."""
+"""Requests without acknowledgement: they reach the broker although the client closes at once."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ async def sent_and_closed(within_s: float, *, reads: bool) -> int:
     return found
 
 
-def test_a_connection_that_is_finished_lets_all_leave_that_was_sent() -> None:
+def test_closing_a_connection_sends_everything_that_was_queued() -> None:
     assert asyncio.run(sent_and_closed(30, reads=True)) > len(BODY)
 
 
-def test_a_broker_that_does_not_read_cannot_keep_a_client_from_closing() -> None:
+def test_a_client_closes_although_the_broker_does_not_read() -> None:
     assert asyncio.run(sent_and_closed(0.05, reads=False)) == 0

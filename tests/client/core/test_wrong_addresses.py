@@ -1,4 +1,4 @@
-"""Whatever is wrong with an address, the error says what it is, and in time."""
+"""Wrong addresses: the error says in time what is wrong."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def nobody() -> str:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_a_port_that_nobody_listens_on(nobody: str) -> None:
+def test_a_port_without_a_listener_is_reported(nobody: str) -> None:
     error = one_attempt(nobody)
     assert isinstance(error, BrokerUnavailable) and error.retriable
     assert f"{nobody} refused the connection: is the broker running, and is this its port?" in str(error)
@@ -62,12 +62,12 @@ def test_a_host_that_does_not_exist() -> None:
     assert "there is no host 'no-such-host.invalid'; check bootstrap.servers" in str(error)
 
 
-def test_whoever_waits_for_a_broker_that_is_away_hears_at_the_end_why(nobody: str) -> None:
+def test_a_request_to_an_unreachable_broker_ends_with_the_reason(nobody: str) -> None:
     async def scenario() -> None:
         async with network(nobody) as client:
             reason = ""
             while "refused the connection" not in reason:  # on a slow machine the first wait may end before any attempt
-                with pytest.raises(TimedOut, match="no broker described the cluster in time") as caught:
+                with pytest.raises(TimedOut, match="no broker answered the metadata request in time") as caught:
                     await client.refreshed(soon(0.2))
                 reason = str(caught.value)
 
@@ -79,12 +79,12 @@ def test_whoever_waits_for_a_broker_that_is_away_hears_at_the_end_why(nobody: st
     [
         (impostors.web_server, "speaks HTTP, not Kafka's protocol; check the port in bootstrap.servers"),
         (impostors.mail_server, "does not speak Kafka's protocol (it sent b'220 mail.example"),
-        (impostors.tls_server, "speaks TLS, and this client spoke plain text; use a PLAINTEXT listener"),
-        (impostors.tls_server_that_says_so, "speaks TLS, and this client spoke plain text; use a PLAINTEXT listener"),
+        (impostors.tls_server, "speaks TLS, but this client uses plain text; use a PLAINTEXT listener"),
+        (impostors.tls_server_that_says_so, "speaks TLS, but this client uses plain text; use a PLAINTEXT listener"),
     ],
     ids=["http", "smtp", "tls", "tls-alert"],
 )
-def test_a_port_that_speaks_something_else_is_told_at_once(behaviour: impostors.Behaviour, says: str) -> None:
+def test_a_port_with_another_protocol_is_reported_at_once(behaviour: impostors.Behaviour, says: str) -> None:
     with Impostor(behaviour) as impostor:
         error = what_a_client_says(impostor.bootstrap)
         assert isinstance(error, NotKafka) and not error.retriable
@@ -107,20 +107,24 @@ def test_a_server_that_never_answers_is_given_up_after_the_request_timeout() -> 
 
         async def scenario() -> None:
             async with network(impostor.bootstrap, request_timeout_ms=200) as client:
-                with pytest.raises(TimedOut, match="did not answer ApiVersions in time; the connection was given up"):
+                with pytest.raises(
+                    TimedOut,
+                    match=r"did not answer ApiVersions within the timeout \(request\.timeout\.ms\), and the "
+                    "connection was closed",
+                ):
                     await client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon())
 
         run(scenario())
 
 
-def test_whoever_has_less_time_than_that_hears_that_the_server_is_silent() -> None:
+def test_a_shorter_time_limit_reports_that_the_server_is_silent() -> None:
     with Impostor(impostors.silent_server) as impostor:
 
         async def scenario() -> None:
             async with network(impostor.bootstrap) as client:
                 patient = asyncio.ensure_future(client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon()))
                 await asyncio.get_running_loop().run_in_executor(None, impostor.spoken_to.wait, 60.0)
-                with pytest.raises(TimedOut, match="took the connection, but did not answer in time"):
+                with pytest.raises(TimedOut, match="accepted the connection, but did not answer in time"):
                     await client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon(0.01))
                 patient.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -136,7 +140,7 @@ def cluster_of(impostor: Impostor) -> MetadataResponse:
 
 
 @pytest.mark.parametrize("highest", [0, 1, 2, 3])
-def test_an_old_broker_is_asked_again_in_a_version_that_it_knows(highest: int) -> None:
+def test_an_old_broker_is_asked_again_in_a_version_that_it_supports(highest: int) -> None:
     versions = impostors.everything(api_versions=(0, highest))
     with Impostor(impostors.broker(versions, {ApiKey.METADATA: lambda _: cluster_of(impostor)})) as impostor:
 
@@ -149,11 +153,11 @@ def test_an_old_broker_is_asked_again_in_a_version_that_it_knows(highest: int) -
         assert first == [4, highest]
 
 
-def test_a_broker_that_is_too_old_is_named_with_what_it_has_and_what_is_needed() -> None:
+def test_a_broker_that_is_too_old_is_reported_with_its_versions_and_ours() -> None:
     with Impostor(impostors.broker(impostors.everything(metadata=(0, 2)), {})) as impostor:
         error = what_a_client_says(impostor.bootstrap)
     assert isinstance(error, UnsupportedByBroker) and not error.retriable
-    assert "has Metadata in versions 0 to 2, this needs one of 4 to 13; the broker is too old" in str(error)
+    assert "serves Metadata in versions 0 to 2, but the client needs 4 to 13; the broker is too old" in str(error)
 
 
 def test_an_api_that_the_broker_does_not_have_is_named() -> None:
@@ -164,7 +168,7 @@ def test_an_api_that_the_broker_does_not_have_is_named() -> None:
         async def scenario() -> None:
             async with network(impostor.bootstrap) as client:
                 await client.refreshed(soon())
-                with pytest.raises(UnsupportedByBroker, match=r"\(id 7\) does not have DescribeCluster"):
+                with pytest.raises(UnsupportedByBroker, match=r"\(id 7\) does not serve DescribeCluster"):
                     await client.call(7, DescribeClusterRequest(), deadline=soon())
 
         run(scenario())

@@ -1,4 +1,4 @@
-"""A server for the examples: the test broker, whose groups do not wait for members that might still come."""
+"""Server for the examples: a test broker without the initial rebalance delay."""
 
 from __future__ import annotations
 

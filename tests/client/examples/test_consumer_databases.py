@@ -1,4 +1,4 @@
-"""The examples that keep their state in a database: killed midway, and again, they count everything once."""
+"""Examples that keep state in a database: killed several times, they count every record once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from moldau.records.batch_layout import Record
 from moldau.records.encode import encode_batch
-from moldau.records.model import Record
 from tests.compat import wire
 from tests.support.raw import RawConnection
 

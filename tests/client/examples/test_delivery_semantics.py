@@ -1,4 +1,4 @@
-"""The three delivery semantics keep their promises when their process is killed midway, again and again."""
+"""Examples of the three delivery semantics: they hold when the process is killed several times."""
 
 from __future__ import annotations
 

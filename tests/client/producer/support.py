@@ -1,11 +1,11 @@
-"""What the producer's tests share: producers with short time-outs, and a look at what is stored."""
+"""Producers with short time-outs, and reading of stored records."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from moldau import Producer
-from moldau.records.model import BatchHeader, Record
+from moldau.records.batch_layout import BatchHeader, Record
 from tests.compat import wire
 from tests.support.raw import RawConnection
 

@@ -1,4 +1,4 @@
-"""Between producer and broker is a network that cuts, loses and refuses: nothing is lost, doubled or reordered."""
+"""Producer behind a network that cuts, loses and refuses: no loss, no duplicates, no reordering."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_threads_that_wait_for_memory_are_all_served(bootstrap: str, topic: str)
     assert len(values(bootstrap, topic)) == 400
 
 
-def test_what_cannot_leave_in_time_is_given_up_when_the_producer_closes(bootstrap: str, topic: str) -> None:
+def test_closing_gives_up_records_that_cannot_be_sent_in_time(bootstrap: str, topic: str) -> None:
     with AdversityProxy(bootstrap) as proxy:
         p = producer(proxy.bootstrap)
         p.send(topic, b"first").result(PATIENCE_S)
@@ -126,7 +126,7 @@ def test_what_cannot_leave_in_time_is_given_up_when_the_producer_closes(bootstra
             future.result(PATIENCE_S)
 
 
-def test_a_forked_child_is_told_that_the_producer_is_its_parents(bootstrap: str, topic: str) -> None:
+def test_a_forked_child_cannot_use_the_producer_of_its_parent(bootstrap: str, topic: str) -> None:
     with producer(bootstrap) as p:
         p.send(topic, b"parent").result(PATIENCE_S)
         read, write = os.pipe()

@@ -1,4 +1,4 @@
-"""The producer for asyncio: the same one, awaited."""
+"""Producer for asyncio."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from moldau import errors
 from moldau.aio import Producer
+from moldau.client.data_types import RecordMetadata
 from moldau.client.loop_thread import new_loop
-from moldau.client.model import RecordMetadata
 from tests.client.producer.support import PATIENCE_S, values
 from tests.support.adversity import AdversityProxy
 
@@ -28,7 +28,7 @@ def run(coroutine: Coroutine[Any, Any, T], loop_factory: Callable[[], Any] = new
 
 
 @pytest.mark.parametrize("loop_factory", [new_loop, asyncio.new_event_loop])
-def test_a_record_is_awaited_twice_once_to_give_it_and_once_for_its_place(
+def test_send_is_awaited_for_the_buffer_and_its_result_for_the_offset(
     bootstrap: str, topic: str, loop_factory: Callable[[], Any]
 ) -> None:
     async def main() -> list[RecordMetadata]:

@@ -1,4 +1,4 @@
-"""examples/partitioners.py does what it says."""
+"""The example examples/partitioners.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocking producer: what is sent is there, and what cannot be sent is said clearly."""
+"""Blocking producer: sent records are stored, and errors say what could not be sent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from uuid import uuid4
 import pytest
 
 from moldau import Producer, errors
-from moldau.client.model import RecordMetadata
+from moldau.client.data_types import RecordMetadata
 from moldau.client.producer.interceptors import ProducerRecord
 from moldau.client.producer.partitioners import PartitionChoice, partition_of_key
+from moldau.wire.errors import ErrorCode
+from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from tests.client.producer.support import PATIENCE_S, headers, producer, stored, values
+from tests.compat import wire
+from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 
 def test_a_record_is_where_its_metadata_says(bootstrap: str, topic: str) -> None:
@@ -30,6 +35,17 @@ def test_a_record_is_where_its_metadata_says(bootstrap: str, topic: str) -> None
     assert (two.key, two.value, list(two.headers)) == (None, None, [("only", b"one")])
 
 
+def test_a_producer_continues_after_its_topic_was_deleted_and_created_again(
+    bootstrap: str, raw: RawConnection, topic: str
+) -> None:
+    with producer(bootstrap) as p:
+        assert p.send(topic, b"before").result(PATIENCE_S).offset == 0
+        wire.ask(raw, DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=topic)], timeout_ms=10_000))
+        wait_until(lambda: wire.describe_topic(raw, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert p.send(topic, b"after").result(PATIENCE_S).offset == 0
+    assert values(bootstrap, topic) == [b"after"]
+
+
 @pytest.mark.parametrize("acks", ["all", 1, 0])
 def test_records_arrive_in_order_whatever_is_acknowledged(bootstrap: str, topic: str, acks: Any) -> None:
     with producer(bootstrap, acks=acks, batch_size=500) as p:
@@ -41,7 +57,7 @@ def test_records_arrive_in_order_whatever_is_acknowledged(bootstrap: str, topic:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_as_asked(bootstrap: str, topic: str, codec: str) -> None:
+def test_batches_are_compressed_with_the_configured_codec(bootstrap: str, topic: str, codec: str) -> None:
     with producer(bootstrap, compression_type=codec, linger_ms=20) as p:
         for i in range(50):
             p.send(topic, b"the same text again and again %d" % (i % 3))
@@ -92,7 +108,10 @@ def test_serialisers_for_keys_and_values(bootstrap: str, topic: str) -> None:
     with producer(bootstrap, key_serializer="uuid", value_serializer="json") as p:
         key = uuid4()
         p.send(topic, {"amount": 3}, key=key).result(PATIENCE_S)
-        with pytest.raises(errors.SerializationError, match=rf"the key of a record for topic '{topic}': a uuid"):
+        with pytest.raises(
+            errors.SerializationError,
+            match=rf"cannot serialize the key of a record for topic '{topic}': expected a uuid",
+        ):
             p.send(topic, 1, key="text")
     (record,) = stored(bootstrap, topic)
     assert (record.key, record.value) == (str(key).encode(), b'{"amount":3}')
@@ -108,7 +127,7 @@ class Last:
         return choice.count - 1
 
 
-def test_a_partitioner_of_ones_own(bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_a_custom_partitioner_chooses_the_partition(bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(partitions=3)
     with producer(bootstrap, partitioner_class=Last, value_serializer=lambda n: b"%d" % n) as p:
         assert p.send(topic, 17, key=b"k").result(PATIENCE_S).partition == 2
@@ -207,7 +226,7 @@ def test_four_threads_lose_nothing(
 # -- what cannot be sent
 
 
-def test_a_name_that_no_topic_can_have_is_an_error_at_once(bootstrap: str) -> None:
+def test_an_invalid_topic_name_is_an_error_at_once(bootstrap: str) -> None:
     with producer(bootstrap) as p, pytest.raises(errors.InvalidTopic, match="no such/topic"):
         p.send("no such/topic", b"x")
 
@@ -219,7 +238,7 @@ def test_without_a_broker_send_gives_up_after_max_block() -> None:
 
 def test_a_partition_that_is_not_there_is_an_error_after_max_block(bootstrap: str, topic: str) -> None:
     with producer(bootstrap, max_block_ms=300) as p:
-        with pytest.raises(errors.UnknownTopicOrPartition, match=r"no partition 7, but 1"):
+        with pytest.raises(errors.UnknownTopicOrPartition, match=r"no partition 7; its partitions are 0 to 0"):
             p.send(topic, b"x", partition=7)
         with pytest.raises(errors.UnknownTopicOrPartition, match=r"no partition -3"):
             p.send(topic, b"x", partition=-3)
@@ -256,13 +275,13 @@ def test_a_batch_larger_than_the_topic_allows_is_cut(bootstrap: str, new_topic: 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"value": "text"}, "not made of bytes: value str"),
+        ({"value": "text"}, "does not consist of bytes: value str"),
         ({"key": 17}, "key int"),
         ({"headers": [("h", "text")]}, "headers"),
         ({"timestamp": -5}, "timestamp -5"),
     ],
 )
-def test_records_that_are_not_bytes_say_so(bootstrap: str, topic: str, wrong: dict[str, Any], says: str) -> None:
+def test_a_value_that_is_not_bytes_is_refused(bootstrap: str, topic: str, wrong: dict[str, Any], says: str) -> None:
     with producer(bootstrap) as p, pytest.raises(errors.SerializationError, match=says):
         p.send(topic, **wrong)
 

@@ -1,10 +1,10 @@
-"""A process that reads, transforms and writes exactly once: each batch of records and its offsets in one transaction.
+"""Exactly-once pipeline as a process: each batch of records and its offsets are in one transaction.
 
     python -m tests.client.transactions.pipeline BOOTSTRAP INPUT OUTPUT NAME RECORDS
 
-NAME is the group, the member's name in it and the transactional id: whoever starts with it takes the place of the one
-before. It says on standard output what it has just done, a word a line, so that a test can kill it there; it ends when
-RECORDS input records are committed.
+NAME is the group, the member's name in it and the transactional id: a new process with the same NAME replaces the
+earlier one. The process prints each step that it has taken, one word per line, so that a test can kill it there. It
+ends when RECORDS input records are committed.
 """
 
 from __future__ import annotations

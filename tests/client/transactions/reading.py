@@ -1,4 +1,4 @@
-"""What readers of committed records see, by a client that is not ours."""
+"""Committed records, read by a client that is not ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read, transform, write, exactly once: by processes that are killed at any point, and by ghosts of them."""
+"""Exactly-once pipelines whose processes are killed at any point, or wake up after they were replaced."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def filled(bootstrap: str, topic: str, records: int) -> list[bytes]:
 
 
 @pytest.mark.timeout(300)
-def test_killed_at_any_point_and_started_again_each_record_comes_out_once_and_in_order(
+def test_a_pipeline_killed_at_any_point_copies_each_record_once_and_in_order(
     bootstrap: str,
     new_topic: Callable[..., str],
     unused_name: Callable[[], str],
@@ -106,7 +106,7 @@ def test_killed_at_any_point_and_started_again_each_record_comes_out_once_and_in
 
 
 @pytest.mark.timeout(300)
-def test_a_process_that_was_thought_dead_can_add_nothing_when_it_wakes_up(
+def test_a_process_that_was_replaced_while_paused_can_write_nothing(
     bootstrap: str,
     new_topic: Callable[..., str],
     unused_name: Callable[[], str],

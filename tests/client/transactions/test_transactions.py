@@ -1,4 +1,4 @@
-"""Transactions as applications use them, and as readers of other people's clients see them."""
+"""Transactions as applications use them, and as consumers of other clients see them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Oops(Exception):
     pass
 
 
-def test_what_a_block_sends_is_visible_together_and_nothing_of_one_that_raises(
+def test_records_of_a_block_become_visible_together_and_none_if_it_raises(
     bootstrap: str, new_topic: Callable[..., str], producer: Producer
 ) -> None:
     topic = new_topic(partitions=3)
@@ -167,7 +167,7 @@ def test_calls_in_the_wrong_order_are_refused_and_change_nothing(
 def test_a_producer_without_a_transactional_id_has_no_transactions(bootstrap: str) -> None:
     with (
         Producer(bootstrap_servers=bootstrap) as producer,
-        pytest.raises(IllegalStateError, match=r"give it a transactional\.id"),
+        pytest.raises(IllegalStateError, match=r"set transactional\.id"),
     ):
         producer.init_transactions()
 
@@ -224,7 +224,9 @@ def test_arrow_rows_are_part_of_the_transaction(bootstrap: str, topic: str, prod
     assert committed(bootstrap, topic) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_closing_aborts_what_is_open_so_that_readers_go_on(bootstrap: str, topic: str, unused_name: Names) -> None:
+def test_closing_aborts_the_open_transaction_so_that_readers_continue(
+    bootstrap: str, topic: str, unused_name: Names
+) -> None:
     with Producer(bootstrap_servers=bootstrap, transactional_id=unused_name()) as producer:
         producer.init_transactions()
         producer.begin_transaction()

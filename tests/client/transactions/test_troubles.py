@@ -1,7 +1,7 @@
 """Transactions when brokers, connections and coordinators fail.
 
-Each request of both versions of the protocol is repeated until it has its answer, and nothing is lost, doubled, or seen
-that was not committed.
+Each request of both versions of the protocol is repeated until it is answered. No record is lost or duplicated, and no
+uncommitted record is visible.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moldau.client.errors import (
     TransactionAbortable,
     UnsupportedByBroker,
 )
-from moldau.client.producer.transactions_prepared import PreparedTransaction
+from moldau.client.producer.txn.prepared import PreparedTransaction
 from moldau.testing import Broker, Fault, Faults
 from tests.client.transactions.reading import committed
 
@@ -120,7 +120,7 @@ TROUBLES = [lose_request, lose_answer, say_elsewhere, say_not_yet]
 
 
 @pytest.mark.parametrize(("speaks", "api"), EACH_REQUEST)
-def test_every_request_is_repeated_until_it_has_its_answer(
+def test_every_request_is_repeated_until_it_is_answered(
     broker: Broker,
     topic: str,
     group: str,
@@ -159,7 +159,7 @@ def test_aborts_are_repeated_too(
     assert committed(broker.bootstrap_servers, topic) == [b"committed"]
 
 
-def test_a_call_that_ran_out_of_time_can_be_made_again(
+def test_a_call_that_timed_out_can_be_repeated(
     broker: Broker, topic: str, new_producer: Callable[..., Producer], version: int
 ) -> None:
     producer = new_producer(max_block_ms=300)
@@ -242,7 +242,7 @@ def send_offsets_and_commit(producer: Producer, group: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize(("speaks", "api"), [(1, "AddPartitionsToTxn"), (1, "EndTxn"), (2, "Produce"), (2, "EndTxn")])
-def test_a_fenced_producer_hears_it_from_every_call(
+def test_every_call_of_a_fenced_producer_fails(
     broker: Broker,
     topic: str,
     new_producer: Callable[..., Producer],
@@ -294,7 +294,7 @@ def prepared_by(producer: Producer, topic: str, value: bytes) -> PreparedTransac
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_prepared_transaction_is_ended_by_anyone_who_knows_its_name(
+def test_a_prepared_transaction_can_be_ended_by_its_transactional_id(
     broker: Broker, topic: str, new_producer: Callable[..., Producer], commit: bool
 ) -> None:
     producer = new_producer(transaction_two_phase_commit_enable=True)
@@ -313,7 +313,7 @@ def test_a_prepared_transaction_is_ended_by_anyone_who_knows_its_name(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_producer_that_comes_back_finds_what_was_prepared_before(
+def test_a_restarted_producer_finds_its_prepared_transaction(
     broker: Broker, topic: str, new_producer: Callable[..., Producer], commit: bool
 ) -> None:
     first = new_producer(transaction_two_phase_commit_enable=True)
@@ -328,7 +328,7 @@ def test_a_producer_that_comes_back_finds_what_was_prepared_before(
     assert committed(broker.bootstrap_servers, topic) == ([b"prepared", b"next"] if commit else [b"next"])
 
 
-def test_a_producer_that_does_not_ask_for_it_aborts_what_was_prepared(
+def test_a_restarted_producer_without_keep_prepared_aborts_its_transaction(
     broker: Broker, topic: str, new_producer: Callable[..., Producer]
 ) -> None:
     prepared = prepared_by(new_producer(transaction_two_phase_commit_enable=True), topic, b"prepared")
@@ -340,7 +340,7 @@ def test_a_producer_that_does_not_ask_for_it_aborts_what_was_prepared(
     assert committed(broker.bootstrap_servers, topic) == [b"next"]
 
 
-def test_its_own_producer_may_end_what_it_prepared(
+def test_a_producer_may_end_the_transaction_that_it_prepared(
     broker: Broker, topic: str, new_producer: Callable[..., Producer], version: int
 ) -> None:
     producer = new_producer()

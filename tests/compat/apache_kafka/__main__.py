@@ -1,8 +1,8 @@
 """`python -m tests.compat.apache_kafka [PROGRAM ...]`: a real Apache Kafka while a command runs, or until Ctrl-C.
 
-    python -m tests.compat.apache_kafka pytest tests/client tests/compat --bootstrap {}
+    python -m tests.compat.apache_kafka pytest tests/client tests/cli tests/compat --bootstrap {}
 
-`{}` stands for its address. Without a command the address is printed, and the server stays until it is interrupted.
+`{}` is replaced by its address. Without a command the address is printed, and the server runs until it is interrupted.
 """
 
 from __future__ import annotations

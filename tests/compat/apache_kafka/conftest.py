@@ -1,4 +1,4 @@
-"""Fixtures that need Apache Kafka's jars. Where those cannot be had, the tests that need them are skipped, loudly."""
+"""Fixtures that need Apache Kafka's jars; without the jars the tests are skipped with a warning."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is written to one server and must come back the same from another: made with kcat, read with kcat.
+"""Records that one server stores and another must serve unchanged, written and read with kcat.
 
-The topics are chosen for what they leave on disk: every codec, keys, headers, nulls, many segments, producer state, and
-transactions that were committed and aborted.
+The topics cover what a server leaves on disk: every codec, keys, headers, nulls, many segments, producer state, and
+committed and aborted transactions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reading what Kafka's DumpLogSegments prints.
+"""Parser for the output of Kafka's DumpLogSegments.
 
-The tool exits with 0 however bad the files are; its complaints are lines among the others. So the lines of a file in
-good order are listed here, and every other line counts as a complaint.
+The tool exits with 0 even for damaged files, and prints its complaints between other lines. So this module lists the
+lines of an intact file, and every other line counts as a complaint.
 """
 
 from __future__ import annotations

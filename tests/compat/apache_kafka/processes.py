@@ -1,6 +1,6 @@
 """Servers as child processes: a real Apache Kafka 4.x (KRaft, one node) and a Moldau broker, each on loopback.
 
-Both are used as context managers and give `bootstrap`, so that a test can be written once and run against either.
+Both are context managers with a `bootstrap` attribute, so that one test can run against either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The yardsticks are checked before they are used: a real Apache Kafka, and the tool that dumps its files."""
+"""Check of the references before their use: a real Apache Kafka, and the tool that dumps its files."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def test_the_corpus_fills_several_segments_and_leaves_every_kind_of_file(left_by
     assert any(file.stat().st_size for file in aborted)
 
 
-def test_the_dump_tool_has_no_complaint_about_what_apache_kafka_wrote(
-    jars: KafkaJars, left_by_kafka: LeftByKafka
-) -> None:
+def test_the_dump_tool_accepts_files_of_apache_kafka(jars: KafkaJars, left_by_kafka: LeftByKafka) -> None:
     partitions = [*left_by_kafka.partitions("codecs"), *left_by_kafka.partitions("transactions")]
     found = dump(
         jars, [file for directory in partitions for file in corpus.segment_files(directory)], "--deep-iteration"

@@ -1,4 +1,4 @@
-"""What Moldau's cleaner leaves is what Kafka's would: Kafka's own tool reads it without a complaint."""
+"""Logs compacted by Moldau, read by Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 from moldau.host.clock import SeededRandomness
 from moldau.host.fs import LocalFileSystem
-from moldau.log.home import Home
+from moldau.log.directory import LogDirectory
 from moldau.log.log import Log
 from moldau.records import Codec
 from tests.compat.apache_kafka import corpus
 from tests.compat.apache_kafka.dumps import dump
 from tests.compat.apache_kafka.jars import KafkaJars
-from tests.unit.log_clean.support import (
+from tests.unit.log.clean.support import (
     DAY,
     NAME,
     NOW,
@@ -35,7 +35,7 @@ CONFIG = with_settings(segment_bytes=20_000, max_message_bytes=20_000, index_int
 def cleaned(directory: Path, times: tuple[int, ...]) -> Log:
     """Values replaced and deleted, every codec, transactions of both ends, batches that only hold a sequence; cleaned
     at these times."""
-    home = Home(str(directory), LocalFileSystem(64), randomness=SeededRandomness(1))
+    home = LogDirectory(str(directory), LocalFileSystem(64), randomness=SeededRandomness(1))
     log = Log.create(NAME, TOPIC_ID, home, CONFIG, NOW)
     for turn in range(60):
         codec = list(Codec)[turn % len(Codec)]

@@ -1,4 +1,4 @@
-"""What Moldau writes is in Kafka's format: Kafka's own tool finds nothing to complain about, and Kafka serves it."""
+"""Logs written by Moldau: Kafka's own tool accepts them, and Kafka serves them."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ def test_every_record_is_found_in_several_segments_without_a_complaint(
 
 
 @pytest.mark.parametrize("flag", ["--index-sanity-check", "--verify-index-only"])
-def test_the_indexes_pass_the_checks_that_kafka_makes_of_its_own(
-    jars: KafkaJars, left_by_moldau: LeftByMoldau, flag: str
-) -> None:
+def test_our_indexes_pass_kafkas_sanity_checks(jars: KafkaJars, left_by_moldau: LeftByMoldau, flag: str) -> None:
     _dump(jars, left_by_moldau.files(), flag)
 
 

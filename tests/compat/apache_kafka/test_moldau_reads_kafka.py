@@ -1,4 +1,4 @@
-"""What Apache Kafka wrote, Moldau can read: file by file with `log dump`, and whole topics with `log adopt`."""
+"""Logs written by Apache Kafka: read by `log dump`, and adopted as topics by `log adopt`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def adopted(left_by_kafka: LeftByKafka, tmp_path_factory: pytest.TempPathFactory
     return broker
 
 
-def test_log_dump_says_of_every_file_what_kafkas_own_tool_says(jars: KafkaJars, left_by_kafka: LeftByKafka) -> None:
+def test_log_dump_prints_what_kafkas_tool_prints_for_every_file(jars: KafkaJars, left_by_kafka: LeftByKafka) -> None:
     partitions = [*left_by_kafka.partitions("codecs"), *left_by_kafka.partitions("transactions")]
     files = [file for directory in partitions for file in corpus.segment_files(directory)]
     theirs = dump(jars, files)
@@ -81,13 +81,13 @@ def _as_consumed(partition: int, entry: dict[str, Any]) -> str:
     return "\t".join(map(str, fields))
 
 
-def test_adopted_topics_are_served_with_every_record_as_it_was(adopted: Moldau, left_by_kafka: LeftByKafka) -> None:
+def test_adopted_topics_are_served_with_unchanged_records(adopted: Moldau, left_by_kafka: LeftByKafka) -> None:
     with adopted as broker:
         assert corpus.read_topic(broker.bootstrap, "codecs") == left_by_kafka.everything
 
 
 @pytest.mark.parametrize("level", ["committed", "uncommitted"])
-def test_an_adopted_topic_hides_what_was_aborted_from_those_who_ask_for_what_was_committed(
+def test_an_adopted_topic_hides_aborted_records_from_read_committed_consumers(
     adopted: Moldau, left_by_kafka: LeftByKafka, level: str
 ) -> None:
     expected = left_by_kafka.committed if level == "committed" else left_by_kafka.uncommitted
@@ -95,7 +95,7 @@ def test_an_adopted_topic_hides_what_was_aborted_from_those_who_ask_for_what_was
         assert corpus.read_topic(broker.bootstrap, "transactions", f"isolation.level=read_{level}") == expected
 
 
-def test_an_adopted_topic_keeps_its_id_and_goes_on_after_its_last_record(
+def test_an_adopted_topic_keeps_its_id_and_continues_after_its_last_record(
     left_by_kafka: LeftByKafka, tmp_path: Path
 ) -> None:
     partitions = left_by_kafka.partitions("transactions")

@@ -1,4 +1,4 @@
-"""Transactions of Apache Kafka's own producer (transaction version 2), and what Kafka's tools make of our records."""
+"""Transactions of Apache Kafka's own producer (version 2), and our records read by Kafka's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every message in every version means to Apache Kafka's own classes what it means to ours."""
+"""Wire parity: every message in every version means the same to Apache Kafka's classes and to ours."""
 
 from __future__ import annotations
 

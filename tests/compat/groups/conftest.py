@@ -1,4 +1,4 @@
-"""A server for groups: as the one that all compatibility tests share, but a new group does not wait for members."""
+"""Server for groups: like the shared one, but without the initial rebalance delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own tool reads what the coordinator stored: every kind of record, as what it is."""
+"""Group records of the coordinator, read by Apache Kafka's own tool."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Groups of real consumers that come, go, are killed and paused while records arrive: none is skipped.
+"""Groups of real consumers that join, leave, are killed and paused while records arrive: none is skipped.
 
-Each consumer is a process of its own. After each change the group must go on within its session and rebalance
-time-outs, and in the end every record that was written has been processed at least once.
+Each consumer is a process. After each change the group must continue within its session and rebalance time-outs. At the
+end every written record was processed at least once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
 
 WORKER = Path(__file__).with_name("worker.py")
 TOPIC = "numbers"
@@ -33,14 +33,6 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
     "offsets.topic.num.partitions": "3",
 }
-
-
-def until(condition: Callable[[], object], what: str, timeout_s: float = SETTLE_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        pause.wait(0.02)
 
 
 class Writer:
@@ -138,7 +130,7 @@ class Readers:
             new = [worker.processed[count:] for worker, count in before]
             return all(new) and {partition for some in new for partition, _ in some} == set(range(PARTITIONS))
 
-        until(went_on, f"all of {[worker.client for worker in self.workers]} read on: {self.errors()}")
+        wait_until(went_on, f"all of {[worker.client for worker in self.workers]} read on: {self.errors()}")
 
     def errors(self) -> str:
         return "\n".join(worker.errors.decode()[-500:] for worker in (*self.workers, *self.former))
@@ -174,7 +166,7 @@ def writer(broker: BrokerProcess, readers: Readers) -> Iterator[Writer]:
 
 def all_is_processed(readers: Readers, writer: Writer) -> None:
     writer.stop()
-    until(lambda: writer.written <= readers.processed(), f"every record is processed: {readers.errors()}")
+    wait_until(lambda: writer.written <= readers.processed(), f"every record is processed: {readers.errors()}")
 
 
 MIXED = ("confluent-kafka", "kafka-python", "aiokafka")
@@ -225,7 +217,7 @@ def test_no_record_is_skipped_whatever_happens_to_consumers(
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_group_goes_on_after_its_broker_was_restarted(
+def test_a_group_continues_after_its_broker_was_restarted(
     kind: str, how: str, readers: Readers, broker: BrokerProcess, soak: bool
 ) -> None:
     if not soak and (kind, how) not in {("three clients, classic", "kill"), ("the new protocol", "stop")}:
@@ -255,7 +247,7 @@ def test_a_static_member_that_restarts_within_its_session_moves_nothing(readers:
         shares[:] = [{partition for partition, _ in worker.processed[-200:]} for worker in (first, second)]
         return not shares[0] & shares[1] and shares[0] | shares[1] == set(range(PARTITIONS))
 
-    until(divided, "each partition is read by one of them")
+    wait_until(divided, "each partition is read by one of them")
     readers.end(second, signal.SIGKILL)
     again = readers.start("confluent-kafka", "group.instance.id=two", "session.timeout.ms=10000")
     readers.all_read_on()

@@ -1,4 +1,4 @@
-"""Every API of groups in each of its versions, over a plain connection: what is asked comes back in that version."""
+"""Group APIs in each version, over raw connections."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_fetch_all(version: int, raw: RawConnection, group: str, topic: str) -> 
     assert (found.topic_id == topic_id(raw, topic)) if version >= 10 else (found.name == topic)
 
 
-def test_many_groups_are_fetched_at_once(raw: RawConnection, group: str, topic: str) -> None:
+def test_one_request_fetches_the_offsets_of_many_groups(raw: RawConnection, group: str, topic: str) -> None:
     commit(raw, group, topic, 7)
     wanted = OffsetFetchRequestGroupTopic(name=topic, partition_indexes=[0])
     names = [group, *(f"{group}-{number}" for number in range(20))]
@@ -349,4 +349,23 @@ def test_the_new_protocol(version: int, raw: RawConnection, group: str, new_topi
     assert found.members[0].target_assignment.topic_partitions[0].topic_name == topic
     if version >= 1:
         assert found.members[0].member_type == 1
+    assert beat(-1).member_epoch == -1
+
+
+def test_a_regular_expression_also_subscribes_to_internal_topics(raw: RawConnection, group: str) -> None:
+    member = str(uuid.uuid4())
+
+    def beat(epoch: int, **fields: Any) -> Any:
+        request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch, **fields)
+        return raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request, ConsumerGroupHeartbeatResponse)
+
+    answer = beat(0, rebalance_timeout_ms=5_000, subscribed_topic_regex="__consumer_off.*", topic_partitions=[])
+    for _ in range(RETRIES):
+        assert answer.error_code == E.NONE, answer
+        if answer.assignment is not None and answer.assignment.topic_partitions:
+            break
+        # Apache Kafka resolves the expression in the background and assigns with a later heartbeat.
+        answer = beat(answer.member_epoch, topic_partitions=[])
+    assert answer.assignment is not None, "nothing was assigned"
+    assert [one.topic_id for one in answer.assignment.topic_partitions] == [topic_id(raw, "__consumer_offsets")]
     assert beat(-1).member_epoch == -1

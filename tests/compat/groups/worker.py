@@ -1,9 +1,9 @@
-"""A consumer in a group, as a program of its own, so that it can be killed and paused:
+"""Consumer in a group as a program, so that a test can kill and pause it.
 
     python worker.py CLIENT BOOTSTRAP GROUP TOPIC [name=value ...]
 
-Says `partition offset` of each record that it processed, on a line of its own, and commits after saying so: what was
-said may come again, what was not said must.
+It prints `partition offset` for each processed record, on a line of its own, and commits afterwards. So printed records
+may be delivered again, and records that were not printed must be.
 """
 
 from __future__ import annotations

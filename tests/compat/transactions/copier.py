@@ -1,10 +1,10 @@
-"""Copies a topic exactly once: reads, writes what it read in a transaction, and commits its position with it.
+"""Exactly-once copier of a topic: each transaction has the copied records and the offsets of their source.
 
-Run as a program of its own, so that it can be killed anywhere:
+A program, so that a test can kill it anywhere:
 
     python copier.py BOOTSTRAP SOURCE SINK GROUP (assign|subscribe)
 
-Says each step on a line of its own before it takes it, and ends when it has read all that was there when it began.
+It prints each step on a line before it takes it, and ends when it has read the records that existed at its start.
 """
 
 from __future__ import annotations

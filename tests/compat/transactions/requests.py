@@ -16,6 +16,7 @@ from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.compat import wire
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 TRANSACTION_KEY = 1
 READ_COMMITTED = 1
@@ -35,7 +36,7 @@ class Answer(NamedTuple):
 
 def find_coordinator(connection: RawConnection, name: str) -> None:
     request = FindCoordinatorRequest(key=name, key_type=TRANSACTION_KEY)
-    wire.eventually(lambda: wire.ask(connection, request, 3).error_code == 0)
+    wait_until(lambda: wire.ask(connection, request, 3).error_code == 0)
 
 
 def init(
@@ -65,7 +66,7 @@ def init(
 def producer(connection: RawConnection, name: str, **options: Any) -> Identity:
     """A producer that is let in, when those before are out."""
     find_coordinator(connection, name)
-    answer: Answer = wire.eventually(
+    answer: Answer = wait_until(
         lambda: None if (found := init(connection, name, **options)).error in COMES_BACK else found
     )
     assert answer.error == ErrorCode.NONE, answer
@@ -164,7 +165,7 @@ def write(
         error = ErrorCode(answer.error_code)
         return None if error in (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS) else Outcome(error)
 
-    outcome: Outcome = wire.eventually(attempt)
+    outcome: Outcome = wait_until(attempt)
     return outcome.error
 
 

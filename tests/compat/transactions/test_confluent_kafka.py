@@ -68,7 +68,7 @@ def error_of(call: Callable[..., Any], *arguments: Any) -> KafkaError:
     return error
 
 
-def test_idempotence_as_it_is_by_default_keeps_order_and_writes_once(bootstrap: str, topic: str) -> None:
+def test_default_idempotence_keeps_order_and_writes_once(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0})
     sent = [b"%06d" % number for number in range(5_000)]
     for value in sent:
@@ -77,7 +77,7 @@ def test_idempotence_as_it_is_by_default_keeps_order_and_writes_once(bootstrap: 
     assert read(bootstrap, topic) == sent
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(
+def test_committed_records_are_visible_and_aborted_ones_are_not(
     bootstrap: str, topic: str, new_producer: Callable[..., Producer]
 ) -> None:
     producer = new_producer()

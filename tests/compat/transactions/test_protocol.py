@@ -1,4 +1,4 @@
-"""Transactions, request by request: what each version is told, and what the log looks like afterwards."""
+"""Transaction APIs: the answer of each version, and the stored log."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.compat import wire
 from tests.compat.transactions import requests
 from tests.compat.transactions.requests import init, producer, write
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 E = ErrorCode
 NEW_EPOCHS = 5  # of EndTxn
@@ -60,7 +61,7 @@ def test_a_new_transactional_producer_has_the_next_epoch(raw: RawConnection, nam
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_PRODUCER_EPOCH), (4, E.PRODUCER_FENCED)])
-def test_a_producer_that_was_replaced_cannot_go_on(raw: RawConnection, name: str, version: int, error: E) -> None:
+def test_a_replaced_producer_is_fenced(raw: RawConnection, name: str, version: int, error: E) -> None:
     old = producer(raw, name)
     assert init(raw, name, expected=old).identity.epoch == old.epoch + 1
     producer(raw, name)
@@ -105,7 +106,7 @@ def test_partitions_are_added_by_the_client(raw: RawConnection, topic: str, name
     assert requests.add(raw, name, me, topic, version=version) == E.NONE
     assert write(raw, name, me, topic, b"a") == E.NONE
     assert requests.end(raw, name, me, True, version=KEEPS_EPOCH).error == E.NONE
-    wire.eventually(lambda: requests.committed_values(raw, topic) == [b"a"])
+    wait_until(lambda: requests.committed_values(raw, topic) == [b"a"])
     assert markers_in(raw, topic) == [(ControlType.COMMIT, me.epoch)]
 
 
@@ -118,7 +119,7 @@ def test_partitions_are_added_by_the_broker(raw: RawConnection, topic: str, name
     assert write(raw, name, after.identity, topic, b"c", version=12) == E.NONE
     assert requests.committed_values(raw, topic) == [b"a", b"b"]
     assert requests.end(raw, name, after.identity, False, version=NEW_EPOCHS).identity.epoch == me.epoch + 2
-    wire.eventually(lambda: len(markers_in(raw, topic)) == 2)
+    wait_until(lambda: len(markers_in(raw, topic)) == 2)
     assert markers_in(raw, topic) == [(ControlType.COMMIT, me.epoch + 1), (ControlType.ABORT, me.epoch + 2)]
     assert requests.committed_values(raw, topic) == [b"a", b"b"]
 
@@ -141,7 +142,7 @@ def test_a_zombie_can_neither_add_nor_end(raw: RawConnection, topic: str, name: 
     assert write(raw, name, zombie, topic, b"more", sequence=1, version=10) == E.INVALID_PRODUCER_EPOCH
     assert write(raw, name, me, topic, b"mine", version=12) == E.NONE
     assert requests.end(raw, name, me, True, version=NEW_EPOCHS).error == E.NONE
-    wire.eventually(lambda: requests.committed_values(raw, topic) == [b"mine"])
+    wait_until(lambda: requests.committed_values(raw, topic) == [b"mine"])
 
 
 def test_a_stranger_has_no_transaction(raw: RawConnection, topic: str, name: str) -> None:
@@ -175,14 +176,14 @@ def test_brokers_verify_partitions(raw: RawConnection, topic: str, name: str, ve
 
 
 @pytest.mark.parametrize("what", [("", 0), ("..", 0), ("no/topic", 0), ("x" * 300, 0), (None, -1)])
-def test_a_transaction_ends_also_where_a_broker_has_added_what_cannot_be(
+def test_a_transaction_with_an_invalid_topic_or_partition_can_be_ended(
     raw: RawConnection, topic: str, name: str, what: tuple[str | None, int], moldau_only: None
 ) -> None:
     me = producer(raw, name)
     added = requests.verify(raw, name, me, topic if what[0] is None else what[0], what[1], verify_only=False)
     assert added == E.NONE
     assert requests.end(raw, name, me, False, version=KEEPS_EPOCH).error == E.NONE
-    wire.eventually(lambda: requests.add(raw, name, me, topic) == E.NONE)  # the former one is over
+    wait_until(lambda: requests.add(raw, name, me, topic) == E.NONE)  # the former one is over
 
 
 # -- ending ------------------------------------------------------------------------------------------------------------
@@ -192,7 +193,7 @@ def test_an_end_that_is_repeated_has_the_same_answer(raw: RawConnection, topic: 
     me = producer(raw, name)
     write(raw, name, me, topic, b"a", version=12)
     first = requests.end(raw, name, me, True, version=NEW_EPOCHS)
-    again = wire.eventually(
+    again = wait_until(
         lambda: (
             None
             if (found := requests.end(raw, name, me, True, version=NEW_EPOCHS)).error == E.CONCURRENT_TRANSACTIONS
@@ -220,7 +221,7 @@ def test_an_open_transaction_holds_back_readers_of_committed_records(raw: RawCon
     assert wire.list_offset(raw, topic, wire.LATEST, isolation_level=1).offset == 1
     assert wire.list_offset(raw, topic, wire.LATEST, isolation_level=0).offset == 3
     requests.end(raw, name, me, False, version=NEW_EPOCHS)
-    wire.eventually(lambda: requests.committed_values(raw, topic) == [b"before", b"after"])
+    wait_until(lambda: requests.committed_values(raw, topic) == [b"before", b"after"])
 
 
 def test_every_partition_gets_the_same_marker(raw: RawConnection, new_topic: Callable[..., str], name: str) -> None:
@@ -231,7 +232,7 @@ def test_every_partition_gets_the_same_marker(raw: RawConnection, new_topic: Cal
     requests.end(raw, name, me, True, version=NEW_EPOCHS)
     for partition in range(4):
         expected = [(ControlType.COMMIT, me.epoch + 1)]
-        wire.eventually(lambda at=partition, want=expected: markers_in(raw, topic, at) == want)
+        wait_until(lambda at=partition, want=expected: markers_in(raw, topic, at) == want)
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -270,7 +271,7 @@ def test_transactions_are_listed(raw: RawConnection, topic: str, name: str) -> N
     assert listed(raw, name, transactional_id_pattern="nobody.*") == []
 
 
-def test_states_and_patterns_that_are_none_are_told(raw: RawConnection, name: str) -> None:
+def test_unknown_states_and_invalid_patterns_are_reported(raw: RawConnection, name: str) -> None:
     producer(raw, name)
     answer = wire.ask(raw, ListTransactionsRequest(state_filters=["Confused"]))
     assert (answer.error_code, answer.unknown_state_filters, answer.transaction_states) == (0, ["Confused"], [])
@@ -294,7 +295,7 @@ def test_producers_of_a_partition_are_described(raw: RawConnection, topic: str, 
     assert (found.producer_id, found.producer_epoch, found.last_sequence) == (*me, 1)
     assert found.current_txn_start_offset == 1
     requests.end(raw, name, me, True, version=NEW_EPOCHS)
-    wire.eventually(lambda: describe_producers(raw, topic)[0].current_txn_start_offset == -1)
+    wait_until(lambda: describe_producers(raw, topic)[0].current_txn_start_offset == -1)
 
 
 # -- WriteTxnMarkers ---------------------------------------------------------------------------------------------------
@@ -338,7 +339,7 @@ def test_a_marker_for_an_unknown_partition_is_answered(raw: RawConnection, name:
 # -- the feature -------------------------------------------------------------------------------------------------------
 
 
-def test_version_2_of_transactions_is_told_as_finalized(raw: RawConnection) -> None:
+def test_transaction_version_2_is_a_finalized_feature(raw: RawConnection) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     response = raw.call(ApiKey.API_VERSIONS, 4, request, ApiVersionsResponse)
     assert response.finalized_features_epoch >= 0
@@ -348,6 +349,6 @@ def test_version_2_of_transactions_is_told_as_finalized(raw: RawConnection) -> N
     ]
 
 
-def test_nobody_is_told_no_identity(raw: RawConnection, name: str) -> None:
+def test_an_invalid_transaction_timeout_gets_no_producer_id(raw: RawConnection, name: str) -> None:
     requests.find_coordinator(raw, name)
     assert init(raw, name, timeout_ms=0).identity == NOBODY

@@ -1,4 +1,4 @@
-"""The members of one group: processes that come and go, and what they say they have processed."""
+"""Members of one group: processes that start and stop, and the records that they report as processed."""
 
 from __future__ import annotations
 

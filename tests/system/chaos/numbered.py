@@ -1,4 +1,4 @@
-"""A producer that numbers the records of each partition from 0, and keeps on whatever happens to the broker."""
+"""Producer that numbers the records of each partition from 0 and continues through broker failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group seen from outside: who is in it, who owns what, and every offset that it has ever committed."""
+"""A group seen from outside: its members, their partitions, and every committed offset."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from moldau.groups.consumer_protocol import parse_assignment
-from moldau.groups.stored import KeyType, decode_key, decode_value, parse_offset, parse_tail
+from moldau.assignment.consumer_protocol import parse_assignment
+from moldau.groups.stored_records import KeyType, decode_key, decode_value, parse_offset, parse_tail
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse

@@ -1,6 +1,6 @@
-"""A copier that froze in the middle of a transaction and wakes when another has its place; brokers that go meanwhile.
+"""Copiers that are paused in a transaction and resume after they were replaced, while brokers fail.
 
-(That copiers may be killed anywhere is tested with the other transactions, among the compatibility tests.)
+tests/compat/transactions has the tests in which copiers are killed anywhere.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def copying(bootstrap: str) -> Iterator[Copier]:
 
 
 @pytest.mark.timeout(120)
-def test_a_frozen_copier_is_fenced_when_it_wakes_and_every_input_comes_out_once(
+def test_a_paused_copier_is_fenced_when_it_resumes_and_every_input_is_copied_once(
     tmp_path: Path, seed: int, count: Callable[[int, int], int]
 ) -> None:
     rng = random.Random(seed)

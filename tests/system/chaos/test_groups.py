@@ -1,8 +1,8 @@
-"""Groups of other people's consumers that join, leave, die and freeze, under a broker that stops and dies as well.
+"""Groups of other clients' consumers that join, leave, die and pause, while the broker stops and dies too.
 
-A producer numbers the records of each partition. Every consumer commits what it has processed, so whatever happens
-each number must have been processed at least once, no consumer may skip one, and no commit may take a group back. After
-every change the group is settled within the time that its members are given: a session and a rebalance.
+A producer numbers the records of each partition. Every consumer commits what it has processed. So each number must be
+processed at least once, no consumer may skip one, and no commit may move a group back. After every change the group is
+stable within a session time-out and a rebalance time-out.
 """
 
 from __future__ import annotations

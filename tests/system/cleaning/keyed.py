@@ -1,4 +1,4 @@
-"""A broker whose log can be waited for, and a compacted topic with keyed records in it."""
+"""A broker whose log lines tests wait for, and a compacted topic with keyed records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction in a broker as people run it, with its worker process, under readers, kills and stops."""
+"""Compaction in a broker process with its worker process, during reads, kills and stops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from moldau.broker import cleaning
+from moldau.broker import log_cleaner
 from moldau.host.fault_points import POINTS
 from moldau.wire.api import ApiKey
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic, DeleteTopicsResponse
@@ -31,7 +31,7 @@ A_FEW_IN_BROKER = ["swap.before-decision", "swap.decided", "swap.all-moved-away"
 
 SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
 
-assert cleaning.MODULE == "moldau.log.clean.worker"
+assert log_cleaner.MODULE == "moldau.log.clean.worker"
 
 
 def worker_pid(line: str) -> int:
@@ -55,7 +55,7 @@ def test_old_values_go_and_readers_find_the_last_ones(tmp_path: Path, seed: int)
         history.check(connection)
 
 
-def test_a_reader_in_the_middle_of_what_is_replaced_reads_on(tmp_path: Path, seed: int) -> None:
+def test_a_reader_of_replaced_segments_reads_on(tmp_path: Path, seed: int) -> None:
     """Between its fetches a reader is overtaken by cleanings: every record is one that was written there, the last
     value of each key is among them, and no offset comes twice."""
     history = History(seed)

@@ -1,4 +1,4 @@
-"""The coordinators' own topics are compacted too, and a coordinator that starts from what is left knows the same."""
+"""Compaction of the coordinators' topics: a coordinator restores the same state from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of a cluster when all is over: of its logs as clients read them, and of its replicas' files."""
+"""Checks at the end of a cluster test: logs as clients read them, and files of replicas."""
 
 from __future__ import annotations
 

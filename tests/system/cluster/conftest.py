@@ -1,4 +1,4 @@
-"""Networks of namespaces where this machine lets us make them; where not, the run says what was not tested."""
+"""Network namespaces, if this machine allows them; otherwise the run reports the untested part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster as a user runs it: ZooKeeper and brokers as processes, and what can be seen of them from outside."""
+"""Cluster of processes: ZooKeeper and brokers, and how they look from outside."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.metadata import MetadataResponse
 from tests.support.process import START_TIMEOUT_S, BrokerProcess
 from tests.support.raw import RawConnection
+from tests.support.waiting import NETWORK_ERRORS, NotYet, wait_until
 from tests.system import calls
 from tests.system.cluster.network import Bridge, Loopback
-from tests.system.cluster.waiting import NotYet, eventually
 from tests.system.cluster.zookeeper import Ensemble
 
 SESSION_TIMEOUT_S = 2.0
@@ -186,7 +186,8 @@ class ProcessCluster:
                 raise NotYet(f"{topic}-{index} has no leader")
             return self.brokers[leader]
 
-        return eventually(look, PATIENCE_S)
+        leader: ClusterBroker = wait_until(look, "a leader", PATIENCE_S, retry_on=NETWORK_ERRORS)
+        return leader
 
     @property
     def controller_id(self) -> int:
@@ -198,7 +199,7 @@ class ProcessCluster:
         """Returns when all brokers that live say the same of these topics, or of all: every replica is in sync."""
         wanted = None if topics is None else list(topics)
 
-        def look() -> dict[str, dict[int, PartitionSeen]]:
+        def look() -> list[dict[str, dict[int, PartitionSeen]]]:
             told = [seen(broker.ask_metadata(*(wanted or ()))) for broker in self.living]
             for name in wanted or ():
                 if any(name not in one for one in told):
@@ -210,9 +211,10 @@ class ProcessCluster:
                     lacking = {index: state for index, state in partitions.items() if not state.whole}
                     if lacking:
                         raise NotYet(f"{broker.name} says of {name}: {lacking}")
-            return told[0]
+            return told
 
-        return eventually(look, within_s)
+        answers = wait_until(look, "all replicas are in sync", within_s, retry_on=NETWORK_ERRORS)
+        return dict(answers[0])
 
     # --------------------------------------------------------------------------------------------------------------
 

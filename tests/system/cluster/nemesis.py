@@ -1,6 +1,6 @@
-"""What goes wrong with a cluster: each trouble as a context in which it lasts; leaving it mends what was broken.
+"""Faults of a cluster: each is a context manager, and leaving it repairs the fault.
 
-Which broker, which link and how long is chance's choice, and chance comes from a seed.
+Brokers, links and durations are chosen at random, from a seed.
 """
 
 from __future__ import annotations

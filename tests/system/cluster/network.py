@@ -1,8 +1,9 @@
-"""Where the processes of a cluster run: on loopback, or each in a network namespace whose links can be cut.
+"""Network of a cluster's processes: loopback, or a network namespace per process, with links that can be cut.
 
-Namespaces hang on one bridge; the clients, which are this process, are at the bridge itself. A link is cut one way, by
-telling the sender a neighbour's address that nobody has: frames leave and arrive nowhere, as with a broken switch. No
-process is told, no connection is reset. That takes `ip` and the right to make namespaces, but no packet filter.
+The namespaces share one bridge; the clients, in this process, are at the bridge itself. A link is cut in one direction:
+the sender gets a neighbour entry with an unused address, so that its frames arrive nowhere, as with a broken switch. No
+process is notified, and no connection is reset. That needs `ip` and the right to create namespaces, but no packet
+filter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m tests.system.cluster.rebooted broker ...`: the `moldau` command on a machine that was started anew."""
+"""`python -m tests.system.cluster.rebooted broker ...`: the `moldau` command on a rebooted machine."""
 
 from __future__ import annotations
 

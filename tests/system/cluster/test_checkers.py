@@ -1,4 +1,4 @@
-"""The judges are judged: what they look for, they find. On one broker, which has nothing to do with it."""
+"""The checks of cluster tests find planted errors; one broker is enough for that."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Records are copied in transactions while troubles strike brokers and ZooKeeper, and copiers die: each comes out once.
+"""Transactional copies while brokers and ZooKeeper fail and copiers die: each record is copied once.
 
-A copier that fails, and it may whenever its time-outs are over, is followed by the next one, as a supervisor would do
-it; the records of its open transaction must be nobody's.
+A copier may fail when its time-outs are over. The next one replaces it, as with a supervisor; records of its open
+transaction must never become visible.
 """
 
 from __future__ import annotations

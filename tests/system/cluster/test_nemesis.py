@@ -1,7 +1,7 @@
-"""Troubles strike a cluster while it is written to and read: what was acknowledged is there, once and in order.
+"""Cluster faults during writes and reads: acknowledged records are there, once and in order.
 
-Two producers, librdkafka's and our own, number their records; a group of both libraries' consumers, of which some are
-killed as well, processes one topic. After each trouble the cluster must be whole again, and go on, within PATIENCE_S.
+Two producers, librdkafka's and ours, number their records. A group with consumers of both libraries, some of which are
+killed, processes one topic. After each fault the cluster must be whole again and make progress within PATIENCE_S.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What operators do to a cluster while it is written to: restart, move, grow and replace it. Nobody who writes notices.
+"""Operations on a cluster during writes: restarts, moves, growth and replacement, unnoticed by producers.
 
-One cluster for all of these tests; each leaves it as it found it, with brokers 1, 2 and 3, whole.
+All tests share one cluster. Each leaves it whole, with brokers 1, 2 and 3.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pytest
 
 from moldau import Admin, TopicPartition
 from tests.support.raw import RawConnection
+from tests.support.waiting import NETWORK_ERRORS, NotYet, wait_until
 from tests.system import calls
 from tests.system.chaos.crowd import Crowd, Processed
 from tests.system.chaos.member import Options
 from tests.system.cluster.checks import check_numbers
 from tests.system.cluster.harness import PATIENCE_S, SESSION_TIMEOUT_S, PartitionSeen, ProcessCluster, accidents
-from tests.system.cluster.waiting import NotYet, eventually
 from tests.system.cluster.writers import ConfluentWriter, MoldauWriter, Writer
 from tests.system.cluster.zookeeper import pause, resume
 
@@ -113,7 +113,8 @@ def test_another_controller_takes_over_when_the_first_is_killed(cluster: Process
                 raise NotYet(f"the controllers are {found}")
             return found.pop()
 
-        assert eventually(successor, SESSION_TIMEOUT_S + NOTICE_S) in IDS - {old.id}
+        limit_s = SESSION_TIMEOUT_S + NOTICE_S
+        assert wait_until(successor, "another controller", limit_s, retry_on=NETWORK_ERRORS) in IDS - {old.id}
         go_on(writers)
         with RawConnection(cluster.living[0].bootstrap) as connection:
             calls.create_topic(connection, "of-the-successor", PARTITIONS, replication_factor=2)
@@ -121,7 +122,7 @@ def test_another_controller_takes_over_when_the_first_is_killed(cluster: Process
         cluster.wait_whole()
 
 
-def test_zookeeper_is_away_until_all_brokers_have_lost_their_sessions_and_whoever_writes_goes_on(
+def test_producers_continue_after_zookeeper_was_away_and_all_sessions_were_lost(
     cluster: ProcessCluster,
 ) -> None:
     with load(cluster, "sessions") as writers:
@@ -129,22 +130,23 @@ def test_zookeeper_is_away_until_all_brokers_have_lost_their_sessions_and_whoeve
         lost, returned = told_by_all(cluster, "session with the metadata store is lost", "registered again")
         pause(server)
         try:
-            eventually(lost, PATIENCE_S)
+            wait_until(lost, "all sessions are lost", PATIENCE_S, retry_on=NETWORK_ERRORS)
         finally:
             resume(server)
-        eventually(returned, PATIENCE_S)
+        wait_until(returned, "all brokers are registered again", PATIENCE_S, retry_on=NETWORK_ERRORS)
         cluster.wait_whole()
         go_on(writers)
 
 
-def told_by_all(cluster: ProcessCluster, *texts: str) -> list[Callable[[], None]]:
+def told_by_all(cluster: ProcessCluster, *texts: str) -> list[Callable[[], bool]]:
     """For each text a look whether all brokers have logged it once more than now."""
     before = {(broker.id, text): broker.log.count(text) for broker in cluster.living for text in texts}
 
-    def look(text: str) -> None:
+    def look(text: str) -> bool:
         silent = [one.name for one in cluster.living if one.log.count(text) <= before[one.id, text]]
         if silent:
-            raise NotYet(f"{silent} have not told: {text}")
+            raise NotYet(f"not in the logs of {silent}: {text}")
+        return True
 
     return [partial(look, text) for text in texts]
 
@@ -158,7 +160,7 @@ def test_partitions_move_to_other_brokers_while_they_are_written(cluster: Proces
             seen = cluster.describe(writer.topic)
             assert all(4 in state.replicas for state in seen.values()), seen
             assert (data / f"{writer.topic}-0").is_dir()
-            eventually(partial(gone, cluster, writer.topic), PATIENCE_S)
+            wait_until(partial(gone, cluster, writer.topic), "files are deleted", PATIENCE_S, retry_on=NETWORK_ERRORS)
             reassign(cluster, writer.topic, lambda state: tuple(sorted(IDS)))
             go_on(writers)
 
@@ -190,7 +192,7 @@ def test_a_broker_that_is_gone_for_good_is_replaced_by_one_with_another_id(clust
             go_on(writers)
 
 
-def test_a_broker_that_lost_its_disk_comes_back_with_the_same_id_and_gets_everything_again(
+def test_a_broker_with_an_empty_disk_returns_with_the_same_id_and_copies_everything(
     cluster: ProcessCluster,
 ) -> None:
     with load(cluster, "erasing") as writers:
@@ -216,7 +218,8 @@ def newcomer(cluster: ProcessCluster, number: int) -> Iterator[Path]:
     broker = cluster.add(number, cluster.directory / f"newcomer-{number}")
     broker.start()
     try:
-        eventually(partial(known_everywhere, cluster, number), PATIENCE_S)
+        known = partial(known_everywhere, cluster, number)
+        wait_until(known, f"all brokers know {number}", PATIENCE_S, retry_on=NETWORK_ERRORS)
         yield broker.data
         assert broker.stop() == 0, broker.log
     finally:
@@ -225,11 +228,12 @@ def newcomer(cluster: ProcessCluster, number: int) -> Iterator[Path]:
         shutil.rmtree(broker.data)
 
 
-def known_everywhere(cluster: ProcessCluster, number: int) -> None:
+def known_everywhere(cluster: ProcessCluster, number: int) -> bool:
     """A broker serves as soon as it is registered; the controller hears of it a moment later, and the others."""
     for broker in cluster.living:
         if number not in {one.node_id for one in broker.ask_metadata("").brokers}:
             raise NotYet(f"{broker.name} does not know broker {number}")
+    return True
 
 
 def reassign(cluster: ProcessCluster, topic: str | None, target: Callable[[PartitionSeen], tuple[int, ...]]) -> None:
@@ -245,11 +249,12 @@ def reassign(cluster: ProcessCluster, topic: str | None, target: Callable[[Parti
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
         admin.alter_partition_reassignments(wanted)
 
-        def done() -> None:
+        def done() -> bool:
             if ongoing := admin.list_partition_reassignments():
                 raise NotYet(f"still moving: {ongoing}")
+            return True
 
-        eventually(done, PATIENCE_S)
+        wait_until(done, "the reassignments are complete", PATIENCE_S, retry_on=NETWORK_ERRORS)
     after = cluster.wait_whole({one.topic for one in wanted})
     for one, replicas in wanted.items():
         assert after[one.topic][one.partition].replicas == replicas
@@ -259,12 +264,13 @@ def swapped(replicas: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
     return tuple(new if one == old else one for one in replicas)
 
 
-def gone(cluster: ProcessCluster, topic: str) -> None:
+def gone(cluster: ProcessCluster, topic: str) -> bool:
     """Brokers that hold a partition no more have none of its files, or have marked them for removal."""
     for index, state in cluster.describe(topic).items():
         for number in IDS - set(state.replicas):
             if (cluster.brokers[number].data / f"{topic}-{index}").exists():
                 raise NotYet(f"broker {number} still has files of {topic}-{index}")
+    return True
 
 
 def member(cluster: ProcessCluster, client: str, topic: str) -> Options:

@@ -1,12 +1,13 @@
-"""What weaker settings than acks=all, min.insync.replicas=2 and no unclean elections can lose: shown, not only said.
+"""Losses with settings weaker than acks=all, min.insync.replicas=2 and no unclean elections.
 
-Each loss stands beside the stronger setting, which loses nothing in the same trouble or promises nothing. The records
-are few and every step is waited for, so that the same is lost each time.
+Each test compares a loss with the stronger setting, which loses nothing or acknowledges nothing in the same case. The
+records are few and the test waits for every step, so that the same records are lost each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,11 @@ from moldau.records import peek_header
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from tests.support.raw import RawConnection
+from tests.support.waiting import NETWORK_ERRORS, NotYet, wait_until
 from tests.system import calls
 from tests.system.cluster import rebooted
 from tests.system.cluster.checks import batches
 from tests.system.cluster.harness import PATIENCE_S, ClusterBroker, ProcessCluster
-from tests.system.cluster.waiting import NotYet, eventually
 
 pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(120)]
 
@@ -45,7 +46,7 @@ def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
         admin.delete_topics(list(shared.known()))
 
 
-def test_acks_1_loses_what_the_leader_acknowledged_before_it_was_copied(cluster: ProcessCluster) -> None:
+def test_acks_1_loses_records_acknowledged_before_they_were_replicated(cluster: ProcessCluster) -> None:
     create(cluster, "hasty", (1, 2, 3), "2")
     leader, *followers = cluster.brokers.values()
     with RawConnection(leader.bootstrap) as connection:
@@ -87,7 +88,7 @@ def test_acks_all_acknowledges_nothing_that_was_not_copied(cluster: ProcessClust
     assert values(cluster, "careful", without=leader)[:2] == EVERYTHING_BEFORE
 
 
-def test_an_unclean_election_loses_what_only_the_dead_had(cluster: ProcessCluster) -> None:
+def test_an_unclean_election_loses_records_of_the_dead_leader(cluster: ProcessCluster) -> None:
     for topic in ("patient", "impatient"):
         create(cluster, topic, (1, 2), "1")
     alone, stale, _ = cluster.brokers.values()
@@ -98,7 +99,7 @@ def test_an_unclean_election_loses_what_only_the_dead_had(cluster: ProcessCluste
     alone.kill()
     stale.start()
     for topic in ("patient", "impatient"):
-        eventually(lambda topic=topic: without_leader(cluster, topic), PATIENCE_S)
+        wait_until(partial(without_leader, cluster, topic), "no leader", PATIENCE_S, retry_on=NETWORK_ERRORS)
     with Admin(bootstrap_servers=stale.bootstrap) as admin:
         admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("impatient", 0)])
     assert values(cluster, "impatient", without=alone) == EVERYTHING_BEFORE, "available again, and a record the poorer"
@@ -109,7 +110,7 @@ def test_an_unclean_election_loses_what_only_the_dead_had(cluster: ProcessCluste
     assert values(cluster, "impatient") == EVERYTHING_BEFORE
 
 
-def test_min_insync_replicas_1_loses_what_only_one_disk_had_when_its_machine_loses_power(
+def test_min_insync_replicas_1_loses_records_of_a_single_disk_when_its_machine_loses_power(
     cluster: ProcessCluster,
 ) -> None:
     create(cluster, "one-disk", (1, 2), "1")
@@ -128,7 +129,7 @@ def test_min_insync_replicas_1_loses_what_only_one_disk_had_when_its_machine_los
     other.start()
     cluster.wait_whole(["two-disks"])
     assert values(cluster, "two-disks") == EVERYTHING_BEFORE
-    eventually(lambda: without_leader(cluster, "one-disk"), PATIENCE_S)
+    wait_until(partial(without_leader, cluster, "one-disk"), "no leader", PATIENCE_S, retry_on=NETWORK_ERRORS)
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
         admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("one-disk", 0)])
     assert values(cluster, "one-disk") == EVERYTHING_BEFORE, "acknowledged by the only replica in sync, and gone"
@@ -164,36 +165,40 @@ def values(cluster: ProcessCluster, topic: str, without: ClusterBroker | None = 
                 raise NotYet(ErrorCode(answer.error_code).name)
             return [record.value for record in calls.read_all(connection, topic, 0)]
 
-    return eventually(look, PATIENCE_S)
+    found: list[bytes | None] = wait_until(look, f"records of {topic}", PATIENCE_S, retry_on=NETWORK_ERRORS)
+    return found
 
 
 def wait_isr(cluster: ProcessCluster, topics: list[str], wanted: set[int]) -> None:
-    def look() -> None:
+    def look() -> bool:
         for topic in topics:
             for broker in cluster.living:
                 state = broker.ask_metadata(topic).topics[0].partitions[0]
                 if set(state.isr_nodes) != wanted:
                     raise NotYet(f"{broker.name} says that {state.isr_nodes} are in sync in {topic}")
+        return True
 
-    eventually(look, PATIENCE_S)
+    wait_until(look, f"the ISR is {wanted}", PATIENCE_S, retry_on=NETWORK_ERRORS)
 
 
-def without_leader(cluster: ProcessCluster, topic: str) -> None:
+def without_leader(cluster: ProcessCluster, topic: str) -> bool:
     for broker in cluster.living:
         state = broker.ask_metadata(topic).topics[0].partitions[0]
         if state.leader_id != -1:
             raise NotYet(f"{broker.name} says that {state.leader_id} leads {topic}")
+    return True
 
 
 def wait_written(leader: ClusterBroker, topic: str, end: int) -> None:
     """Returns when the leader's own file ends there, whatever has been copied."""
 
-    def look() -> None:
+    def look() -> bool:
         last = peek_header(list(batches(leader.data / f"{topic}-0", end))[-1])
         if last.last_offset + 1 != end:
             raise NotYet(f"{topic} ends after {last.last_offset}")
+        return True
 
-    eventually(look, PATIENCE_S)
+    wait_until(look, f"the log end offset {end}", PATIENCE_S, retry_on=NETWORK_ERRORS)
 
 
 def segment(broker: ClusterBroker, topic: str) -> Path:

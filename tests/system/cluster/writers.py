@@ -1,7 +1,7 @@
-"""Producers that number the records of each partition from 0 and go on whatever happens to the cluster.
+"""Producers that number the records of each partition from 0 and continue through all faults of the cluster.
 
-Each writes to topics of its own, idempotently and with acks=all, and never gives up. So number and offset must agree:
-a record that is missing, doubled or out of order moves all that follow.
+Each writes to its own topics, idempotently and with acks=all, and never gives up. So number and offset must agree: a
+missing, duplicate or reordered record shifts all later ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self
 
-from tests.system.cluster.waiting import NotYet, eventually
+from tests.support.waiting import NotYet, wait_until
 from tests.system.producers import Progress
 
 TICK_S = 0.02
@@ -111,11 +111,12 @@ class Writer(ABC):
 
     def reach_everywhere(self, timeout_s: float) -> None:
         """Returns when something is acknowledged in every partition."""
-        eventually(self._look_everywhere, timeout_s)
+        wait_until(self._acknowledged_everywhere, "an acknowledgement in each partition", timeout_s)
 
-    def _look_everywhere(self) -> None:
+    def _acknowledged_everywhere(self) -> bool:
         if not all(self.acknowledged):
             raise NotYet(f"{self}: acknowledged are {self.acknowledged}")
+        return True
 
     def check(self) -> None:
         """Nothing went wrong so far."""
@@ -184,12 +185,13 @@ class ConfluentWriter(Writer):
         self._producer.poll(0)
 
     def _learn_partitions(self, count: int) -> None:
-        def look() -> None:
+        def look() -> bool:
             found = len(self._producer.list_topics(self.topic, ASK_TIMEOUT_S).topics[self.topic].partitions)
             if found < count:
                 raise NotYet(f"{self} knows of {found} partitions")
+            return True
 
-        eventually(look, JOIN_TIMEOUT_S)
+        wait_until(look, f"{count} partitions", JOIN_TIMEOUT_S)
 
     def _flush(self, timeout_s: float) -> None:
         left = self._producer.flush(timeout_s)

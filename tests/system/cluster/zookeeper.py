@@ -1,4 +1,4 @@
-"""The ZooKeeper of a test: on loopback, or each server in a network namespace; killed, frozen and restarted at will."""
+"""ZooKeeper of a test: on loopback, or each server in a network namespace; killed, paused and restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every `moldau` command that the documents show can be typed as it stands: what is no option of it is a comment."""
+"""`moldau` commands in the documents: each can be typed as shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from moldau.cli.main import app
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ENDS_A_COMMAND = {"|", "&&", ">", ";"}
 
 

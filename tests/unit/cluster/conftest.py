@@ -1,4 +1,4 @@
-"""A real ZooKeeper for the tests of its engine, started when the first of them asks."""
+"""A real ZooKeeper for tests of its store, started for the first of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition states for tests: short to write, any at all to draw, and what must hold of each and of every step."""
+"""Partition states for tests: a short notation, random states, and their invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the cluster's metadata share: brokers, rules, engines that can be opened again."""
+"""Brokers, rules, and stores that can be opened again, for tests of cluster metadata."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import hypothesis
 
 from moldau.cluster.configs import Alteration, ConfigOperation, ConfigRules, ResourceType
 from moldau.cluster.controller import Rebalance
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.metadata import Metadata, MetadataRules
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.sqlite_store import SqliteStore
 from moldau.cluster.store import Operation, Store
 from moldau.cluster.topics import TopicDefaults
@@ -36,13 +36,6 @@ def examples(percent: int) -> hypothesis.settings:
 
 def run(scenario: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(scenario, timeout=60))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - anything at all may make it true
-            await asyncio.sleep(0)
 
 
 class Engine(Protocol):
@@ -159,6 +152,7 @@ def new_metadata(
 
     rules = MetadataRules(
         TopicDefaults(num_partitions=partitions, replication_factor=factor),
+        RULES,
         RULES,
         RULES,
         min_insync_replicas=lambda _topic: min_isr,

@@ -1,18 +1,18 @@
-"""Altering stored settings: what they become, and every refusal."""
+"""Altering stored settings: results and refusals."""
 
 from __future__ import annotations
 
 import pytest
 
-from moldau.cluster.changes import BrokerConfigsChanged, TopicConfigsChanged
+from moldau.cluster.changes import BrokerConfigsChanged, GroupConfigsChanged, TopicConfigsChanged, applied
 from moldau.cluster.configs import Alteration, ConfigOperation, ConfigsChanged, ResourceType, alter_configs
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ALL_BROKERS, ClusterImage, PartitionState, TopicImage
-from moldau.cluster.refusal import Refusal
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.support import RULES, cluster
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
-TOPIC, BROKER = ResourceType
+TOPIC, BROKER, GROUP = ResourceType
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def image() -> ClusterImage:
 
 
 def alter(image: ClusterImage, *alterations: Alteration) -> list[ConfigsChanged | Refusal]:
-    return alter_configs(image, alterations, topic_rules=RULES, broker_rules=RULES)
+    return alter_configs(image, alterations, topic_rules=RULES, broker_rules=RULES, group_rules=RULES)
 
 
 def altered_topic(image: ClusterImage, *operations: tuple[str, int, str | None], replace_all: bool = False) -> object:
@@ -31,7 +31,7 @@ def altered_topic(image: ClusterImage, *operations: tuple[str, int, str | None],
     return answer.topic.configs if isinstance(answer, TopicConfigsChanged) else answer
 
 
-def test_set_and_delete_touch_only_what_they_name(image: ClusterImage) -> None:
+def test_set_and_delete_change_only_the_named_settings(image: ClusterImage) -> None:
     assert altered_topic(image, ("segment.bytes", SET, "7"), ("retention.ms", DELETE, None)) == {
         "segment.bytes": "7",
         "cleanup.policy": "compact",
@@ -64,7 +64,7 @@ def test_a_list_without_an_override_is_changed_from_its_default(image: ClusterIm
     assert altered_topic(plain, ("leader.throttled", APPEND, "0:1")) == {"leader.throttled": "0:1"}
 
 
-def test_replacing_all_removes_what_is_not_named(image: ClusterImage) -> None:
+def test_replacing_all_removes_settings_that_are_not_named(image: ClusterImage) -> None:
     assert altered_topic(image, ("segment.bytes", SET, "7"), replace_all=True) == {"segment.bytes": "7"}
     assert altered_topic(image, replace_all=True) == {}
 
@@ -84,19 +84,23 @@ GOOD = (("retention.ms", SET, "1"),)
     [
         (Alteration(TOPIC, "t", (("nonsense", SET, "1"),)), ErrorCode.INVALID_CONFIG, "Unknown setting nonsense"),
         (Alteration(TOPIC, "t", (("retention.ms", SET, "x"),)), ErrorCode.INVALID_CONFIG, "must be a number"),
-        (Alteration(TOPIC, "t", (("retention.ms", APPEND, "1"),)), ErrorCode.INVALID_CONFIG, "APPEND is for settings"),
-        (Alteration(TOPIC, "t", (("retention.ms", SUBTRACT, "1"),)), ErrorCode.INVALID_CONFIG, "SUBTRACT is for"),
+        (
+            Alteration(TOPIC, "t", (("retention.ms", APPEND, "1"),)),
+            ErrorCode.INVALID_CONFIG,
+            "APPEND is only for list settings",
+        ),
+        (Alteration(TOPIC, "t", (("retention.ms", SUBTRACT, "1"),)), ErrorCode.INVALID_CONFIG, "SUBTRACT is only for"),
         (Alteration(TOPIC, "t", (("retention.ms", SET, None),)), ErrorCode.INVALID_REQUEST, "value is needed for ret"),
         (Alteration(TOPIC, "t", (("retention.ms", 9, "1"),)), ErrorCode.INVALID_REQUEST, "Unknown operation 9"),
         (Alteration(TOPIC, "t", GOOD * 2), ErrorCode.INVALID_REQUEST, "only once in a request: retention.ms"),
         (Alteration(TOPIC, "none", GOOD), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "'none' does not exist"),
-        (Alteration(TOPIC, "", GOOD), ErrorCode.INVALID_REQUEST, "needs a topic's name"),
+        (Alteration(TOPIC, "", GOOD), ErrorCode.INVALID_REQUEST, "needs the name of a topic"),
         (Alteration(TOPIC, "a b", GOOD), ErrorCode.INVALID_TOPIC_EXCEPTION, "ASCII letters"),
-        (Alteration(BROKER, "7", GOOD), ErrorCode.BROKER_ID_NOT_REGISTERED, "Broker 7 is not registered"),
-        (Alteration(BROKER, "-1", GOOD), ErrorCode.INVALID_REQUEST, "not by '-1'"),
-        (Alteration(BROKER, "01", GOOD), ErrorCode.INVALID_REQUEST, "not by '01'"),
-        (Alteration(BROKER, "default", GOOD), ErrorCode.INVALID_REQUEST, "not by 'default'"),
-        (Alteration(BROKER, "1" * 5_000, GOOD), ErrorCode.INVALID_REQUEST, "named by its id"),
+        (Alteration(BROKER, "7", GOOD), ErrorCode.INVALID_REQUEST, "Broker 7 is not registered"),
+        (Alteration(BROKER, "-1", GOOD), ErrorCode.INVALID_REQUEST, "not '-1'"),
+        (Alteration(BROKER, "01", GOOD), ErrorCode.INVALID_REQUEST, "not '01'"),
+        (Alteration(BROKER, "default", GOOD), ErrorCode.INVALID_REQUEST, "not 'default'"),
+        (Alteration(BROKER, "1" * 5_000, GOOD), ErrorCode.INVALID_REQUEST, "needs a broker id"),
         (Alteration(BROKER, "0", (("nonsense", SET, "1"),)), ErrorCode.INVALID_REQUEST, "Unknown setting"),
         (Alteration(8, "0", GOOD), ErrorCode.INVALID_REQUEST, "type 8"),
     ],
@@ -115,3 +119,20 @@ def test_a_resource_that_is_twice_in_a_request_is_refused_both_times(image: Clus
         assert isinstance(answer, Refusal)
         assert answer.code == ErrorCode.INVALID_REQUEST
     assert isinstance(other, BrokerConfigsChanged)
+
+
+def test_a_group_has_settings_of_its_own_whether_it_exists_or_not(image: ClusterImage) -> None:
+    (set_,) = alter(image, Alteration(GROUP, "a/b.c", (("retention.ms", SET, "9"),)))
+    assert set_ == GroupConfigsChanged("a/b.c", {"retention.ms": "9"})
+    changed = applied(image, [set_])
+    assert changed.group_config("a/b.c") == {"retention.ms": "9"}
+    assert changed.group_config("other") == {}
+    (deleted,) = alter(changed, Alteration(GROUP, "a/b.c", (("retention.ms", DELETE, None),)))
+    assert isinstance(deleted, GroupConfigsChanged)
+    assert applied(changed, [deleted]).group_configs == {}
+
+
+def test_groups_have_no_settings_in_common(image: ClusterImage) -> None:
+    (answer,) = alter(image, Alteration(GROUP, "", (("retention.ms", SET, "9"),)))
+    assert isinstance(answer, Refusal)
+    assert answer.code == ErrorCode.INVALID_REQUEST

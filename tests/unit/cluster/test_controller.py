@@ -1,4 +1,4 @@
-"""The controller: elections when brokers come and go, reassignments, leaders sent home, predecessors fenced."""
+"""Controller: elections, reassignments, preferred leaders, and fencing of former controllers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from moldau.cluster import controller
 from moldau.cluster.controller import Rebalance
 from moldau.cluster.elections import ElectionKind
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_LEADER, PartitionState
 from moldau.cluster.isr import IsrProposal
 from moldau.cluster.membership import EVERYTHING
@@ -18,11 +19,11 @@ from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.nodes import BrokerNode, ControllerNode, IncarnationNode, TopicNode
 from moldau.cluster.reassignments import Reassignment
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import Delete, Operation, Set
 from moldau.cluster.topics import NewTopic
 from moldau.wire.errors import ErrorCode
-from tests.unit.cluster.support import Interposed, broker, new_metadata, run, topic_of, until
+from tests.support.waiting import wait_until_async
+from tests.unit.cluster.support import Interposed, broker, new_metadata, run, topic_of
 
 
 async def brokers_of(
@@ -39,7 +40,7 @@ async def brokers_of(
     ]
     for one in members:
         await join(one)
-    await until(lambda: all(len(one.image.brokers) == count for one in members))
+    await wait_until_async(lambda: all(len(one.image.brokers) == count for one in members))
     return members
 
 
@@ -77,12 +78,12 @@ async def in_sync(leader: Metadata, isr: tuple[int, ...], index: int = 0) -> Par
 # ------------------------------------------------------------------------------------------------------ death, return
 
 
-def test_a_broker_dies_and_those_in_sync_lead_what_it_led() -> None:
+def test_in_sync_replicas_take_over_the_partitions_of_a_dead_broker() -> None:
     async def scenario() -> None:
         one, two, three = await brokers_of(MemoryTree())
         await create(three, (3, 1, 2), (1, 2, 3), (2, 3, 1))
         await three.close()
-        await until(lambda: leaders(one) == [1, 1, 2] and leaders(two) == [1, 1, 2])
+        await wait_until_async(lambda: leaders(one) == [1, 1, 2] and leaders(two) == [1, 1, 2])
         assert [state.isr for state in states(one)] == [(1, 2), (1, 2), (2, 1)]
         assert [state.leader_epoch for state in states(one)] == [1, 0, 0]
 
@@ -95,7 +96,7 @@ def test_the_controller_dies_and_its_successor_elects() -> None:
         await create(two, (1, 2, 3))
         assert one.leads_cluster
         await one.close()
-        await until(lambda: leaders(three) == [2])
+        await wait_until_async(lambda: leaders(three) == [2])
         assert two.leads_cluster != three.leads_cluster
 
     run(scenario())
@@ -107,14 +108,14 @@ def test_all_die_and_the_last_in_sync_leads_when_it_is_back() -> None:
         one, two = await brokers_of(tree, 2)
         await create(one, (1, 2))
         await one.close()
-        await until(lambda: leaders(two) == [2])
+        await wait_until_async(lambda: leaders(two) == [2])
         await two.close()
         again = new_metadata(tree, 1)
         await join(again)
-        await until(lambda: leaders(again) == [NO_LEADER])
+        await wait_until_async(lambda: leaders(again) == [NO_LEADER])
         assert (states(again)[0].isr, states(again)[0].elr) == ((), (2,))
         await join(new_metadata(tree, 2))
-        await until(lambda: leaders(again) == [2])
+        await wait_until_async(lambda: leaders(again) == [2])
 
     run(scenario())
 
@@ -126,12 +127,12 @@ def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(allowed: bo
         await create(one, (2, 3))
         assert isinstance(await in_sync(two, (2,)), PartitionState)
         await two.close()
-        await until(lambda: states(three)[0].leader != 2)
+        await wait_until_async(lambda: states(three)[0].leader != 2)
         assert leaders(three) == ([3] if allowed else [NO_LEADER])
         if not allowed:
             answers = await one.elect_leaders(ElectionKind.UNCLEAN, [("t", 0), ("t", 1)])
             assert [answer and answer.code for _, _, answer in answers] == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-            await until(lambda: leaders(three) == [3])
+            await wait_until_async(lambda: leaders(three) == [3])
 
     run(scenario())
 
@@ -146,7 +147,7 @@ def test_a_broker_that_lost_its_tail_leaves_the_isr_before_it_is_alive() -> None
         # Its former life is still registered: the machine came back faster than its session expires.
         again = new_metadata(tree, 3, min_isr=2)
         await join(again, [("t", 0)])
-        await until(lambda: one.image == two.image == again.image)
+        await wait_until_async(lambda: one.image == two.image == again.image)
         assert seen
         assert all(3 not in isr for isr in seen)
         lost, kept = states(one)
@@ -157,7 +158,7 @@ def test_a_broker_that_lost_its_tail_leaves_the_isr_before_it_is_alive() -> None
     run(scenario())
 
 
-def test_all_lose_power_and_only_an_operator_can_say_who_leads() -> None:
+def test_after_a_power_loss_of_all_brokers_only_an_operator_can_choose_the_leader() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         one, _ = await brokers_of(tree, 2, min_isr=2)
@@ -165,7 +166,7 @@ def test_all_lose_power_and_only_an_operator_can_say_who_leads() -> None:
         first, second = [new_metadata(tree, number, min_isr=2) for number in (1, 2)]
         await join(first, EVERYTHING)
         await join(second, EVERYTHING)
-        await until(lambda: first.image == second.image)
+        await wait_until_async(lambda: first.image == second.image)
         (state,) = states(second)
         assert (state.leader, state.isr, state.elr, state.last_known_elr) == (NO_LEADER, (), (), (2,))
         assert await first.elect_leaders(ElectionKind.UNCLEAN, None) == [("t", 0, None)]
@@ -201,20 +202,20 @@ def test_a_controller_that_slept_through_its_replacement_changes_nothing_any_mor
             await join(one)
         await create(two, (4, 3, 2))
         await four.close()
-        await until(lambda: bool(held))  # it has decided that 3 shall lead
+        await wait_until_async(lambda: bool(held))  # it has decided that 3 shall lead
         await two.store.commit([Delete(ControllerNode.path)])
-        await until(lambda: two.leads_cluster or three.leads_cluster)
-        await until(lambda: leaders(two) == [3])
+        await wait_until_async(lambda: two.leads_cluster or three.leads_cluster)
+        await wait_until_async(lambda: leaders(two) == [3])
         topic_before = tree.get(TopicNode.path("t"))
         go_on.set()
-        await until(lambda: not old.leads_cluster)
+        await wait_until_async(lambda: not old.leads_cluster)
         assert tree.get(TopicNode.path("t")) == topic_before
-        await until(lambda: old.image == two.image)
+        await wait_until_async(lambda: old.image == two.image)
 
     run(scenario())
 
 
-def test_a_controller_that_was_killed_and_is_back_at_once_is_controller_again() -> None:
+def test_a_killed_controller_that_restarts_at_once_is_controller_again() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         one, two = await brokers_of(tree, 2)
@@ -223,13 +224,13 @@ def test_a_controller_that_was_killed_and_is_back_at_once_is_controller_again() 
         assert again.leads_cluster
         await create(two, (2, 1))
         await two.close()
-        await until(lambda: leaders(again) == [1])
+        await wait_until_async(lambda: leaders(again) == [1])
         assert not one.leads_cluster
 
     run(scenario())
 
 
-def test_a_follower_whose_life_is_over_is_not_taken_into_the_isr() -> None:
+def test_a_follower_with_an_old_broker_epoch_is_not_added_to_the_isr() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         session = Interposed(tree)
@@ -264,9 +265,9 @@ def test_a_broker_that_resigns_leads_nothing_and_is_in_sync_nowhere() -> None:
         one, two, _ = await brokers_of(MemoryTree())
         await create(two, (1, 2, 3), (2, 1, 3))
         await create(two, (1,), name="alone")
-        await until(lambda: "alone" in one.image.topics)
+        await wait_until_async(lambda: "alone" in one.image.topics)
         await one.resign(EVERYTHING)
-        await until(lambda: leaders(two) == [2, 2])
+        await wait_until_async(lambda: leaders(two) == [2, 2])
         assert [1 in state.isr for state in states(two)] == [False, False]
         assert leaders(two, "alone") == [1], "nobody could take its place"
         assert one.image.controller_id == 1
@@ -274,7 +275,7 @@ def test_a_broker_that_resigns_leads_nothing_and_is_in_sync_nowhere() -> None:
     run(scenario())
 
 
-def test_a_reassignment_is_complete_when_all_that_come_are_in_sync() -> None:
+def test_a_reassignment_is_complete_when_all_new_replicas_are_in_sync() -> None:
     async def scenario() -> None:
         one, two, three = await brokers_of(MemoryTree())
         await create(one, (1, 2))
@@ -282,9 +283,9 @@ def test_a_reassignment_is_complete_when_all_that_come_are_in_sync() -> None:
             None,
             Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Partition t-5 does not exist."),
         ]
-        await until(lambda: states(one)[0].adding == (3,))
+        await wait_until_async(lambda: states(one)[0].adding == (3,))
         assert isinstance(await in_sync(one, (3, 2, 1)), PartitionState)
-        await until(lambda: states(three)[0].replicas == (3, 2))
+        await wait_until_async(lambda: states(three)[0].replicas == (3, 2))
         assert leaders(three) == [3]
         assert states(three)[0].removing == ()
 
@@ -299,12 +300,12 @@ def test_leaders_move_home_soon_after_their_broker_is_in_sync_again(monkeypatch:
         one, two = await brokers_of(tree, 2, rebalance=Rebalance())
         await create(one, (2, 1))
         await two.close()
-        await until(lambda: leaders(one) == [1])
+        await wait_until_async(lambda: leaders(one) == [1])
         again = new_metadata(tree, 2)
         await join(again)
-        await until(lambda: 2 in one.image.brokers)
+        await wait_until_async(lambda: 2 in one.image.brokers)
         assert isinstance(await in_sync(one, (2, 1)), PartitionState)
-        await until(lambda: leaders(again) == [2])
+        await wait_until_async(lambda: leaders(again) == [2])
 
     run(scenario())
 
@@ -317,7 +318,7 @@ def test_leaders_move_home_at_intervals_where_the_imbalance_is_large() -> None:
         await create(one, (2, 1), (2, 1), (2, 1), name="u")
         await one.resign([("t", 0), ("u", 0)], leave_isr=False)
         await two.resign([("u", 0), ("u", 1)], leave_isr=False)
-        await until(lambda: leaders(two, "u") == [2, 2, 2])
+        await wait_until_async(lambda: leaders(two, "u") == [2, 2, 2])
         assert leaders(one) == [2, 1], "half of them may stay away"
 
     run(scenario())
@@ -329,10 +330,10 @@ def test_with_three_thousand_partitions_a_death_is_few_commits() -> None:
         one, two, three = await brokers_of(tree)
         for number in range(30):
             topic_of((await one.create_topics([NewTopic(f"t{number}", 100, 3)]))[0])
-        await until(lambda: two.image == one.image)
+        await wait_until_async(lambda: two.image == one.image)
         before = tree._commits
         await three.close()
-        await until(lambda: all(3 not in leaders(two, f"t{number}") for number in range(30)))
+        await wait_until_async(lambda: all(3 not in leaders(two, f"t{number}") for number in range(30)))
         assert tree._commits - before <= 3
 
     run(scenario())

@@ -1,4 +1,4 @@
-"""Elections: who leads when brokers die, come back, resign or are asked for; and who never does."""
+"""Elections: the leader after brokers die, return or resign, and requested elections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from moldau.cluster.elections import ElectionKind, asked_for, preferred, reborn, resigned, settled
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_LEADER, PartitionState, TopicImage
-from moldau.cluster.refusal import Refusal
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.partitions import BROKERS, a_step, alive_sets, state, states
 from tests.unit.cluster.support import cluster
@@ -102,7 +102,7 @@ def test_after_any_deaths_only_the_living_lead_and_are_in_sync(
         pytest.param(state((1, 2, 3)), set(), False, (1, (1, 2, 3), ()), id="all others are dead"),
     ],
 )
-def test_what_becomes_of_a_leadership_when_the_broker_begins_a_new_life(
+def test_leaderships_of_a_broker_that_registers_again(
     before: PartitionState, others: set[int], lost: bool, expected: tuple[int, tuple[int, ...], tuple[int, ...]]
 ) -> None:
     result = reborn(before, 1, others, 1, lost=lost)
@@ -126,7 +126,7 @@ def test_all_replicas_lose_power_and_come_back_one_by_one() -> None:
 
 
 @given(states(), st.sampled_from(BROKERS), alive_sets(), st.integers(1, 4), st.booleans())
-def test_no_new_life_serves_an_old_leader_epoch_and_no_lost_tail_leads_or_counts(
+def test_a_restarted_broker_never_serves_an_old_leader_epoch_and_a_lost_tail_never_leads_or_counts(
     before: PartitionState, broker: int, others: frozenset[int], min_isr: int, lost: bool
 ) -> None:
     others -= {broker}
@@ -167,7 +167,7 @@ def test_resigning(
 
 
 @given(states(), st.sampled_from(BROKERS), alive_sets(), st.integers(1, 4), st.booleans())
-def test_whoever_resigns_never_leaves_a_partition_without_a_leader_that_had_one(
+def test_a_resigning_broker_never_leaves_a_partition_without_its_leader(
     before: PartitionState, broker: int, alive: frozenset[int], min_isr: int, leave_isr: bool
 ) -> None:
     result = resigned(before, broker, alive, min_isr, leave_isr=leave_isr)
@@ -209,7 +209,7 @@ def test_an_election_that_is_not_possible_is_refused(
     assert answer.code == code
 
 
-def test_an_election_that_is_asked_for() -> None:
+def test_a_requested_election() -> None:
     image = cluster(4).with_topics(
         [TopicImage("t", b"t" * 16, (state((1, 2), leader=2), state((9, 2), (9,)), state((9, 2), (9,))))]
     )

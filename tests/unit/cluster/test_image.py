@@ -1,4 +1,4 @@
-"""Images: derived cheaply, shared where nothing changed, compared by what a listener needs to know."""
+"""Metadata images: cheap derivation, shared parts, and comparison for listeners."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_topic_is_found_by_name_by_id_and_by_partition() -> None:
     assert image.partition("c", 0) is None
 
 
-def test_a_derived_image_shares_what_did_not_change_and_leaves_the_old_one_alone() -> None:
+def test_a_derived_image_shares_unchanged_parts_and_does_not_change_the_old_image() -> None:
     old = cluster().with_topics([topic("a", 1), topic("b", 2)])
     new = old.with_topics([topic("c", 3)], deleted=["b"])
     assert list(old.topics) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""The metadata: keeps what it was told over restarts, stores before it tells, does one thing at a time."""
+"""Metadata: it survives restarts, is stored before it is published, and changes one request at a time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from moldau.cluster import metadata as metadata_module
 from moldau.cluster.configs import Alteration, ConfigOperation, ResourceType
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ALL_BROKERS, ClusterImage, TopicImage, topics_delta
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.nodes import TopicNode, id_bytes
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.store import Set, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
 from moldau.cluster.tree import Tree
@@ -181,7 +181,7 @@ def test_a_store_of_ones_own_takes_the_cluster_id_that_the_logs_remember(tmp_pat
     run(scenario())
 
 
-def test_where_the_logs_belong_to_another_cluster_or_there_is_none_the_start_is_refused() -> None:
+def test_the_start_is_refused_for_logs_of_another_cluster_or_without_a_cluster() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         with pytest.raises(StoreError, match=r"no cluster in the metadata store, but .* belong to cluster remembered"):
@@ -330,7 +330,7 @@ def test_a_request_whose_caller_is_cancelled_is_finished_and_published() -> None
     run(scenario())
 
 
-def test_a_stopped_controller_finishes_what_it_began_and_refuses_the_rest() -> None:
+def test_a_stopped_controller_finishes_running_requests_and_refuses_others() -> None:
     async def scenario() -> None:
         metadata = await started(MemoryTree().session())
         begun = asyncio.ensure_future(metadata.create_topics([NewTopic("t")]))

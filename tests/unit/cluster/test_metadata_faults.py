@@ -1,4 +1,4 @@
-"""The metadata when the store changes under it, fails, fills up, or belongs to a successor."""
+"""Metadata when the store changes, fails, is full, or belongs to a successor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cluster import view
+from moldau.cluster import image_publisher
 from moldau.cluster.image import ClusterImage, TopicImage
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, TopicNode
 from moldau.cluster.store import Create, Delete, Operation, Set, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic
 from moldau.wire.errors import ErrorCode
+from tests.support.waiting import wait_until_async
 from tests.unit.cluster.support import (
     SqliteEngine,
     broker,
@@ -26,11 +27,10 @@ from tests.unit.cluster.support import (
     run,
     started,
     topic_of,
-    until,
 )
 
 
-def test_a_request_that_meets_a_conflict_is_decided_again_over_what_is_stored() -> None:
+def test_a_request_with_a_conflict_is_decided_again_on_the_stored_state() -> None:
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
@@ -94,7 +94,7 @@ def test_settings_of_a_topic_that_was_deleted_meanwhile_are_not_stored() -> None
     run(scenario())
 
 
-def test_settings_that_a_topic_left_behind_are_not_those_of_the_next_topic_of_that_name() -> None:
+def test_a_recreated_topic_does_not_get_the_settings_of_the_deleted_one() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         first = tree.session()
@@ -129,7 +129,7 @@ def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry
         session.before_commit = interfere
         (answer,) = await metadata.create_partitions([MorePartitions("t", 9)])
         assert code_of(answer) == ErrorCode.REQUEST_TIMED_OUT
-        assert attempts == view.MAX_ATTEMPTS
+        assert attempts == image_publisher.MAX_ATTEMPTS
 
     run(scenario())
 
@@ -197,7 +197,7 @@ def test_the_first_broker_is_the_controller_and_the_next_one_takes_over_when_it_
         assert (first.leads_cluster, second.leads_cluster) == (True, False)
         assert second.image.controller_id == 1
         await first_session.close()
-        await until(lambda: second.image.controller_id == 2)
+        await wait_until_async(lambda: second.image.controller_id == 2)
         assert second.leads_cluster
         assert sorted(second.image.brokers) == [2]
         epoch = tree.get(ControllerEpochNode.path)
@@ -236,7 +236,7 @@ def test_a_broker_with_an_empty_disk_has_the_id_of_one_that_died_when_the_sessio
     run(scenario())
 
 
-def test_a_broker_that_comes_back_without_one_of_its_directories_is_still_the_same() -> None:
+def test_a_broker_that_restarts_without_one_directory_keeps_its_identity() -> None:
     async def scenario() -> None:
         tree = MemoryTree(session_timeout_s=0.02)
         for directories in ("one,two", "two", "one,two"):
@@ -251,7 +251,7 @@ def test_a_broker_that_comes_back_without_one_of_its_directories_is_still_the_sa
     run(scenario())
 
 
-def test_a_broker_that_comes_back_replaces_the_registration_of_its_former_life_at_once() -> None:
+def test_a_restarted_broker_replaces_its_old_registration_at_once() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         mine = replace(broker(1), directory_id="my-directory")

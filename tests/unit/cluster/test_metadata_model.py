@@ -1,7 +1,7 @@
-"""Brokers that die, come back with and without the ends of their logs, lose sessions, and change things all the while.
+"""Random histories of brokers that die, return with and without the ends of their logs, and lose sessions.
 
-Whatever happens: epochs only grow, an epoch has one leader in one of its lives, and when it is quiet every image is
-what the tree says, and as many partitions are led as can be.
+Invariants: epochs only grow, and a leader epoch has one leader with one broker epoch. When nothing happens any more,
+every image equals the tree, and every partition that can have a leader has one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from moldau.cluster import controller, membership, view
+from moldau.cluster import controller, image_publisher, membership
 from moldau.cluster.elections import ElectionKind, settled
 from moldau.cluster.image import NO_CONTROLLER, NO_LEADER, ClusterImage, PartitionState
 from moldau.cluster.isr import IsrProposal
@@ -24,8 +24,9 @@ from moldau.cluster.reassignments import Reassignment, completed
 from moldau.cluster.store import StoreError
 from moldau.cluster.topics import NewTopic, TopicRef
 from moldau.cluster.tree import Tree
+from tests.support.waiting import wait_until_async
 from tests.unit.cluster.partitions import sound
-from tests.unit.cluster.support import broker, examples, new_metadata, run, until
+from tests.unit.cluster.support import broker, examples, new_metadata, run
 
 BROKERS = (1, 2, 3, 4)
 MIN_ISR = 2
@@ -171,13 +172,13 @@ class World:
                 self.tree.resume(session)
         if not self.members:
             await self.start(1)
-        await until(lambda: all(at_rest(member) for member in self.members.values()))
+        await wait_until_async(lambda: all(at_rest(member) for member in self.members.values()))
         commits = -1
         while commits != self.tree._commits:
             commits = self.tree._commits
             for _ in range(100):
                 await asyncio.sleep(0)
-            await until(lambda: all(at_rest(member) for member in self.members.values()))
+            await wait_until_async(lambda: all(at_rest(member) for member in self.members.values()))
 
     async def check(self) -> None:
         assert not self.history.anomalies
@@ -201,7 +202,7 @@ class World:
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "FIRST_RETRY_S", 0.0001)
     monkeypatch.setattr(membership, "MAX_RETRY_S", 0.001)
-    monkeypatch.setattr(view, "REREAD_RETRY_S", 0.0001)
+    monkeypatch.setattr(image_publisher, "REREAD_RETRY_S", 0.0001)
     monkeypatch.setattr(controller, "RETRY_S", 0.0001)
 
 
@@ -221,5 +222,5 @@ async def lived(steps: list[tuple[str, int, int]]) -> None:
 
 @examples(percent=100)
 @given(STEPS)
-def test_whatever_happens_to_brokers_the_cluster_agrees_when_it_is_quiet(steps: list[tuple[str, int, int]]) -> None:
+def test_all_brokers_agree_after_any_history(steps: list[tuple[str, int, int]]) -> None:
     run(lived(steps))

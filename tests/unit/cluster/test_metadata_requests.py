@@ -1,4 +1,4 @@
-"""Any sequence of creating, deleting, growing, altering and restarting, against a dict that does the same."""
+"""Any sequence of metadata requests and restarts, compared with a dict."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from moldau.cluster.configs import Alteration, ConfigOperation, ResourceType
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.support import ENGINES, broker, examples, new_metadata, run
@@ -113,12 +113,12 @@ async def follow(directory: str, steps: list[tuple[str, str, object]], engine_na
 
 @examples(percent=60)
 @given(STEPS)
-def test_the_controller_does_what_a_dict_does_in_memory(steps: list[tuple[str, str, object]]) -> None:
+def test_the_controller_equals_a_dict_with_a_store_in_memory(steps: list[tuple[str, str, object]]) -> None:
     run(follow("unused", steps, "memory"))
 
 
 @examples(percent=15)
 @given(STEPS)
-def test_the_controller_does_what_a_dict_does_on_disk(steps: list[tuple[str, str, object]]) -> None:
+def test_the_controller_equals_a_dict_with_a_store_on_disk(steps: list[tuple[str, str, object]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         run(follow(directory, steps, "sqlite"))

@@ -1,4 +1,4 @@
-"""Several brokers over one tree: what one of them commits, all of them see."""
+"""Several brokers over one tree: each sees the commits of all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from moldau.cluster.image import ALL_BROKERS, ClusterImage
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
-from tests.unit.cluster.support import retention, run, started, topic_of, until
+from tests.support.waiting import wait_until_async
+from tests.unit.cluster.support import retention, run, started, topic_of
 
 
 async def together(tree: MemoryTree, count: int = 3) -> list[Metadata]:
@@ -16,7 +17,7 @@ async def together(tree: MemoryTree, count: int = 3) -> list[Metadata]:
 
 async def alike(brokers: list[Metadata]) -> ClusterImage:
     """Returns when all have the same image."""
-    await until(lambda: all(one.image == brokers[0].image for one in brokers))
+    await wait_until_async(lambda: all(one.image == brokers[0].image for one in brokers))
     return brokers[0].image
 
 
@@ -28,13 +29,13 @@ def test_brokers_see_each_other_come_and_go() -> None:
         assert list(image.brokers) == [1, 2, 3]
         assert image.controller_id == 1
         await brokers.pop(1).close()
-        await until(lambda: list(brokers[0].image.brokers) == [1, 3])
+        await wait_until_async(lambda: list(brokers[0].image.brokers) == [1, 3])
         assert list((await alike(brokers)).brokers) == [1, 3]
 
     run(scenario())
 
 
-def test_what_any_broker_changes_is_in_all_images() -> None:
+def test_a_change_by_any_broker_is_in_all_images() -> None:
     async def scenario() -> None:
         brokers = await together(MemoryTree())
         await alike(brokers)
@@ -47,7 +48,10 @@ def test_what_any_broker_changes_is_in_all_images() -> None:
         assert await one.alter_configs([retention("t", "2")]) == [None]
         everywhere = Alteration(ResourceType.BROKER, ALL_BROKERS, (("segment.bytes", ConfigOperation.SET, "3"),))
         assert await two.alter_configs([everywhere]) == [None]
+        group = Alteration(ResourceType.GROUP, "readers/1", (("segment.bytes", ConfigOperation.SET, "4"),))
+        assert await three.alter_configs([group]) == [None]
         image = await alike([two, one, three])
+        assert image.group_configs == {"readers/1": {"segment.bytes": "4"}}
         assert (len(image.topics["t"].partitions), image.topics["t"].configs) == (6, {"retention.ms": "2"})
         assert image.broker_configs == {ALL_BROKERS: {"segment.bytes": "3"}}
         topic_of((await one.delete_topics([TopicRef("t")]))[0])

@@ -1,6 +1,8 @@
-"""The nodes of the tree: what is written is read again, small, and nothing is guessed."""
+"""Nodes of the metadata tree: compact encoding, exact decoding, no guessing."""
 
 from __future__ import annotations
+
+from string import ascii_letters, digits
 
 import hypothesis.strategies as st
 import pytest
@@ -14,12 +16,13 @@ from moldau.cluster.nodes import (
     ClusterIdNode,
     ControllerEpochNode,
     ControllerNode,
+    GroupConfigNode,
     TopicConfigNode,
     TopicNode,
     id_bytes,
     id_text,
 )
-from moldau.cluster.store import MAX_VALUE_BYTES
+from moldau.cluster.store import MAX_VALUE_BYTES, split
 
 BROKER_IDS = st.integers(0, 2**31 - 1)
 STATES = st.builds(
@@ -62,6 +65,10 @@ def test_the_settings_of_all_brokers_are_the_node_named_default() -> None:
     assert BrokerConfigNode.path("7") == "/config/brokers/7"
     assert BrokerConfigNode.resource_name("default") == ""
     assert BrokerConfigNode.resource_name("7") == "7"
+    for group_id in ("plain", "a/b", "..", "%2F", "grüße 1", "\0"):
+        folder, name = split(GroupConfigNode.path(group_id))
+        assert (folder, GroupConfigNode.group_id(name)) == ("/config/groups", group_id)
+        assert set(name) <= set("%-_~" + ascii_letters + digits)
 
 
 def test_partitions_in_the_same_state_share_it_when_read() -> None:
@@ -72,7 +79,7 @@ def test_partitions_in_the_same_state_share_it_when_read() -> None:
     assert len({id(partition) for partition in one.partitions + other.partitions}) == 1
 
 
-def test_what_a_partition_nearly_never_has_takes_no_room_where_it_does_not() -> None:
+def test_rare_fields_of_a_partition_take_no_space_if_absent() -> None:
     plain = PartitionState((1, 2), (1, 2), 1, 0, 0)
     rare = PartitionState((1, 2, 3), (), -1, 7, 9, elr=(2,), last_known_elr=(1,), adding=(3,), removing=(1,))
     topic = TopicImage("a", bytes(16), (plain, rare))
@@ -96,7 +103,7 @@ def test_an_id_is_22_characters_and_back(identity: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "abc", "x" * 21, "x" * 23, "!" * 22, "AAAAAAAAAAAAAAAAAAAAAB", "/" * 22])
-def test_what_is_not_an_id_is_refused(text: str) -> None:
+def test_malformed_ids_are_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (base64 has its own words)
         id_bytes(text)
 

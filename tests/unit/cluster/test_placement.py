@@ -1,4 +1,4 @@
-"""Placement: leaders even, replicas spread, racks first, the same every time."""
+"""Replica placement: even leaders, spread replicas, racks first, deterministic."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ def test_replicas_are_one_apart_at_most_where_racks_and_hosts_are_of_one_size(
 @pytest.mark.parametrize(
     ("sizes", "factor"), [((3, 3, 2), 2), ((1, 1, 2), 2), ((4, 4, 4, 3), 3), ((2, 3, 4, 5), 2), ((1, 2, 3), 1)]
 )
-def test_replicas_are_one_apart_at_most_where_no_rack_is_too_large_for_its_share(
-    sizes: tuple[int, ...], factor: int
-) -> None:
+def test_replica_counts_differ_by_at_most_one_if_no_rack_is_too_large(sizes: tuple[int, ...], factor: int) -> None:
     brokers = ring(brokers_in([f"rack-{rack}" for rack, size in enumerate(sizes) for _ in range(size)]))
     for partitions in (1, 2, 5, 10, 24, 100, 200):
         for cursor in range(2 * len(brokers)):
@@ -115,7 +113,7 @@ def test_many_small_topics_are_as_even_as_one_large_one() -> None:
     assert one_by_one == place(brokers, 60, 2, 0)
 
 
-def test_many_topics_of_cut_turns_favour_nobody() -> None:
+def test_many_topics_of_different_sizes_favour_no_broker() -> None:
     brokers = ring(brokers_in([f"rack-{index}" for index in range(4)] * 4))
     counts: Counter[int] = Counter()
     cursor = 0
@@ -160,7 +158,7 @@ def test_a_topic_that_grows_keeps_its_leaders_even(
     assert spread(Counter(replicas[0] for replicas in placed), brokers) <= 1
 
 
-def test_a_topic_whose_last_leader_is_gone_goes_on_at_the_cursor() -> None:
+def test_placement_continues_at_the_cursor_if_the_last_leader_is_gone() -> None:
     brokers = ring(brokers_in([None] * 3))
     assert continued(brokers, 99, 41) == 41
     assert continued(brokers, 12, 41) % 3 == 0

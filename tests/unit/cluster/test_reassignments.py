@@ -1,4 +1,4 @@
-"""Reassignments: begun, taken back, complete; and never fewer in-sync copies on the way than are asked for."""
+"""Reassignments: started, cancelled and completed, never with fewer in-sync replicas than required."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import assume, given
 
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_LEADER, ClusterImage, PartitionState, TopicImage
 from moldau.cluster.reassignments import Reassignment, completed, is_under_way, origin, reassigned, target
-from moldau.cluster.refusal import Refusal
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.partitions import BROKERS, a_step, state, states
 from tests.unit.cluster.support import broker
@@ -58,7 +58,7 @@ def test_a_partition_moves_to_other_brokers() -> None:
         ),
     ],
 )
-def test_what_a_reassignment_makes_of_a_state(
+def test_a_reassignment_gives_the_expected_state(
     before: PartitionState,
     wanted: tuple[int, ...],
     expected: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
@@ -111,7 +111,7 @@ TARGETS = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True
 
 
 @given(states(), st.one_of(st.none(), TARGETS), st.integers(1, 3))
-def test_any_reassignment_ends_in_exactly_its_target_and_loses_nobody_on_the_way(
+def test_any_reassignment_ends_in_its_target_without_losing_in_sync_replicas(
     before: PartitionState, wanted: tuple[int, ...] | None, min_isr: int
 ) -> None:
     assume(wanted is not None or is_under_way(before))
@@ -131,7 +131,7 @@ def test_any_reassignment_ends_in_exactly_its_target_and_loses_nobody_on_the_way
 
 
 @given(states(), st.integers(1, 3))
-def test_a_reassignment_is_complete_only_with_all_that_come_and_enough_in_sync(
+def test_a_reassignment_is_complete_only_with_all_new_replicas_and_enough_in_sync(
     before: PartitionState, min_isr: int
 ) -> None:
     done = completed(before, ALIVE, min_isr)

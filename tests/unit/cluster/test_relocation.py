@@ -1,4 +1,4 @@
-"""Where replicas go when a broker is emptied: as little as possible moves, and what moves is spread over the others."""
+"""Relocation of the replicas of a drained broker: few moves, spread over the other brokers."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 
 from moldau.cluster.image import BrokerImage
 from moldau.cluster.placement import place, ring
-from moldau.cluster.relocation import NoRoomError, Partition, emptied, resized, spread
+from moldau.cluster.relocation import NoRoomError, emptied, resized, spread
+from moldau.wire.topic_partition import TopicPartition
 
 
 def brokers(count: int, racks: int = 0) -> list[BrokerImage]:
     return [BrokerImage(node, (), f"rack-{node % racks}" if racks else None) for node in range(count)]
 
 
-def assignment(on: list[BrokerImage], partitions: int, factor: int) -> dict[Partition, tuple[int, ...]]:
-    return {("orders", index): one for index, one in enumerate(place(ring(on), partitions, factor, 0))}
+def assignment(on: list[BrokerImage], partitions: int, factor: int) -> dict[TopicPartition, tuple[int, ...]]:
+    return {TopicPartition("orders", index): one for index, one in enumerate(place(ring(on), partitions, factor, 0))}
 
 
 @given(st.integers(4, 12), st.integers(0, 4), st.integers(1, 40), st.integers(1, 3), st.data())
-def test_only_the_brokers_own_replicas_move_and_nobody_gets_two(
+def test_only_replicas_of_the_broker_move_and_no_broker_gets_two(
     count: int, racks: int, partitions: int, factor: int, data: st.DataObject
 ) -> None:
     on = brokers(count, racks)
@@ -36,7 +37,7 @@ def test_only_the_brokers_own_replicas_move_and_nobody_gets_two(
         assert set(replicas) >= set(before[partition]) - {gone}
 
 
-def test_what_moves_is_shared_by_the_others() -> None:
+def test_moved_replicas_are_spread_over_the_other_brokers() -> None:
     on = brokers(6)
     before = assignment(on, 60, 3)
     after = {**before, **emptied(before, 0, on)}
@@ -59,7 +60,7 @@ def test_the_same_question_has_the_same_answer() -> None:
     assert emptied(before, 2, brokers(5)) == emptied(dict(reversed(before.items())), 2, reversed(brokers(5)))
 
 
-def test_a_broker_that_is_dead_already_can_be_emptied_and_is_nobodys_leader() -> None:
+def test_a_dead_broker_can_be_drained_and_leads_nothing() -> None:
     moved = emptied({("orders", 0): (1, 9), ("orders", 1): (9, 1)}, 9, brokers(4))
     assert all(9 not in replicas for replicas in moved.values())
     moved = emptied({("orders", 0): (0, 9)}, 0, brokers(4))
@@ -67,7 +68,7 @@ def test_a_broker_that_is_dead_already_can_be_emptied_and_is_nobodys_leader() ->
 
 
 def test_without_room_nothing_is_decided() -> None:
-    with pytest.raises(NoRoomError, match="orders-0 has 3 replicas, and without broker 1 there are 2 brokers"):
+    with pytest.raises(NoRoomError, match="orders-0 has 3 replicas, but without broker 1 there are 2 brokers"):
         emptied({("orders", 0): (0, 1, 2)}, 1, brokers(3))
     with pytest.raises(NoRoomError, match="there are 2 brokers"):
         spread({"orders": (1, 3)}, brokers(2))

@@ -1,4 +1,4 @@
-"""The embedded store: it survives crashes, and says in one sentence what is wrong with its file."""
+"""SQLite store: it survives crashes, and explains errors of its file in one sentence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refusal(path: Path) -> str:
     return message
 
 
-def test_what_was_committed_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
+def test_commits_survive_a_kill_of_the_process(tmp_path: Path) -> None:
     program = """if True:
         import asyncio, os, sys
         from moldau.cluster.sqlite_store import SqliteStore
@@ -102,7 +102,7 @@ def test_a_copy_taken_at_any_moment_has_every_commit_made_before_it(tmp_path: Pa
     with_threads(scenario)
 
 
-def test_the_counter_of_creations_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_the_creation_counter_continues_after_a_restart(tmp_path: Path) -> None:
     async def scenario(threads: Threads) -> None:
         numbers = []
         for name in ("/a", "/b", "/c"):
@@ -131,7 +131,7 @@ def test_a_file_that_another_has_open_is_refused(tmp_path: Path) -> None:
     with_threads(scenario)
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     path.write_bytes(b"these are my notes, not a database\n" * 100)
     before = path.read_bytes()
@@ -139,7 +139,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path)
     assert path.read_bytes() == before
 
 
-def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     foreign = sqlite3.connect(path)
     foreign.executescript("CREATE TABLE bookmarks (url TEXT); INSERT INTO bookmarks VALUES ('x');")
@@ -191,7 +191,7 @@ def test_a_flipped_bit_in_a_value_is_noticed_when_it_is_read(tmp_path: Path) -> 
     with_threads(scenario)
 
 
-def test_a_directory_that_does_not_exist_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
     assert "it cannot be opened or made" in refusal(tmp_path / "nowhere" / "metadata.db")
 
 
@@ -243,9 +243,7 @@ def test_a_store_that_cannot_be_written_says_so_and_can_still_be_read(tmp_path: 
         (sqlite3.SQLITE_MISMATCH, "it cannot be used"),
     ],
 )
-def test_what_sqlite_reports_is_explained(
-    code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_sqlite_are_explained(code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_operations: object) -> None:
         error = sqlite3.OperationalError("in its own words")
         error.sqlite_errorcode = code
@@ -261,7 +259,7 @@ def test_what_sqlite_reports_is_explained(
     with_threads(scenario)
 
 
-def test_a_commit_whose_caller_is_cancelled_happens_and_is_told_to_watchers(tmp_path: Path) -> None:
+def test_a_commit_whose_caller_is_cancelled_is_stored_and_watchers_see_it(tmp_path: Path) -> None:
     async def scenario(threads: Threads) -> None:
         store = await SqliteStore.open(str(tmp_path / "metadata.db"), threads)
         await store.commit([Create("/n", b"")])

@@ -1,4 +1,4 @@
-"""The rules that every metadata store keeps, whatever its engine."""
+"""Rules that every metadata store keeps."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_node_begins_at_version_0_and_every_change_adds_one(engine: Engine) ->
     with_store(engine, scenario)
 
 
-def test_a_node_made_again_is_told_from_the_one_before_by_its_creation_number(engine: Engine) -> None:
+def test_a_recreated_node_has_another_creation_number(engine: Engine) -> None:
     async def scenario(store: Store) -> None:
         await store.commit([Create("/a", b"same")])
         first = await store.get("/a")
@@ -152,7 +152,7 @@ def test_a_commit_without_operations_does_nothing(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a", "/a/", "//", "/a//b", "/", "/.", "/a/..", "/a\0", "/" + "x" * 1_024])
-def test_what_is_not_a_path_is_refused(engine: Engine, path: str) -> None:
+def test_malformed_paths_are_refused(engine: Engine, path: str) -> None:
     async def scenario(store: Store) -> None:
         with pytest.raises(ValueError, match="path"):
             await store.get(path)
@@ -259,7 +259,7 @@ def test_of_two_commits_that_expect_the_same_version_one_wins(engine: Engine) ->
     with_store(engine, scenario)
 
 
-def test_ensure_makes_what_is_missing_and_leaves_the_rest(engine: Engine) -> None:
+def test_ensure_creates_missing_nodes_and_keeps_the_others(engine: Engine) -> None:
     async def scenario(store: Store) -> None:
         await store.commit([Create("/a", b"kept")])
         await store.ensure(["/a", "/a/b", "/a/b/c"])

@@ -1,4 +1,4 @@
-"""Creating, deleting and growing topics: every answer, with the error code that Kafka gives."""
+"""Creating, deleting and growing topics: every answer, with Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from moldau.cluster.changes import PartitionsChanged, TopicCreated, TopicDeleted
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import BrokerImage, ClusterImage, PartitionState, PartitionStates, TopicImage
-from moldau.cluster.names import collision_key, topic_name_error
-from moldau.cluster.refusal import Refusal
+from moldau.cluster.topic_names import collision_key, topic_name_error
 from moldau.cluster.topics import (
     MAX_PARTITIONS_PER_REQUEST,
     MorePartitions,

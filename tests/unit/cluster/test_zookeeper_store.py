@@ -1,4 +1,4 @@
-"""What only ZooKeeper's engine has to bear: servers that die and come back, sessions that end, addresses."""
+"""ZooKeeper store: servers that die and return, sessions that end, addresses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from moldau.cluster.store import (
 )
 from moldau.cluster.zookeeper_store import ZookeeperStore
 from moldau.settings import BrokerSettings, SettingError
-from tests.unit.cluster.support import ZookeeperEngine, run, until
+from tests.support.waiting import wait_until_async
+from tests.unit.cluster.support import ZookeeperEngine, run
 
 pytestmark = pytest.mark.needs_java
 
@@ -101,7 +102,7 @@ def test_a_session_outlives_the_death_of_its_server(mortal: ZooKeeperEnsemble) -
     run(scenario())
 
 
-def test_a_commit_whose_server_dies_before_the_answer_is_told_to_be_uncertain(mortal: ZooKeeperEnsemble) -> None:
+def test_a_commit_whose_server_dies_before_the_answer_is_uncertain(mortal: ZooKeeperEnsemble) -> None:
     async def scenario() -> None:
         store = await ZookeeperEngine(mortal.connect).open()
         session = told(store)
@@ -120,7 +121,7 @@ def test_a_commit_whose_server_dies_before_the_answer_is_told_to_be_uncertain(mo
     run(scenario())
 
 
-def test_a_session_that_somebody_else_ended_has_expired_and_its_store_is_dead(zookeeper: ZooKeeperEnsemble) -> None:
+def test_a_session_ended_from_outside_is_expired_and_its_store_is_closed(zookeeper: ZooKeeperEnsemble) -> None:
     async def scenario() -> None:
         engine = ZookeeperEngine(zookeeper.connect)
         store, witness = await engine.open(), await engine.open()
@@ -249,7 +250,7 @@ def test_a_session_that_asks_for_nothing_knows_when_it_was_last_in_touch(zookeep
         store = await ZookeeperEngine(zookeeper.connect).open(1.0)
         opened = store.last_contact
         assert began <= opened <= asyncio.get_running_loop().time()
-        await until(lambda: store.last_contact > opened)  # pings are answered
+        await wait_until_async(lambda: store.last_contact > opened)  # pings are answered
         await store.sync()
         assert store.last_contact <= asyncio.get_running_loop().time()
         await store.close()
@@ -257,7 +258,7 @@ def test_a_session_that_asks_for_nothing_knows_when_it_was_last_in_touch(zookeep
     run(scenario())
 
 
-def test_where_nobody_answers_the_error_names_the_ensemble_and_what_to_do() -> None:
+def test_the_error_of_an_unreachable_ensemble_names_it_and_what_to_do() -> None:
     async def scenario(connect: str) -> None:
         with pytest.raises(
             StoreError, match=rf"ZooKeeper {connect}: no server answers within 0.3 s; .*moldau zookeeper"
@@ -307,7 +308,7 @@ def test_a_server_that_takes_a_connection_and_never_answers_does_not_cost_the_se
     run(scenario())
 
 
-def test_what_names_no_ensemble_is_refused() -> None:
+def test_malformed_ensemble_addresses_are_refused() -> None:
     async def scenario() -> None:
         with pytest.raises(StoreError, match="write HOST:PORT,HOST:PORT/CHROOT"):
             await ZookeeperStore.open("host:port", session_timeout_s=5, connection_timeout_s=1)
@@ -327,7 +328,7 @@ def test_a_store_can_be_closed_while_its_server_is_frozen(
             reading = asyncio.ensure_future(store.get("/a"))
             await asyncio.sleep(0)
             await store.close()
-            with pytest.raises(StoreError, match="before the answer came"):
+            with pytest.raises(StoreError, match="before the answer arrived"):
                 await reading
         finally:
             mortal.servers[0].child.process.send_signal(signal.SIGCONT)
@@ -374,7 +375,7 @@ def test_a_session_whose_loop_was_closed_under_it_ends_its_thread(zookeeper: Zoo
     store._session.close()
 
 
-def test_without_kazoo_the_broker_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_kazoo_the_broker_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in [name for name in sys.modules if name.startswith("kazoo")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "kazoo", None)

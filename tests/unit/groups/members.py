@@ -1,10 +1,10 @@
-"""Members as their clients behave: they join, sync, send heartbeats, rejoin when told to, and believe what is told."""
+"""Simulated members of groups: they join, sync, send heartbeats and rejoin like real clients."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from moldau.groups.consumer_protocol import parse_assignment
+from moldau.assignment.consumer_protocol import parse_assignment
 from moldau.wire.errors import ErrorCode
 from tests.unit.groups.world import REBALANCE_MS, World, assignment
 
@@ -31,8 +31,8 @@ class ClassicMember:
         return self.instance or self.name
 
     def act(self) -> None:
-        """One turn: hear what there is to hear, then do what comes next."""
-        if self.ticket is not None and not self._hear():
+        """One turn: process the response that has arrived, then send the next request."""
+        if self.ticket is not None and not self._receive():
             return
         if not self.alive:
             return
@@ -46,16 +46,16 @@ class ClassicMember:
 
     def _wait(self, phase: str, ticket: int) -> None:
         self.phase, self.ticket = phase, ticket
-        self._hear()
+        self._receive()
 
-    def _hear(self) -> bool:
-        """Whether the member is free to act: nothing is awaited any more."""
+    def _receive(self) -> bool:
+        """Process a response. Return whether the member waits for no other one."""
         assert self.ticket is not None
         answer = self.world.answer(self.ticket)
         if answer is None:
             if self.ticket in self.world.waiting:
                 return False
-            self._fail(E.NOT_COORDINATOR)  # the coordinator died with the question
+            self._fail(E.NOT_COORDINATOR)  # the coordinator restarted and dropped the request
             return True
         self.ticket = None
         if isinstance(answer, ErrorCode):
@@ -94,7 +94,7 @@ class ClassicMember:
 
 
 class ConsumerMember:
-    """A consumer of the new protocol."""
+    """A consumer of the consumer protocol."""
 
     def __init__(self, world: World, name: str, instance: str | None = None) -> None:
         self.world = world
@@ -102,17 +102,17 @@ class ConsumerMember:
         self.instance = instance
         self.epoch = 0
         self.reads: set[int] = set()
-        self.told: set[int] | None = set()
+        self.assigned: set[int] | None = set()
         self.unsure = False
-        """Whether an answer was missed: the next heartbeat says everything."""
+        """Whether a response was missed: the next heartbeat has all fields."""
         self.alive = True
 
     def act(self, *, lost: bool = False, slow: bool = False) -> None:
-        """One heartbeat. `lost`: its answer does not arrive; `slow`: it gives up nothing yet."""
+        """Send one heartbeat. `lost`: the response does not arrive; `slow`: the member gives up nothing yet."""
         if self.epoch == 0:
             self.reads = set()
-        elif not slow and self.told is not None:
-            self.reads &= self.told
+        elif not slow and self.assigned is not None:
+            self.reads &= self.assigned
         owned = {"t": sorted(self.reads)} if self.reads else {}
         full = self.epoch == 0 or self.unsure
         response = self.world.beat(
@@ -132,11 +132,11 @@ class ConsumerMember:
             self.epoch, self.reads = 0, set()
         else:
             self.epoch = response.member_epoch
-            told = self.world.assigned(response)
-            if told is not None:
-                self.told = set(told.get("t", []))
-                if self.reads <= self.told:
-                    self.reads = set(self.told)
+            assigned = self.world.assigned(response)
+            if assigned is not None:
+                self.assigned = set(assigned.get("t", []))
+                if self.reads <= self.assigned:
+                    self.reads = set(self.assigned)
 
     def leave(self, epoch: int = -1) -> None:
         self.alive, self.reads = False, set()

@@ -1,7 +1,10 @@
-"""Groups under any history: members that come, go, die, hang and are fenced; coordinators that die; disks that fail.
+"""Random histories of groups: members join, leave, die, hang and are fenced; coordinators and disks fail.
 
-What must hold in each: a partition has one reader a generation; a commit is never lost, nor moved back by somebody
-whose time is over; and when members behave for one session and one rebalance time-out, the group is stable, or empty.
+In every history:
+
+- a partition has one reader per generation
+- no commit is lost, and no member of an earlier generation overwrites one
+- after the members behave well for one session and one rebalance timeout, the group is stable or empty
 """
 
 from __future__ import annotations
@@ -10,10 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from moldau.groups.classic import State
+from moldau.coordinator.outcome import TxnProducer
+from moldau.groups.classic_group import ClassicGroupState
 from moldau.groups.config import GroupConfig
-from moldau.groups.consumer import GroupState
-from moldau.groups.outcome import Producer
+from moldau.groups.consumer_group import GroupState
 from moldau.wire.errors import ErrorCode
 from tests.unit.groups.members import ClassicMember, ConsumerMember
 from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World
@@ -21,7 +24,7 @@ from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World
 E = ErrorCode
 TICK_MS = 1_000
 SLACK_TICKS = 8
-"""Heartbeats that members need to hear of what has happened."""
+"""Heartbeats until all members have learned what has happened."""
 MAX_MEMBERS = 6
 
 places = st.integers(0, MAX_MEMBERS - 1)
@@ -43,16 +46,17 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def member(self, place: int) -> ClassicMember:
         return self.members[place % len(self.members)]
 
-    # -- what can happen -------------------------------------------------------------------------------------------
+    # -- rules -----------------------------------------------------------------------------------------------------
 
-    @initialize(count=st.integers(0, 3))
-    def a_group_is_there(self, count: int) -> None:
+    @initialize(count=st.integers(0, 3), initial_delay_ms=st.sampled_from([0, 3_000]))
+    def a_group_exists(self, count: int, initial_delay_ms: int) -> None:
+        self.world = World(GroupConfig(initial_rebalance_delay_ms=initial_delay_ms))
         for _ in range(count):
-            self.somebody_joins(None)
-        self.everybody_behaves_for_a_while(8)
+            self.a_member_joins(None)
+        self.all_members_act_for_a_while(8)
 
     @rule(instance=st.sampled_from([None, None, "one", "two"]))
-    def somebody_joins(self, instance: str | None) -> None:
+    def a_member_joins(self, instance: str | None) -> None:
         if sum(member.alive for member in self.members) < MAX_MEMBERS:
             self.named += 1
             self.members.append(ClassicMember(self.world, f"member{self.named}", instance))
@@ -64,13 +68,13 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.member(place).act()
 
     @rule(ticks=st.integers(1, 8))
-    def everybody_behaves_for_a_while(self, ticks: int) -> None:
+    def all_members_act_for_a_while(self, ticks: int) -> None:
         for _ in range(ticks):
             for member in self.members:
                 if member.alive:
                     member.act()
             self.world.advance(TICK_MS)
-            self.a_partition_has_one_reader_a_generation()
+            self.a_partition_has_one_reader_per_generation()
 
     @precondition(lambda self: self.members)
     @rule(place=places)
@@ -85,23 +89,23 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.members)
     @rule(place=places, ticks=st.integers(0, 8))
-    def a_member_wants_a_rebalance(self, place: int, ticks: int) -> None:
+    def a_member_requests_a_rebalance(self, place: int, ticks: int) -> None:
         if self.member(place).phase == "in":
             self.member(place).phase = "out"
-        self.everybody_behaves_for_a_while(ticks)
+        self.all_members_act_for_a_while(ticks)
 
     @rule(milliseconds=st.sampled_from([1, 500, 3_000, SESSION_MS, REBALANCE_MS]))
     def time_passes(self, milliseconds: int) -> None:
         self.world.advance(milliseconds)
 
     @rule()
-    def the_coordinator_dies(self) -> None:
+    def the_coordinator_restarts(self) -> None:
         self.world.reload()
 
     @rule(ticks=st.integers(1, 3))
     def the_disk_fails_for_a_while(self, ticks: int) -> None:
         self.world.broken = True
-        self.everybody_behaves_for_a_while(ticks)
+        self.all_members_act_for_a_while(ticks)
         self.world.broken = False
 
     @precondition(lambda self: self.members)
@@ -113,7 +117,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.identities)
     @rule(place=st.integers(0, 1_000))
-    def somebody_of_the_past_commits(self, place: int) -> None:
+    def a_member_of_an_earlier_generation_commits(self, place: int) -> None:
         self._commit(*sorted(self.identities)[place % len(self.identities)], None)
 
     def _commit(self, member_id: str, generation: int, instance: str | None) -> None:
@@ -122,10 +126,10 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             group is not None
             and group.generation == generation
             and member_id in group.members
-            and group.state is not State.COMPLETING_REBALANCE
+            and group.state is not ClassicGroupState.COMPLETING_REBALANCE
         )
         code = self.world.commit(self.committed + 1, member_id, generation, instance=instance)
-        assert (code == E.NONE) <= current, f"{code!r} for a member of the past"
+        assert (code == E.NONE) <= current, f"{code!r} for a member of an earlier generation"
         if code == E.NONE:
             self.committed += 1
 
@@ -137,7 +141,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             return
         offset = self.committed + 1
         code = self.world.commit(
-            offset, member.id, member.generation, instance=member.instance, producer=Producer(producer, 0)
+            offset, member.id, member.generation, instance=member.instance, producer=TxnProducer(producer, 0)
         )
         if code == E.NONE:
             self.pending[producer] = offset
@@ -149,13 +153,13 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         offset = self.pending.pop(producer)
         self.world.marker(producer, committed)
         if committed:
-            # What was stored after it counts more.
+            # A commit that was stored after the offset of the transaction wins.
             self.committed = max(self.committed, offset)
 
-    # -- what must hold --------------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------------
 
     @invariant()
-    def a_partition_has_one_reader_a_generation(self) -> None:
+    def a_partition_has_one_reader_per_generation(self) -> None:
         for member in self.members:
             if member.phase != "in":
                 continue
@@ -165,11 +169,11 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 assert owner == member.identity, f"{owner} and {member.identity} read {partition}"
 
     @invariant()
-    def what_was_committed_is_told(self) -> None:
+    def fetch_returns_the_committed_offset(self) -> None:
         assert self.world.committed().offset == self.committed
 
     @invariant()
-    def what_was_stored_is_what_is_known(self) -> None:
+    def a_replay_of_the_log_gives_the_same_offsets(self) -> None:
         known = {name: group.offsets.committed for name, group in self.world.shard.groups.items() if group.offsets}
         shard = self.world._new_shard()
         for producer, record in self.world.log:
@@ -182,24 +186,26 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         assert {name: group.offsets.committed for name, group in shard.groups.items() if group.offsets} == known
 
     def teardown(self) -> None:
-        """From wherever it has come to, the group settles when members behave."""
+        """From any state, the group becomes stable when the members behave well."""
         for _ in range((SESSION_MS + REBALANCE_MS) // TICK_MS + SLACK_TICKS):
             for member in self.members:
                 if member.alive:
                     member.act()
             self.world.advance(TICK_MS)
-            self.a_partition_has_one_reader_a_generation()
+            self.a_partition_has_one_reader_per_generation()
         alive = [member for member in self.members if member.alive]
         group = self.world.shard.groups["g"].classic if "g" in self.world.shard.groups else None
-        state = State.EMPTY if group is None else group.state
-        assert state is (State.STABLE if alive else State.EMPTY), f"{state} with {len(alive)} members"
+        state = ClassicGroupState.EMPTY if group is None else group.state
+        assert state is (ClassicGroupState.STABLE if alive else ClassicGroupState.EMPTY), (
+            f"{state} with {len(alive)} members"
+        )
         assert all(member.phase == "in" for member in alive)
         read = sorted(partition for member in alive for partition in member.partitions)
         assert read == (list(range(10)) if alive else [])
 
 
 class ConsumerGroupMachine(RuleBasedStateMachine):
-    """One group of the new protocol."""
+    """One group of the consumer protocol."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,11 +217,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         return self.members[place % len(self.members)]
 
     @initialize()
-    def somebody_is_there(self) -> None:
-        self.somebody_joins(None)
+    def a_first_member_exists(self) -> None:
+        self.a_member_joins(None)
 
     @rule(instance=st.sampled_from([None, None, "one", "two"]))
-    def somebody_joins(self, instance: str | None) -> None:
+    def a_member_joins(self, instance: str | None) -> None:
         if sum(member.alive for member in self.members) < MAX_MEMBERS:
             self.named += 1
             self.members.append(ConsumerMember(self.world, f"member{self.named}", instance))
@@ -227,13 +233,13 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             self.member(place).act(lost=lost, slow=slow)
 
     @rule(ticks=st.integers(1, 8))
-    def everybody_behaves_for_a_while(self, ticks: int) -> None:
+    def all_members_act_for_a_while(self, ticks: int) -> None:
         for _ in range(ticks):
             for member in self.members:
                 if member.alive:
                     member.act()
             self.world.advance(TICK_MS)
-            self.no_two_members_read_the_same()
+            self.no_two_members_read_the_same_partition()
 
     @rule(place=places)
     def a_member_leaves(self, place: int) -> None:
@@ -246,7 +252,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.member(place).alive = False
 
     @rule(place=places)
-    def a_member_starts_anew(self, place: int) -> None:
+    def a_member_restarts(self, place: int) -> None:
         member = self.member(place)
         if member.alive:
             member.epoch, member.reads = 0, set()
@@ -256,17 +262,17 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.world.advance(milliseconds)
 
     @rule()
-    def the_coordinator_dies(self) -> None:
+    def the_coordinator_restarts(self) -> None:
         self.world.reload()
 
     @rule(ticks=st.integers(1, 3))
     def the_disk_fails_for_a_while(self, ticks: int) -> None:
         self.world.broken = True
-        self.everybody_behaves_for_a_while(ticks)
+        self.all_members_act_for_a_while(ticks)
         self.world.broken = False
 
     @invariant()
-    def no_two_members_read_the_same(self) -> None:
+    def no_two_members_read_the_same_partition(self) -> None:
         group = self.world.shard.groups["g"].consumer if "g" in self.world.shard.groups else None
         known = {} if group is None else group.members
         read = [partition for one in self.members if one.id in known for partition in one.reads]
@@ -278,7 +284,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 if member.alive:
                     member.act()
             self.world.advance(TICK_MS)
-            self.no_two_members_read_the_same()
+            self.no_two_members_read_the_same_partition()
         alive = [member for member in self.members if member.alive]
         group = self.world.shard.groups["g"].consumer if "g" in self.world.shard.groups else None
         state = GroupState.EMPTY if group is None else group.state
@@ -294,7 +300,7 @@ TestConsumerGroup = ConsumerGroupMachine.TestCase
 TestConsumerGroup.settings = settings(settings.default, stateful_step_count=40, max_examples=60)
 
 
-def test_ten_partitions_and_a_second_consumer_are_five_each() -> None:
+def test_a_second_consumer_takes_five_of_ten_partitions() -> None:
     for kind in (ClassicMember, ConsumerMember):
         world = World()
         members = [kind(world, "first")]

@@ -1,5 +1,7 @@
-"""A group between the two protocols under any history: members of both kinds come, go, die; nobody reads what another
-reads, and when members behave the group settles, in whichever protocol those who are left speak.
+"""Random histories of groups with classic members and members of the consumer protocol.
+
+Members join, leave and die, and coordinators and disks fail. No two members read the same partition. When the members
+behave well, the group becomes stable, in the protocol of its remaining members.
 """
 
 from __future__ import annotations
@@ -8,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from moldau.groups.classic import State
-from moldau.groups.consumer import GroupState
+from moldau.groups.classic_group import ClassicGroupState
+from moldau.groups.consumer_group import GroupState
 from tests.unit.groups.members import ClassicMember, ConsumerMember
 from tests.unit.groups.world import REBALANCE_MS, World
 
@@ -28,27 +30,27 @@ class MixedGroupMachine(RuleBasedStateMachine):
         self.members: list[ClassicMember | ConsumerMember] = []
 
     @initialize(classic=st.integers(0, 2), modern=st.integers(0, 2))
-    def a_group_is_there(self, classic: int, modern: int) -> None:
+    def a_group_exists(self, classic: int, modern: int) -> None:
         for _ in range(classic):
-            self.somebody_joins(False)
-        self.everybody_behaves_for_a_while(5)
+            self.a_member_joins(False)
+        self.all_members_act_for_a_while(5)
         for _ in range(modern):
-            self.somebody_joins(True)
+            self.a_member_joins(True)
 
     @rule(modern=st.booleans())
-    def somebody_joins(self, modern: bool) -> None:
+    def a_member_joins(self, modern: bool) -> None:
         if sum(member.alive for member in self.members) < MAX_MEMBERS:
             kind = ConsumerMember if modern else ClassicMember
             self.members.append(kind(self.world, f"member{len(self.members)}"))
             self.members[-1].act()
 
     @rule(ticks=st.integers(1, 12))
-    def everybody_behaves_for_a_while(self, ticks: int) -> None:
+    def all_members_act_for_a_while(self, ticks: int) -> None:
         for _ in range(ticks):
             for member in self.members:
                 if member.alive:
                     member.act()
-                    self.no_two_members_read_the_same()
+                    self.no_two_members_read_the_same_partition()
             self.world.advance(TICK_MS)
 
     @rule(place=places)
@@ -66,17 +68,17 @@ class MixedGroupMachine(RuleBasedStateMachine):
         self.world.advance(milliseconds)
 
     @rule()
-    def the_coordinator_dies(self) -> None:
+    def the_coordinator_restarts(self) -> None:
         self.world.reload()
 
     @rule(ticks=st.integers(1, 3))
     def the_disk_fails_for_a_while(self, ticks: int) -> None:
         self.world.broken = True
-        self.everybody_behaves_for_a_while(ticks)
+        self.all_members_act_for_a_while(ticks)
         self.world.broken = False
 
     @invariant()
-    def no_two_members_read_the_same(self) -> None:
+    def no_two_members_read_the_same_partition(self) -> None:
         group = self.world.shard.groups.get("g")
         if group is None:
             return
@@ -95,7 +97,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         assert len(read) == len(set(read))
 
     def teardown(self) -> None:
-        self.everybody_behaves_for_a_while((CONSUMER_SESSION_MS + REBALANCE_MS) // TICK_MS + SLACK_TICKS)
+        self.all_members_act_for_a_while((CONSUMER_SESSION_MS + REBALANCE_MS) // TICK_MS + SLACK_TICKS)
         alive = [member for member in self.members if member.alive]
         group = self.world.shard.groups.get("g")
         if not alive:
@@ -106,7 +108,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             assert group.consumer is not None
             assert group.consumer.state is GroupState.STABLE
         elif group.classic is not None:
-            assert group.classic.state is State.STABLE
+            assert group.classic.state is ClassicGroupState.STABLE
         else:
             assert group.consumer is not None
             assert group.consumer.state is GroupState.STABLE

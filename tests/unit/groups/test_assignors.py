@@ -1,4 +1,4 @@
-"""The server-side assignors: complete, within subscriptions, balanced, sticky, and the same for the same input."""
+"""Server-side assignors: complete, balanced and sticky assignments that respect subscriptions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.groups.assignors import ASSIGNORS, Assignor, Subscriber, range_assignor, uniform_assignor
-from moldau.groups.consumer import Assignment, partitions_of
+from moldau.groups.consumer_group import Assignment, partitions_of
 
 A, B, C = (bytes([letter]) * 16 for letter in b"abc")
 
 
-def everybody(count: int, *topics: bytes) -> dict[str, Subscriber]:
+def subscribers(count: int, *topics: bytes) -> dict[str, Subscriber]:
     return {f"m{index}": Subscriber(frozenset(topics), {}) for index in range(count)}
 
 
@@ -33,7 +33,7 @@ def inputs(draw: st.DrawFn) -> tuple[dict[str, Subscriber], dict[bytes, int]]:
 
 @pytest.mark.parametrize("assign", ASSIGNORS.values(), ids=ASSIGNORS.keys())
 @given(given_input=inputs())
-def test_every_partition_has_one_reader_who_subscribes_to_it(
+def test_every_partition_is_assigned_to_one_of_its_subscribers(
     assign: Assignor, given_input: tuple[dict[str, Subscriber], dict[bytes, int]]
 ) -> None:
     members, topics = given_input
@@ -53,7 +53,7 @@ def test_every_partition_has_one_reader_who_subscribes_to_it(
 
 
 @given(given_input=inputs())
-def test_uniform_is_balanced_where_all_read_the_same(
+def test_uniform_is_balanced_if_all_members_read_the_same_topics(
     given_input: tuple[dict[str, Subscriber], dict[bytes, int]],
 ) -> None:
     members, topics = given_input
@@ -63,7 +63,7 @@ def test_uniform_is_balanced_where_all_read_the_same(
 
 
 @given(given_input=inputs())
-def test_uniform_leaves_a_balanced_assignment_alone(
+def test_uniform_does_not_change_a_balanced_assignment(
     given_input: tuple[dict[str, Subscriber], dict[bytes, int]],
 ) -> None:
     members, topics = given_input
@@ -73,15 +73,17 @@ def test_uniform_leaves_a_balanced_assignment_alone(
 
 
 @given(given_input=inputs())
-def test_the_order_of_the_input_does_not_matter(given_input: tuple[dict[str, Subscriber], dict[bytes, int]]) -> None:
+def test_the_result_does_not_depend_on_the_order_of_the_input(
+    given_input: tuple[dict[str, Subscriber], dict[bytes, int]],
+) -> None:
     members, topics = given_input
     for assign in ASSIGNORS.values():
-        turned = assign(dict(reversed(members.items())), dict(reversed(topics.items())))
-        assert turned == assign(members, topics)
+        reordered = assign(dict(reversed(members.items())), dict(reversed(topics.items())))
+        assert reordered == assign(members, topics)
 
 
-def test_ten_partitions_for_two_are_five_each_and_none_moves_without_need() -> None:
-    first = uniform_assignor(everybody(1, A), {A: 10})
+def test_uniform_moves_five_of_ten_partitions_to_a_second_member() -> None:
+    first = uniform_assignor(subscribers(1, A), {A: 10})
     assert sizes(first) == [10]
     joined = {"m0": Subscriber(frozenset([A]), first["m0"]), "m1": Subscriber(frozenset([A]), {})}
     second = uniform_assignor(joined, {A: 10})
@@ -89,25 +91,25 @@ def test_ten_partitions_for_two_are_five_each_and_none_moves_without_need() -> N
     assert second["m0"][A] < first["m0"][A]
 
 
-def test_uniform_moves_only_what_a_leaver_had() -> None:
-    before = uniform_assignor(everybody(3, A), {A: 9})
+def test_uniform_moves_only_the_partitions_of_a_member_that_left() -> None:
+    before = uniform_assignor(subscribers(3, A), {A: 9})
     left = {name: Subscriber(frozenset([A]), before[name]) for name in ("m0", "m1")}
     after = uniform_assignor(left, {A: 9})
     assert all(before[name][A] < after[name][A] for name in left)
 
 
-def test_uniform_fills_up_those_who_can_read_less() -> None:
+def test_uniform_is_balanced_if_one_member_reads_fewer_topics() -> None:
     members = {"both": Subscriber(frozenset([A, B]), {}), "one": Subscriber(frozenset([A]), {})}
     assert sizes(uniform_assignor(members, {A: 4, B: 4})) == [4, 4]
 
 
-def test_range_gives_neighbours_and_the_first_ones_more() -> None:
-    result = range_assignor(everybody(3, A, B), {A: 5, B: 5})
+def test_range_assigns_adjacent_partitions_and_more_to_the_first_members() -> None:
+    result = range_assignor(subscribers(3, A, B), {A: 5, B: 5})
     assert result["m0"] == {A: frozenset([0, 1]), B: frozenset([0, 1])}
     assert result["m2"] == {A: frozenset([4]), B: frozenset([4])}
 
 
-def test_range_keeps_static_members_where_they_were_whatever_their_id() -> None:
+def test_range_assigns_a_static_member_the_same_partitions_after_a_restart() -> None:
     def static(name: str) -> Subscriber:
         return Subscriber(frozenset([A]), {}, name)
 

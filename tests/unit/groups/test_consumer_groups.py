@@ -1,4 +1,4 @@
-"""The new protocol, KIP-848: heartbeats, epochs, giving up before taking over, static members, patterns."""
+"""Consumer group protocol (KIP-848): heartbeats, epochs, reconciliation, static members and patterns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from moldau.groups.config import GroupConfig
-from moldau.groups.consumer import ConsumerGroup, MemberState
+from moldau.groups.config import GroupConfig, MemberTimes
+from moldau.groups.consumer_group import ConsumerGroup, MemberState
 from moldau.groups.events import DescribeConsumerGroup, DescribeGroup, TopicsChanged
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -30,7 +30,7 @@ def described(world: World) -> Any:
 # Joining --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_member_gets_everything() -> None:
+def test_the_first_member_gets_all_partitions() -> None:
     world = World()
     response = world.beat("m1", 0)
     assert (response.error_code, response.member_id, response.member_epoch) == (E.NONE, "m1", 1)
@@ -39,7 +39,7 @@ def test_the_first_member_gets_everything() -> None:
     assert described(world).group_state == "Stable"
 
 
-def test_in_version_0_the_broker_chooses_the_id() -> None:
+def test_in_version_0_the_broker_chooses_the_member_id() -> None:
     assert World().beat("", 0, version=0).member_id == "id1"
 
 
@@ -60,7 +60,7 @@ def test_in_version_0_the_broker_chooses_the_id() -> None:
         ({"member_epoch": -1}, E.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_what_no_member_should_send_is_refused_with_a_reason(keywords: dict[str, Any], code: ErrorCode) -> None:
+def test_an_invalid_request_is_refused_with_a_message(keywords: dict[str, Any], code: ErrorCode) -> None:
     fields: dict[str, Any] = {
         "group_id": "g",
         "member_id": "m",
@@ -77,17 +77,17 @@ def test_what_no_member_should_send_is_refused_with_a_reason(keywords: dict[str,
     assert world.log == []
 
 
-def test_a_group_without_room_refuses() -> None:
+def test_a_full_group_refuses_new_members() -> None:
     world = World(GroupConfig(consumer_max_size=1))
     world.beat("m1", 0)
     assert world.beat("m2", 0).error_code == E.GROUP_MAX_SIZE_REACHED
     assert world.beat("m1", 1).error_code == E.NONE
 
 
-# Giving up and taking over --------------------------------------------------------------------------------------------
+# Reconciliation -------------------------------------------------------------------------------------------------------
 
 
-def test_ten_partitions_for_a_second_member_are_five_each_once_the_first_has_given_up() -> None:
+def test_a_second_member_gets_its_partitions_after_the_first_has_given_them_up() -> None:
     world = World()
     world.beat("m1", 0)
     waiting = world.beat("m2", 0)
@@ -110,7 +110,7 @@ def test_ten_partitions_for_a_second_member_are_five_each_once_the_first_has_giv
     assert described(world).group_state == "Stable"
 
 
-def test_a_member_that_does_not_give_up_in_time_is_out() -> None:
+def test_a_member_that_does_not_give_up_partitions_in_time_is_removed() -> None:
     world = World()
     world.beat("m1", 0, rebalance_ms=20_000)
     world.beat("m2", 0)
@@ -122,7 +122,7 @@ def test_a_member_that_does_not_give_up_in_time_is_out() -> None:
     assert world.assigned(world.beat("m2", 2, owned={})) == {"t": list(range(10))}
 
 
-def test_a_member_that_gave_up_in_time_is_not() -> None:
+def test_a_member_that_gives_up_partitions_in_time_stays() -> None:
     world = World()
     world.beat("m1", 0, rebalance_ms=20_000)
     world.beat("m2", 0)
@@ -132,7 +132,7 @@ def test_a_member_that_gave_up_in_time_is_not() -> None:
     assert world.beat("m1", 2).error_code == E.NONE
 
 
-def test_an_unfinished_move_goes_on_after_the_coordinator_died() -> None:
+def test_a_reconciliation_continues_after_a_restart_of_the_coordinator() -> None:
     world = World()
     world.beat("m1", 0)
     world.beat("m2", 0)
@@ -144,7 +144,7 @@ def test_an_unfinished_move_goes_on_after_the_coordinator_died() -> None:
     assert world.assigned(world.beat("m2", 2)) is not None
 
 
-def test_after_a_restart_a_member_that_never_gives_up_is_still_thrown_out() -> None:
+def test_a_member_that_never_gives_up_partitions_is_removed_even_after_a_restart() -> None:
     world = World()
     world.beat("m1", 0)
     world.beat("m2", 0)
@@ -159,7 +159,7 @@ def test_after_a_restart_a_member_that_never_gives_up_is_still_thrown_out() -> N
 # Epochs ---------------------------------------------------------------------------------------------------------------
 
 
-def test_an_epoch_that_is_not_the_members_is_fenced() -> None:
+def test_a_heartbeat_with_a_wrong_epoch_is_fenced() -> None:
     world = World()
     world.beat("m1", 0)
     assert world.beat("m1", 2).error_code == E.FENCED_MEMBER_EPOCH
@@ -167,7 +167,7 @@ def test_an_epoch_that_is_not_the_members_is_fenced() -> None:
     assert world.beat("m3", 1).error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_missed_an_answer_may_be_one_epoch_behind() -> None:
+def test_a_member_that_missed_a_response_may_send_the_previous_epoch() -> None:
     world = World()
     world.beat("m1", 0)
     world.beat("m1", 1, names=["t", "u"])
@@ -177,7 +177,7 @@ def test_a_member_that_missed_an_answer_may_be_one_epoch_behind() -> None:
     assert (again.error_code, again.member_epoch) == (E.NONE, 2)
 
 
-def test_a_heartbeat_without_news_has_no_news() -> None:
+def test_a_heartbeat_without_changes_returns_no_assignment() -> None:
     world = World()
     world.beat("m1", 0)
     stored = len(world.log)
@@ -187,7 +187,7 @@ def test_a_heartbeat_without_news_has_no_news() -> None:
     assert full.assignment is not None, "who says everything is told everything"
 
 
-def test_a_member_that_rejoins_with_nothing_has_given_up_everything() -> None:
+def test_a_member_that_rejoins_without_partitions_has_given_up_all_of_them() -> None:
     world = World()
     world.beat("m1", 0)
     world.beat("m2", 0)
@@ -196,10 +196,10 @@ def test_a_member_that_rejoins_with_nothing_has_given_up_everything() -> None:
     assert len((world.assigned(world.beat("m2", 2)) or {})["t"]) == 5
 
 
-# Time and leaving -----------------------------------------------------------------------------------------------------
+# Sessions, leaving ----------------------------------------------------------------------------------------------------
 
 
-def test_a_silent_member_is_out_after_the_session_and_its_partitions_are_free() -> None:
+def test_a_silent_member_is_removed_after_its_session_and_its_partitions_are_free() -> None:
     world = World()
     world.beat("m1", 0)
     world.beat("m2", 0)
@@ -210,7 +210,7 @@ def test_a_silent_member_is_out_after_the_session_and_its_partitions_are_free() 
     assert world.assigned(world.beat("m2", 2)) == {"t": list(range(10))}
 
 
-def test_whoever_leaves_frees_its_partitions_at_once() -> None:
+def test_a_member_that_leaves_frees_its_partitions_at_once() -> None:
     world = World()
     world.beat("m1", 0)
     world.beat("m2", 0)
@@ -226,7 +226,7 @@ def test_whoever_leaves_frees_its_partitions_at_once() -> None:
 # Static members -------------------------------------------------------------------------------------------------------
 
 
-def test_a_static_member_comes_back_to_what_it_had() -> None:
+def test_a_static_member_that_comes_back_gets_its_partitions() -> None:
     world = World()
     world.beat("m1", 0, instance="i")
     world.beat("m2", 0)
@@ -241,7 +241,7 @@ def test_a_static_member_comes_back_to_what_it_had() -> None:
     assert world.beat("m1", 2, instance="i").error_code == E.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_that_does_not_come_back_is_out_after_its_session() -> None:
+def test_a_static_member_that_does_not_come_back_is_removed_after_its_session() -> None:
     world = World()
     world.beat("m1", 0, instance="i")
     world.beat("m1", -2, instance="i")
@@ -249,7 +249,7 @@ def test_a_static_member_that_does_not_come_back_is_out_after_its_session() -> N
     assert group(world).members == {}
 
 
-def test_the_place_of_a_static_member_that_is_there_is_not_given_away() -> None:
+def test_an_instance_id_in_use_cannot_be_taken_by_another_member() -> None:
     world = World()
     world.beat("m1", 0, instance="i")
     assert world.beat("m2", 0, instance="i").error_code == E.UNRELEASED_INSTANCE_ID
@@ -260,7 +260,7 @@ def test_the_place_of_a_static_member_that_is_there_is_not_given_away() -> None:
 # Topics ---------------------------------------------------------------------------------------------------------------
 
 
-def test_new_partitions_are_found_at_the_next_heartbeat() -> None:
+def test_new_partitions_are_assigned_at_the_next_heartbeat() -> None:
     world = World()
     world.beat("m1", 0)
     world.known = topics(t=12)
@@ -270,7 +270,7 @@ def test_new_partitions_are_found_at_the_next_heartbeat() -> None:
     assert response.member_epoch == 2
 
 
-def test_a_topic_may_come_after_its_subscribers() -> None:
+def test_a_topic_may_be_created_after_its_subscribers_join() -> None:
     world = World(known={})
     assert world.assigned(world.beat("m1", 0, names=["later"])) == {}
     world.known = topics(later=2)
@@ -278,14 +278,14 @@ def test_a_topic_may_come_after_its_subscribers() -> None:
     assert world.assigned(world.beat("m1", 1)) == {"later": [0, 1]}
 
 
-def test_a_change_of_other_topics_changes_nothing() -> None:
+def test_a_change_of_other_topics_does_not_change_the_group() -> None:
     world = World()
     world.beat("m1", 0)
     world.feed(TopicsChanged(world.known | topics(other=1)))
     assert world.beat("m1", 1).member_epoch == 1
 
 
-def test_a_pattern_subscribes_to_what_it_matches_as_a_whole() -> None:
+def test_a_pattern_subscribes_to_topics_whose_whole_name_matches() -> None:
     world = World(known=topics(orders_a=1, orders_b=1, old_orders=1, __consumer_offsets=1))
     assert world.assigned(world.beat("m1", 0, regex="orders.*")) == {"orders_a": [0], "orders_b": [0]}
     world.known |= topics(orders_c=1)
@@ -295,15 +295,25 @@ def test_a_pattern_subscribes_to_what_it_matches_as_a_whole() -> None:
     assert world.beat("m1", 2).error_code == E.NONE
     assert world.assigned(world.beat("m1", 2, regex="")) == {}, "an empty pattern ends it"
     assert world.assigned(world.beat("m2", 0, regex=".*", names=["x"])) is not None
-    assert "__consumer_offsets" not in group(world).topics
+    assert "__consumer_offsets" in group(world).topics, "internal topics are matched, too"
 
 
-def test_a_pattern_cannot_take_long() -> None:
+def test_a_subscription_that_changes_during_a_revocation_takes_effect() -> None:
+    world = World(known=topics(a=1, b=1, c=1))
+    assert world.assigned(world.beat("m1", 0, names=["a"])) == {"a": [0]}
+    revoking = world.beat("m1", 1, names=["b"])
+    assert (revoking.member_epoch, world.assigned(revoking)) == (1, {})
+    assert world.assigned(world.beat("m1", 1, names=["c"])) is None, "it has not given up topic a yet"
+    done = world.beat("m1", 1, owned={})
+    assert (done.member_epoch, world.assigned(done)) == (3, {"c": [0]})
+
+
+def test_a_pattern_cannot_take_exponential_time() -> None:
     world = World(known={"a" * 200: topics(t=1)["t"]})
     assert world.beat("m1", 0, regex="(a+)+(a+)+(a+)+b").error_code == E.NONE
 
 
-def test_members_choose_the_assignor_by_majority() -> None:
+def test_the_assignor_that_most_members_request_is_used() -> None:
     world = World(known=topics(t=4, u=4))
     world.beat("m1", 0, names=["t", "u"], assignor="range")
     world.beat("m2", 0, names=["t", "u"], assignor="range")
@@ -315,7 +325,7 @@ def test_members_choose_the_assignor_by_majority() -> None:
 # Offsets and descriptions ---------------------------------------------------------------------------------------------
 
 
-def test_offsets_are_committed_with_the_members_epoch() -> None:
+def test_a_commit_needs_the_current_member_epoch() -> None:
     world = World()
     world.beat("m1", 0)
     assert world.commit(5, "m1", 1) == E.NONE
@@ -325,7 +335,7 @@ def test_offsets_are_committed_with_the_members_epoch() -> None:
     assert world.committed().offset == 5
 
 
-def test_each_kind_of_group_is_described_by_its_own_request() -> None:
+def test_classic_and_consumer_groups_are_described_by_different_requests() -> None:
     world = World()
     world.beat("m1", 0)
     found = described(world)
@@ -338,7 +348,7 @@ def test_each_kind_of_group_is_described_by_its_own_request() -> None:
     assert world.ask(DescribeConsumerGroup, "none").error_code == E.GROUP_ID_NOT_FOUND
 
 
-def test_a_member_that_could_not_be_stored_at_first_is_forgotten_like_any_other_when_it_falls_silent() -> None:
+def test_a_silent_member_is_removed_even_if_its_first_join_was_not_stored() -> None:
     world = World()
     world.broken = True
     assert world.beat("a", 0) == E.COORDINATOR_NOT_AVAILABLE
@@ -346,4 +356,21 @@ def test_a_member_that_could_not_be_stored_at_first_is_forgotten_like_any_other_
     world.advance(world.config.consumer_session_ms)
     assert world.beat("a", 0).error_code == E.NONE
     world.advance(world.config.consumer_session_ms)
+    assert not world.shard.groups["g"].consumer.members
+
+
+def test_changed_timeouts_of_a_group_apply_from_the_next_heartbeat() -> None:
+    world = World()
+    assert world.beat("a", 0).heartbeat_interval_ms == world.config.consumer_heartbeat_ms
+    world.times["g"] = MemberTimes(session_ms=10_000, heartbeat_ms=700)
+    assert world.beat("a", 1).heartbeat_interval_ms == 700
+    world.advance(9_999)
+    assert world.shard.groups["g"].consumer.members
+    world.advance(1)
+    assert not world.shard.groups["g"].consumer.members, "the timer of the longer session does not hold it"
+    world.times["g"] = MemberTimes(session_ms=100_000, heartbeat_ms=700)
+    assert world.beat("b", 0).error_code == E.NONE
+    world.advance(99_999)
+    assert world.shard.groups["g"].consumer.members
+    world.advance(1)
     assert not world.shard.groups["g"].consumer.members

@@ -1,10 +1,11 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of the classic protocol, rule by rule."""
+"""Classic protocol: the rules of JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
 from __future__ import annotations
 
 import pytest
 
-from moldau.groups.classic import TRANSITIONS, ClassicGroup, Member, State
+from moldau.groups.classic_group import TRANSITIONS, ClassicGroup, ClassicGroupState, ClassicMember
+from moldau.groups.classic_protocol import PENDING_MEMBER_WAIT_MS
 from moldau.groups.config import GroupConfig
 from moldau.groups.events import DescribeGroup
 from moldau.wire.errors import ErrorCode
@@ -14,7 +15,7 @@ from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World, subscriptio
 E = ErrorCode
 
 
-def state(world: World) -> State:
+def state(world: World) -> ClassicGroupState:
     group = world.shard.groups["g"].classic
     assert group is not None
     return group.state
@@ -29,7 +30,7 @@ def classic(world: World) -> ClassicGroup:
 # Joining --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_member_is_first_given_an_id_and_told_to_come_again_with_it() -> None:
+def test_a_new_member_receives_an_id_and_must_join_again_with_it() -> None:
     world = World()
     response = world.answer(world.join())
     assert response.error_code == E.MEMBER_ID_REQUIRED
@@ -39,7 +40,7 @@ def test_a_new_member_is_first_given_an_id_and_told_to_come_again_with_it() -> N
     assert world.answer(again).error_code == E.NONE
 
 
-def test_before_version_4_a_member_is_in_at_once() -> None:
+def test_before_version_4_a_member_joins_with_its_first_request() -> None:
     world = World()
     ticket = world.join(version=3)
     world.advance(0)
@@ -47,7 +48,7 @@ def test_before_version_4_a_member_is_in_at_once() -> None:
     assert (response.error_code, response.generation_id) == (E.NONE, 1)
 
 
-def test_an_id_that_is_not_used_within_the_session_is_void() -> None:
+def test_a_member_id_that_is_not_used_within_the_session_timeout_expires() -> None:
     world = World()
     world.stable_group()
     member = world.member_id()
@@ -66,7 +67,7 @@ def test_an_id_that_is_not_used_within_the_session_is_void() -> None:
         ({"protocol_type": ""}, E.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_what_cannot_be_joined_is_refused(keywords: dict[str, object], code: ErrorCode) -> None:
+def test_an_invalid_join_is_refused(keywords: dict[str, object], code: ErrorCode) -> None:
     world = World()
     assert world.answer(world.join(**keywords)).error_code == code  # type: ignore[arg-type]
 
@@ -80,14 +81,16 @@ def test_what_cannot_be_joined_is_refused(keywords: dict[str, object], code: Err
         ({"member_id": "nobody", "instance": "i"}, E.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_group_with_members_takes_only_those_who_fit(keywords: dict[str, object], code: ErrorCode) -> None:
+def test_a_group_refuses_members_without_a_common_protocol_or_with_a_wrong_id(
+    keywords: dict[str, object], code: ErrorCode
+) -> None:
     world = World()
     world.stable_group()
     assert world.answer(world.join(**keywords)).error_code == code  # type: ignore[arg-type]
-    assert state(world) is State.STABLE
+    assert state(world) is ClassicGroupState.STABLE
 
 
-def test_only_the_leader_hears_of_the_other_members() -> None:
+def test_only_the_leader_receives_the_list_of_members() -> None:
     world = World()
     first, second = world.stable_group(2)
     assert classic(world).leader == first
@@ -102,7 +105,7 @@ def test_the_protocol_that_most_members_prefer_is_chosen() -> None:
     group = ClassicGroup("g")
     preferences = {"a": ("x", "y"), "b": ("y", "x"), "c": ("z", "y", "x")}
     for name, protocols in preferences.items():
-        group.add(Member(name, None, "", "", 1, 1, [(protocol, b"") for protocol in protocols]))
+        group.add(ClassicMember(name, None, "", "", 1, 1, [(protocol, b"") for protocol in protocols]))
     assert group.select_protocol() == "y"
 
 
@@ -118,7 +121,7 @@ def test_a_new_group_waits_for_more_members() -> None:
     assert world.answer(first).generation_id == world.answer(second).generation_id == 1
 
 
-def test_the_initial_delay_ends_at_the_latest_with_the_rebalance_time_out() -> None:
+def test_the_initial_delay_ends_no_later_than_the_rebalance_timeout() -> None:
     world = World(GroupConfig(initial_rebalance_delay_ms=3_000))
     tickets = []
     for _ in range(12):
@@ -127,30 +130,75 @@ def test_the_initial_delay_ends_at_the_latest_with_the_rebalance_time_out() -> N
     assert world.answer(tickets[0]).generation_id == 1
 
 
-def test_a_group_without_room_refuses() -> None:
+def test_the_first_generation_waits_for_members_that_have_just_received_an_id() -> None:
+    world = World(GroupConfig(initial_rebalance_delay_ms=0))
+    members = [world.member_id() for _ in range(3)]
+    tickets = []
+    for member in members:
+        tickets.append(world.join(member))
+        assert world.answer(tickets[0]) is None, "the last has not been processed yet, or a member is still pending"
+        world.advance(0)
+    leader, *followers = (world.answer(ticket) for ticket in tickets)
+    assert [one.generation_id for one in (leader, *followers)] == [1, 1, 1]
+    assert [one.member_id for one in leader.members] == members
+
+
+def test_the_first_generation_does_not_wait_long_for_a_pending_member() -> None:
+    world = World(GroupConfig(initial_rebalance_delay_ms=0))
+    ticket, late = world.join(world.member_id()), world.member_id()
+    world.advance(PENDING_MEMBER_WAIT_MS - 1)
+    assert world.answer(ticket) is None
+    world.advance(1)
+    response = world.answer(ticket)
+    assert (response.generation_id, len(response.members)) == (1, 1)
+    tickets = [world.join(late), world.join(response.member_id)]
+    assert [world.answer(one).generation_id for one in tickets] == [2, 2], "the pending member is in the next one"
+
+
+def test_the_first_generation_does_not_wait_for_a_pending_member_that_leaves() -> None:
+    world = World(GroupConfig(initial_rebalance_delay_ms=0))
+    ticket, pending = world.join(world.member_id()), world.member_id()
+    world.advance(0)
+    assert world.answer(ticket) is None
+    assert world.leave(pending) == [E.NONE]
+    world.advance(0)
+    assert world.answer(ticket).generation_id == 1
+
+
+def test_a_pending_member_does_not_prolong_a_longer_initial_delay() -> None:
+    world = World(GroupConfig(initial_rebalance_delay_ms=3_000))
+    ticket = world.join(world.member_id())
+    world.member_id()
+    world.advance(2_999)
+    assert world.answer(ticket) is None
+    world.advance(1)
+    assert world.answer(ticket).generation_id == 1
+
+
+def test_a_full_group_refuses_new_members() -> None:
     world = World(GroupConfig(initial_rebalance_delay_ms=0, max_size=2))
     world.stable_group(2)
     assert world.answer(world.join()).error_code == E.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_leader_that_rejoins_makes_the_group_rebalance_and_a_follower_does_not() -> None:
+def test_a_leader_that_rejoins_triggers_a_rebalance_and_a_follower_does_not() -> None:
     world = World()
     leader, follower = world.stable_group(2)
     assert world.answer(world.join(follower)).generation_id == classic(world).generation
-    assert state(world) is State.STABLE
+    assert state(world) is ClassicGroupState.STABLE
     ticket = world.join(leader)
-    assert state(world) is State.PREPARING_REBALANCE
+    assert state(world) is ClassicGroupState.PREPARING_REBALANCE
     assert world.answer(ticket) is None
 
 
-def test_a_follower_with_another_subscription_makes_the_group_rebalance() -> None:
+def test_a_follower_with_another_subscription_triggers_a_rebalance() -> None:
     world = World()
     _, follower = world.stable_group(2)
     world.join(follower, protocols=[("range", subscription("t", "u"))])
-    assert state(world) is State.PREPARING_REBALANCE
+    assert state(world) is ClassicGroupState.PREPARING_REBALANCE
 
 
-def test_whoever_does_not_rejoin_in_time_is_out() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world = World()
     leader, follower = world.stable_group(2, session_ms=1_000_000)
     ticket = world.join(leader, session_ms=1_000_000)
@@ -161,7 +209,7 @@ def test_whoever_does_not_rejoin_in_time_is_out() -> None:
     assert world.heartbeat(follower, 1) == E.UNKNOWN_MEMBER_ID
 
 
-def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
+def test_a_repeated_join_replaces_the_first() -> None:
     world = World()
     first, second = world.stable_group(2)
     one = world.join(first)
@@ -174,7 +222,7 @@ def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
 # Syncing --------------------------------------------------------------------------------------------------------------
 
 
-def test_followers_wait_for_the_leader_and_each_gets_its_own() -> None:
+def test_followers_wait_for_the_leader_and_each_gets_its_assignment() -> None:
     world = World()
     first, second = world.stable_group(2)
     world.join(first)
@@ -185,7 +233,7 @@ def test_followers_wait_for_the_leader_and_each_gets_its_own() -> None:
     mine = world.answer(world.sync(first, generation, {first: b"one", second: b"two"}))
     assert mine.assignment == b"one"
     assert world.answer(waiting).assignment == b"two"
-    assert state(world) is State.STABLE
+    assert state(world) is ClassicGroupState.STABLE
 
 
 @pytest.mark.parametrize(
@@ -197,26 +245,28 @@ def test_followers_wait_for_the_leader_and_each_gets_its_own() -> None:
         (1, {"instance": "i"}, E.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_sync_must_fit_the_generation(generation: int, keywords: dict[str, str], code: ErrorCode) -> None:
+def test_a_sync_must_have_the_generation_and_protocol_of_the_group(
+    generation: int, keywords: dict[str, str], code: ErrorCode
+) -> None:
     world = World()
     leader, _ = world.stable_group(2)
     assert classic(world).generation == 1
     assert world.answer(world.sync(leader, generation, **keywords)).error_code == code  # type: ignore[arg-type]
 
 
-def test_a_sync_during_a_rebalance_is_told_so() -> None:
+def test_a_sync_during_a_rebalance_is_refused() -> None:
     world = World()
     leader, follower = world.stable_group(2)
     world.join(leader)
     assert world.answer(world.sync(follower, 1)).error_code == E.REBALANCE_IN_PROGRESS
 
 
-def test_members_that_never_sync_are_out_after_the_rebalance_time_out() -> None:
+def test_members_that_never_sync_are_removed_after_the_rebalance_timeout() -> None:
     world = World()
     first, second = world.stable_group(2, session_ms=1_000_000)
     world.join(first, session_ms=1_000_000)
     world.join(second, session_ms=1_000_000)
-    assert state(world) is State.COMPLETING_REBALANCE
+    assert state(world) is ClassicGroupState.COMPLETING_REBALANCE
     world.sync(second, 2)
     world.advance(REBALANCE_MS)
     assert world.heartbeat(first, 2) == E.UNKNOWN_MEMBER_ID
@@ -229,10 +279,10 @@ def test_a_leader_whose_assignment_cannot_be_stored_may_try_again() -> None:
     world.join(member)
     world.broken = True
     assert world.answer(world.sync(member, 2, {member: b"x"})) == E.COORDINATOR_NOT_AVAILABLE
-    assert state(world) is State.COMPLETING_REBALANCE
+    assert state(world) is ClassicGroupState.COMPLETING_REBALANCE
     world.broken = False
     assert world.answer(world.sync(member, 2, {member: b"x"})).assignment == b"x"
-    assert state(world) is State.STABLE
+    assert state(world) is ClassicGroupState.STABLE
 
 
 # Heartbeats and sessions ----------------------------------------------------------------------------------------------
@@ -249,7 +299,7 @@ def test_a_heartbeat_tells_a_member_to_rejoin() -> None:
     assert world.heartbeat(follower, 1, group="other") == E.UNKNOWN_MEMBER_ID
 
 
-def test_a_silent_member_is_out_after_its_session_and_not_before() -> None:
+def test_a_silent_member_is_removed_after_its_session_and_not_before() -> None:
     world = World()
     talking, silent = world.stable_group(2)
     world.advance(SESSION_MS - 1)
@@ -260,7 +310,7 @@ def test_a_silent_member_is_out_after_its_session_and_not_before() -> None:
     assert world.heartbeat(talking, 1) == E.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_waits_for_an_answer_is_not_silent() -> None:
+def test_the_session_of_a_member_that_waits_for_a_response_does_not_end() -> None:
     world = World()
     first, second = world.stable_group(2, rebalance_ms=60_000)
     ticket = world.join(first, rebalance_ms=60_000)
@@ -271,7 +321,7 @@ def test_a_member_that_waits_for_an_answer_is_not_silent() -> None:
     assert world.answer(ticket).error_code == E.NONE
 
 
-def test_a_new_member_whose_client_is_gone_does_not_wait_for_ever() -> None:
+def test_a_new_member_whose_client_is_gone_is_removed() -> None:
     world = World()
     (old,) = world.stable_group(rebalance_ms=1_000_000, session_ms=1_000_000)
     new = world.member_id()
@@ -284,25 +334,25 @@ def test_a_new_member_whose_client_is_gone_does_not_wait_for_ever() -> None:
 # Leaving --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_last_member_leaves_an_empty_group_with_a_new_generation() -> None:
+def test_when_the_last_member_leaves_the_group_is_empty_with_a_new_generation() -> None:
     world = World()
     (member,) = world.stable_group()
     assert world.leave(member) == [E.NONE]
-    assert state(world) is State.EMPTY
+    assert state(world) is ClassicGroupState.EMPTY
     assert classic(world).generation == 2
     world.reload()
-    assert state(world) is State.EMPTY
+    assert state(world) is ClassicGroupState.EMPTY
     assert classic(world).generation == 2
 
 
-def test_several_members_leave_at_once_each_with_its_own_answer() -> None:
+def test_several_members_leave_with_one_request_and_each_has_its_own_error_code() -> None:
     world = World()
     first, second = world.stable_group(2)
     assert world.leave(first, "nobody", second) == [E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE]
-    assert state(world) is State.EMPTY
+    assert state(world) is ClassicGroupState.EMPTY
 
 
-def test_before_version_3_the_answer_is_one_code() -> None:
+def test_before_version_3_the_leave_response_has_one_error_code() -> None:
     world = World()
     (member,) = world.stable_group()
     response = world.answer(world.call(LeaveGroupRequest(group_id="g", member_id="nobody"), 2))
@@ -311,23 +361,23 @@ def test_before_version_3_the_answer_is_one_code() -> None:
     assert response.error_code == E.NONE
 
 
-def test_an_id_that_was_given_out_can_be_given_back() -> None:
+def test_a_pending_member_can_leave() -> None:
     world = World()
     member = world.member_id()
     assert world.leave(member) == [E.NONE]
     assert world.leave(member) == [E.UNKNOWN_MEMBER_ID]
 
 
-def test_nobody_can_leave_a_group_that_is_not_there() -> None:
+def test_a_member_cannot_leave_an_unknown_group() -> None:
     assert World().leave("x", group="none") == [E.UNKNOWN_MEMBER_ID]
 
 
 # States ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("before", list(State))
-@pytest.mark.parametrize("after", list(State))
-def test_a_group_goes_only_where_the_table_says(before: State, after: State) -> None:
+@pytest.mark.parametrize("before", list(ClassicGroupState))
+@pytest.mark.parametrize("after", list(ClassicGroupState))
+def test_only_the_transitions_of_the_table_are_allowed(before: ClassicGroupState, after: ClassicGroupState) -> None:
     group = ClassicGroup("g")
     group._state = before
     if after in TRANSITIONS[before]:
@@ -338,18 +388,18 @@ def test_a_group_goes_only_where_the_table_says(before: State, after: State) -> 
             group.become(after, 0)
 
 
-def test_after_a_restart_the_members_go_on_where_they_were() -> None:
+def test_after_a_restart_the_members_continue_in_their_generation() -> None:
     world = World()
     first, second = world.stable_group(2)
     world.reload()
-    assert state(world) is State.STABLE
+    assert state(world) is ClassicGroupState.STABLE
     assert world.heartbeat(first, 1) == E.NONE
     assert world.answer(world.sync(second, 1)).assignment == second.encode()
     world.advance(SESSION_MS)
-    assert state(world) is State.EMPTY
+    assert state(world) is ClassicGroupState.EMPTY
 
 
-def test_a_described_group_shows_its_members_when_it_is_stable() -> None:
+def test_a_stable_group_is_described_with_its_assignments() -> None:
     world = World()
     (member,) = world.stable_group()
     described = world.ask(DescribeGroup, "g")

@@ -1,4 +1,4 @@
-"""A live group goes over to the new protocol, member by member, and back; nobody loses what it reads."""
+"""Migration of live groups to the consumer protocol, member by member, and back."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from moldau.groups.classic import State
+from moldau.assignment.consumer_protocol import parse_assignment
+from moldau.groups.classic_group import ClassicGroupState
 from moldau.groups.config import GroupConfig
-from moldau.groups.consumer_protocol import parse_assignment
 from moldau.groups.events import DescribeConsumerGroup, TopicsChanged
 from moldau.wire.errors import ErrorCode
 from tests.unit.groups.members import PARTITIONS, ClassicMember, ConsumerMember
@@ -31,7 +31,7 @@ def classic_group(world: World, count: int = 2, **keywords: Any) -> list[str]:
 
 
 def rejoin(world: World, member: str, owned: list[int]) -> tuple[int, list[int]]:
-    """A classic member of a consumer group joins and syncs: its generation, and what it is to read."""
+    """A classic member of a consumer group joins and syncs. Return its generation and its partitions."""
     metadata = subscription("t", owned=[("t", owned)])
     joined = world.answer(world.join(member, protocols=[("range", metadata)]))
     assert joined.error_code == E.NONE, joined
@@ -41,7 +41,7 @@ def rejoin(world: World, member: str, owned: list[int]) -> tuple[int, list[int]]
 
 
 def settle(world: World, classic: dict[str, list[int]], modern: dict[str, int]) -> dict[str, list[int]]:
-    """Everybody behaves until nothing changes any more; what each reads in the end."""
+    """Let all members act until nothing changes. Return the partitions of each."""
     reads = dict(classic)
     epochs = dict(modern)
     generations = {member: world.shard.groups["g"].consumer.current(member).epoch for member in classic}  # type: ignore[union-attr]
@@ -64,7 +64,7 @@ def settle(world: World, classic: dict[str, list[int]], modern: dict[str, int]) 
     return reads
 
 
-def test_a_live_classic_group_takes_in_a_member_of_the_new_protocol() -> None:
+def test_a_member_of_the_consumer_protocol_can_join_a_live_classic_group() -> None:
     world = World()
     first, second = classic_group(world)
     joined = world.beat("new", 0)
@@ -76,7 +76,7 @@ def test_a_live_classic_group_takes_in_a_member_of_the_new_protocol() -> None:
     assert types == {first: 0, second: 0, "new": 1}
 
 
-def test_the_change_survives_the_coordinator() -> None:
+def test_the_upgrade_survives_a_restart_of_the_coordinator() -> None:
     world = World()
     first, second = classic_group(world)
     joined = world.beat("new", 0)
@@ -85,7 +85,7 @@ def test_the_change_survives_the_coordinator() -> None:
     assert sorted(index for some in reads.values() for index in some) == list(range(10))
 
 
-def test_members_go_over_one_by_one() -> None:
+def test_members_migrate_one_by_one() -> None:
     world = World()
     first, second = classic_group(world)
     epoch = world.beat("new1", 0).member_epoch
@@ -97,7 +97,7 @@ def test_members_go_over_one_by_one() -> None:
     assert world.assigned(response) == {"t": list(range(10))}
 
 
-def test_the_last_member_of_the_new_protocol_leaves_a_classic_group_that_rebalances() -> None:
+def test_the_group_becomes_classic_and_rebalances_when_the_last_consumer_member_leaves() -> None:
     world = World()
     first, second = classic_group(world)
     epoch = world.beat("new", 0).member_epoch
@@ -107,13 +107,13 @@ def test_the_last_member_of_the_new_protocol_leaves_a_classic_group_that_rebalan
     group = world.shard.groups["g"]
     assert group.consumer is None
     assert group.classic is not None
-    assert group.classic.state is State.PREPARING_REBALANCE
+    assert group.classic.state is ClassicGroupState.PREPARING_REBALANCE
     assert sorted(group.classic.members) == sorted([first, second])
     tickets = [world.join(member) for member in (first, second)]
     assert {world.answer(ticket).error_code for ticket in tickets} == {E.NONE}
 
 
-def test_after_the_way_back_silent_members_are_still_found_out() -> None:
+def test_a_silent_member_is_removed_after_the_downgrade() -> None:
     world = World()
     classic_group(world)
     world.beat("new", 0)
@@ -121,7 +121,7 @@ def test_after_the_way_back_silent_members_are_still_found_out() -> None:
     world.advance(SESSION_MS + REBALANCE_MS)
     group = world.shard.groups["g"].classic
     assert group is not None
-    assert group.state is State.EMPTY
+    assert group.state is ClassicGroupState.EMPTY
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,9 @@ def test_after_the_way_back_silent_members_are_still_found_out() -> None:
         ("bidirectional", True, True),
     ],
 )
-def test_the_policy_says_which_way_a_group_may_go(policy: str, may_upgrade: bool, may_downgrade: bool) -> None:
+def test_the_migration_policy_allows_upgrade_and_downgrade_separately(
+    policy: str, may_upgrade: bool, may_downgrade: bool
+) -> None:
     world = World(GroupConfig(initial_rebalance_delay_ms=0, consumer_migration=policy))
     classic_group(world)
     response = world.beat("new", 0)
@@ -141,20 +143,20 @@ def test_the_policy_says_which_way_a_group_may_go(policy: str, may_upgrade: bool
     if not may_upgrade:
         classic = world.shard.groups["g"].classic
         assert classic is not None
-        assert classic.state is State.STABLE
+        assert classic.state is ClassicGroupState.STABLE
         return
     world.beat("new", -1)
     assert (world.shard.groups["g"].consumer is None) == may_downgrade
 
 
 @pytest.mark.parametrize("keywords", [{"protocol_type": "connect"}, {"protocols": [("range", b"")]}])
-def test_a_group_that_is_not_of_consumers_stays_what_it_is(keywords: dict[str, Any]) -> None:
+def test_a_group_of_other_clients_than_consumers_is_not_upgraded(keywords: dict[str, Any]) -> None:
     world = World()
     world.stable_group(**keywords)
     assert world.beat("new", 0).error_code == E.GROUP_ID_NOT_FOUND
 
 
-def test_whoever_waits_in_the_classic_group_is_told_to_come_again() -> None:
+def test_waiting_members_of_the_classic_group_must_rejoin_after_the_upgrade() -> None:
     world = World()
     first, _ = classic_group(world)
     waiting = world.join(first)
@@ -163,7 +165,7 @@ def test_whoever_waits_in_the_classic_group_is_told_to_come_again() -> None:
     assert world.answer(waiting).error_code == E.REBALANCE_IN_PROGRESS
 
 
-def test_an_empty_group_changes_its_protocol_without_ado() -> None:
+def test_an_empty_group_changes_its_protocol_with_the_next_join() -> None:
     world = World()
     (member,) = world.stable_group()
     world.commit(7, member, 1)
@@ -180,7 +182,7 @@ def test_an_empty_group_changes_its_protocol_without_ado() -> None:
     assert world.committed().offset == 7
 
 
-def test_a_classic_member_that_does_not_rejoin_in_time_is_out() -> None:
+def test_a_classic_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world = World()
     first, second = classic_group(world, session_ms=1_000_000)
     world.beat("new", 0)
@@ -200,7 +202,9 @@ def test_a_classic_member_that_does_not_rejoin_in_time_is_out() -> None:
         (1, {"group": "none"}, E.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_classic_members_sync_is_checked(generation: int, keywords: dict[str, Any], code: ErrorCode) -> None:
+def test_an_invalid_sync_of_a_classic_member_is_refused(
+    generation: int, keywords: dict[str, Any], code: ErrorCode
+) -> None:
     world = World()
     first, _ = classic_group(world)
     world.beat("new", 0)
@@ -220,7 +224,7 @@ def test_a_new_classic_member_may_join_a_consumer_group() -> None:
     assert world.answer(other).error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_static_classic_member_comes_back_to_its_place() -> None:
+def test_a_static_classic_member_that_comes_back_gets_its_partitions() -> None:
     world = World()
     world.beat("new", 0)
     first = world.answer(world.join(instance="i")).member_id
@@ -246,15 +250,15 @@ def test_a_change_of_other_topics_does_not_make_classic_members_rejoin() -> None
     assert len(settled[member]) == 5
 
 
-def test_an_empty_group_whose_change_could_not_be_stored_is_what_it_was() -> None:
+def test_an_empty_consumer_group_stays_one_if_its_replacement_is_not_stored() -> None:
     world = World()
     gone = ConsumerMember(world, "gone")
     gone.act()
     classic = ClassicMember(world, "classic")
-    classic.act()  # is given an id
+    classic.act()  # receives a member id
     gone.leave()
     world.broken = True
-    classic.act()  # what would end the consumer group is not stored
+    classic.act()  # the records that replace the consumer group are not stored
     world.broken = False
     modern = ConsumerMember(world, "modern")
     for _ in range(10):

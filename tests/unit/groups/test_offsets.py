@@ -1,21 +1,21 @@
-"""Committed offsets: who may commit, what is told, what a transaction holds back, what is forgotten when."""
+"""Committed offsets: committing, fetching, transactions, deletion and expiry."""
 
 from __future__ import annotations
 
 import pytest
 
+from moldau.coordinator.outcome import TxnProducer
 from moldau.groups.config import GroupConfig
 from moldau.groups.events import DeleteGroup, DeleteOffsets, FetchOffsets, ListGroups, TopicsChanged
 from moldau.groups.offsets import GroupOffsets
-from moldau.groups.outcome import Producer
-from moldau.groups.stored import offset_key, offset_tail, offset_value, parse_offset, parse_tail
+from moldau.groups.stored_records import offset_key, offset_tail, offset_value, parse_offset, parse_tail
 from moldau.wire.errors import ErrorCode
 from moldau.wire.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.unit.groups.world import SESSION_MS, START_MS, World, subscription, topics
 
 E = ErrorCode
 RETENTION_MS = 60_000
-P = Producer(7, 0)
+P = TxnProducer(7, 0)
 
 
 def aging_world() -> World:
@@ -27,7 +27,7 @@ def aging_world() -> World:
 # Formats --------------------------------------------------------------------------------------------------------------
 
 
-def test_keys_and_values_are_kafkas() -> None:
+def test_keys_and_values_have_the_format_of_kafka() -> None:
     tail = offset_tail("tópico", 3)
     key = offset_key("grüppe".encode(), tail)
     decoded = OffsetCommitKey.decode(key, 1, 2)
@@ -45,16 +45,16 @@ def test_keys_and_values_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_of_a_value_can_be_read(version: int) -> None:
+def test_every_version_of_a_value_can_be_decoded(version: int) -> None:
     value = OffsetCommitValue(offset=5, leader_epoch=6, metadata="m", commit_timestamp=7, expire_timestamp=8)
     found = parse_offset(version.to_bytes(2, "big") + value.encode(version))
     assert found == (5, 6 if version >= 3 else -1, "m", 7, 8 if version == 1 else -1)
 
 
-# Who may commit -------------------------------------------------------------------------------------------------------
+# Committing -----------------------------------------------------------------------------------------------------------
 
 
-def test_anybody_may_commit_for_a_group_without_members() -> None:
+def test_any_client_may_commit_for_a_group_without_members() -> None:
     world = World()
     assert world.commit(42, metadata="here") == E.NONE
     found = world.committed()
@@ -72,7 +72,7 @@ def test_anybody_may_commit_for_a_group_without_members() -> None:
         ("member", -1, E.ILLEGAL_GENERATION),
     ],
 )
-def test_a_group_with_members_takes_commits_of_its_present_generation_only(
+def test_a_group_with_members_accepts_only_commits_of_its_current_generation(
     member: str, generation: int, code: ErrorCode
 ) -> None:
     world = World()
@@ -80,14 +80,14 @@ def test_a_group_with_members_takes_commits_of_its_present_generation_only(
     assert world.commit(1, known if member == "member" else member, generation) == code
 
 
-def test_a_commit_to_a_generation_that_never_was_is_refused() -> None:
+def test_a_commit_with_a_generation_is_refused_if_the_group_has_no_members() -> None:
     world = World()
     assert world.commit(1, "m", 1) == E.GROUP_ID_NOT_FOUND
     world.commit(1)
     assert world.commit(1, "m", 1) == E.ILLEGAL_GENERATION
 
 
-def test_members_may_commit_while_others_rejoin_but_not_while_the_assignment_is_made() -> None:
+def test_members_may_commit_while_others_rejoin_but_not_before_the_leader_assigns() -> None:
     world = World()
     leader, follower = world.stable_group(2)
     world.join(leader)
@@ -97,7 +97,7 @@ def test_members_may_commit_while_others_rejoin_but_not_while_the_assignment_is_
     assert world.commit(2, follower, 1) == E.ILLEGAL_GENERATION
 
 
-def test_a_commit_is_a_sign_of_life() -> None:
+def test_a_commit_renews_the_session() -> None:
     world = World()
     (member,) = world.stable_group()
     world.advance(SESSION_MS - 1)
@@ -113,7 +113,7 @@ def test_long_metadata_is_refused() -> None:
     assert world.committed().offset == 1
 
 
-def test_what_cannot_be_stored_was_not_committed() -> None:
+def test_an_offset_that_is_not_stored_is_not_committed() -> None:
     world = World()
     world.commit(1)
     world.broken = True
@@ -125,17 +125,17 @@ def test_what_cannot_be_stored_was_not_committed() -> None:
     assert world.committed().offset == 1
 
 
-# What is told ---------------------------------------------------------------------------------------------------------
+# Fetching -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_never_committed_is_told_as_nothing() -> None:
+def test_fetch_returns_no_offset_for_a_partition_without_a_commit() -> None:
     world = World()
     assert world.committed() == (0, -1, -1, "", E.NONE)
     world.commit(1)
     assert world.committed(partition=1) == (1, -1, -1, "", E.NONE)
 
 
-def test_all_topics_can_be_asked_for() -> None:
+def test_the_offsets_of_all_topics_can_be_fetched() -> None:
     world = World()
     world.commit(1, partition=0)
     world.commit(2, partition=1)
@@ -149,7 +149,7 @@ def test_all_topics_can_be_asked_for() -> None:
     }
 
 
-def test_commits_survive_the_coordinator() -> None:
+def test_commits_survive_a_restart_of_the_coordinator() -> None:
     world = World()
     world.commit(9, metadata="kept")
     world.reload()
@@ -159,7 +159,7 @@ def test_commits_survive_the_coordinator() -> None:
 # Transactions ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_offset_of_a_transaction_counts_when_the_transaction_is_committed() -> None:
+def test_an_offset_of_a_transaction_is_visible_after_the_commit() -> None:
     world = World()
     world.commit(1)
     world.commit(2, producer=P)
@@ -170,7 +170,7 @@ def test_an_offset_of_a_transaction_counts_when_the_transaction_is_committed() -
     assert world.committed(require_stable=True).offset == 2
 
 
-def test_an_offset_of_an_aborted_transaction_never_was() -> None:
+def test_an_offset_of_an_aborted_transaction_is_dropped() -> None:
     world = World()
     world.commit(2, producer=P)
     world.marker(P.id, False)
@@ -189,7 +189,7 @@ def test_a_restart_before_the_marker_keeps_the_offset_pending(committed: bool) -
     assert world.committed(require_stable=True).offset == (2 if committed else -1)
 
 
-def test_a_transaction_that_ends_late_does_not_take_back_a_later_commit() -> None:
+def test_a_transaction_that_ends_late_does_not_overwrite_a_later_commit() -> None:
     world = World()
     world.commit(2, producer=P)
     world.commit(3)
@@ -197,7 +197,7 @@ def test_a_transaction_that_ends_late_does_not_take_back_a_later_commit() -> Non
     assert world.committed().offset == 3
 
 
-def test_of_two_transactions_the_later_record_counts_whichever_ends_first() -> None:
+def test_of_two_transactions_the_later_record_wins_in_any_order_of_their_ends() -> None:
     for order in ((1, 2), (2, 1)):
         offsets = GroupOffsets()
         offsets.store_pending(1, b"t", offset_value(10, 0, "", 0))
@@ -231,7 +231,7 @@ def test_offsets_of_an_empty_group_can_be_deleted() -> None:
     assert world.ask(DeleteOffsets, "none", [("t", 0)]) == (E.GROUP_ID_NOT_FOUND, [])
 
 
-def test_offsets_of_topics_that_members_read_stay() -> None:
+def test_offsets_of_topics_that_members_read_cannot_be_deleted() -> None:
     world = World(known=topics(t=1, u=1))
     (member,) = world.stable_group()
     world.commit(1, member, 1)
@@ -240,7 +240,7 @@ def test_offsets_of_topics_that_members_read_stay() -> None:
     assert answer == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC, E.NONE])
 
 
-def test_a_group_whose_subscription_cannot_be_read_keeps_its_offsets() -> None:
+def test_offsets_cannot_be_deleted_if_the_subscription_of_a_member_is_unknown() -> None:
     world = World()
     (member,) = world.stable_group(protocols=[("x", b"")], protocol_type="connect")
     world.commit(1, member, 1)
@@ -259,7 +259,7 @@ def test_only_a_group_without_members_can_be_deleted() -> None:
     assert world.shard.groups == {}
 
 
-def test_a_group_with_very_many_offsets_is_deleted_in_pieces() -> None:
+def test_a_group_with_many_offsets_is_deleted_in_several_batches() -> None:
     world = World()
     from moldau.groups.events import Commit, CommitOffsets
 
@@ -272,7 +272,7 @@ def test_a_group_with_very_many_offsets_is_deleted_in_pieces() -> None:
     assert world.shard.groups == {}
 
 
-def test_offsets_of_a_deleted_topic_go_with_it() -> None:
+def test_offsets_of_a_deleted_topic_are_deleted() -> None:
     world = World()
     world.commit(1)
     world.commit(2, topic="u", group="other")
@@ -283,10 +283,10 @@ def test_offsets_of_a_deleted_topic_go_with_it() -> None:
     assert world.committed().offset == -1
 
 
-# Forgetting -----------------------------------------------------------------------------------------------------------
+# Expiry ---------------------------------------------------------------------------------------------------------------
 
 
-def test_offsets_without_a_group_are_forgotten_after_the_retention() -> None:
+def test_offsets_of_a_group_without_members_expire_after_the_retention() -> None:
     world = aging_world()
     world.commit(1)
     world.advance(RETENTION_MS - 1)
@@ -311,7 +311,7 @@ def test_a_group_keeps_its_offsets_for_the_retention_after_the_last_member_left(
     assert world.shard.groups == {}
 
 
-def test_a_live_group_forgets_topics_that_it_no_longer_reads() -> None:
+def test_offsets_of_topics_that_a_live_group_no_longer_reads_expire() -> None:
     world = aging_world()
     (member,) = world.stable_group(session_ms=1_000_000)
     world.commit(1, member, 1)
@@ -321,7 +321,7 @@ def test_a_live_group_forgets_topics_that_it_no_longer_reads() -> None:
     assert world.committed(topic="old").offset == -1
 
 
-def test_an_offset_may_have_a_time_of_its_own() -> None:
+def test_a_commit_may_have_its_own_retention() -> None:
     world = aging_world()
     world.commit(1, retention_ms=5_000)
     world.commit(2, partition=1)
@@ -330,7 +330,7 @@ def test_an_offset_may_have_a_time_of_its_own() -> None:
     assert world.committed(partition=1).offset == 2
 
 
-def test_an_offset_that_a_transaction_may_replace_is_not_forgotten() -> None:
+def test_an_offset_does_not_expire_while_a_transaction_may_replace_it() -> None:
     world = aging_world()
     world.commit(1)
     world.commit(2, producer=P)
@@ -358,7 +358,7 @@ def test_groups_are_listed_by_state_and_type() -> None:
     assert listed(states=["Dead"]) == set()
 
 
-def test_nothing_of_a_joining_group_that_never_was_stays() -> None:
+def test_a_group_that_was_never_formed_is_removed() -> None:
     world = aging_world()
     world.member_id(protocols=[("range", subscription("t"))])
     assert "g" in world.shard.groups

@@ -1,10 +1,10 @@
-"""A classic group as its successor coordinator finds it: of every member, what was stored last."""
+"""Classic groups after a reload: the next coordinator has the last stored state of every member."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.groups.classic import ClassicGroup
+from moldau.groups.classic_group import ClassicGroup
 from moldau.wire.errors import ErrorCode
 from tests.unit.groups.world import World, subscription
 
@@ -22,7 +22,7 @@ def classic(world: World) -> ClassicGroup:
 
 
 def settle(world: World, members: dict[str, Protocols]) -> None:
-    """All of them join, and the leader assigns."""
+    """All members join, and the leader assigns."""
     tickets = [world.join(member_id, protocols=protocols) for member_id, protocols in members.items()]
     world.advance(0)
     answers = [world.answer(ticket) for ticket in tickets]
@@ -33,7 +33,7 @@ def settle(world: World, members: dict[str, Protocols]) -> None:
     world.advance(0)
 
 
-def test_a_group_whose_protocol_has_changed_takes_its_members_back_after_a_reload() -> None:
+def test_members_can_rejoin_after_a_reload_if_the_protocol_had_changed() -> None:
     world = World()
     first = world.member_id()
     settle(world, {first: FIRST_RANGE})
@@ -47,7 +47,7 @@ def test_a_group_whose_protocol_has_changed_takes_its_members_back_after_a_reloa
     assert len(classic(world).members) == 3
 
 
-def test_after_a_reload_a_member_subscribes_to_what_it_said_last() -> None:
+def test_after_a_reload_a_member_has_its_last_subscription() -> None:
     world = World()
     member = world.member_id()
     for topic in ("t", "u"):

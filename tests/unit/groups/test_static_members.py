@@ -1,8 +1,8 @@
-"""Static members: a restart under the same group.instance.id costs no rebalance, and fences whoever had the place."""
+"""Static members: a restart with the same group.instance.id causes no rebalance and fences the old member id."""
 
 from __future__ import annotations
 
-from moldau.groups.classic import State
+from moldau.groups.classic_group import ClassicGroupState
 from moldau.groups.events import DescribeGroup
 from moldau.wire.errors import ErrorCode
 from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World, subscription
@@ -11,7 +11,7 @@ E = ErrorCode
 
 
 def started(world: World, *instances: str) -> dict[str, str]:
-    """A stable group of static members: their ids by instance."""
+    """Form a stable group of static members. Return their ids by instance."""
     tickets = {instance: world.join(instance=instance) for instance in instances}
     world.advance(0)
     responses = {instance: world.answer(ticket) for instance, ticket in tickets.items()}
@@ -25,29 +25,29 @@ def started(world: World, *instances: str) -> dict[str, str]:
     return {instance: one.member_id for instance, one in responses.items()}
 
 
-def state(world: World) -> State:
+def state(world: World) -> ClassicGroupState:
     group = world.shard.groups["g"].classic
     assert group is not None
     return group.state
 
 
-def test_a_static_member_is_in_without_being_sent_away_for_an_id() -> None:
+def test_a_static_member_joins_without_a_member_id() -> None:
     world = World()
     assert started(world, "a") == {"a": "a-id1"}
 
 
-def test_a_restarted_member_gets_its_assignment_back_without_a_rebalance() -> None:
+def test_a_restarted_member_keeps_its_assignment_without_a_rebalance() -> None:
     world = World()
     before = started(world, "a", "b")
     response = world.answer(world.join(instance="b"))
     assert (response.error_code, response.generation_id) == (E.NONE, 1)
     assert response.member_id != before["b"]
-    assert state(world) is State.STABLE
+    assert state(world) is ClassicGroupState.STABLE
     synced = world.answer(world.sync(response.member_id, 1, instance="b"))
     assert synced.assignment == before["b"].encode()
 
 
-def test_the_replaced_place_survives_a_restart_of_the_broker() -> None:
+def test_the_new_member_id_survives_a_restart_of_the_coordinator() -> None:
     world = World()
     started(world, "a", "b")
     new_id = world.answer(world.join(instance="b")).member_id
@@ -55,7 +55,7 @@ def test_the_replaced_place_survives_a_restart_of_the_broker() -> None:
     assert world.heartbeat(new_id, 1, instance="b") == E.NONE
 
 
-def test_whoever_had_the_place_is_fenced() -> None:
+def test_the_old_member_id_is_fenced() -> None:
     world = World()
     before = started(world, "a", "b")
     world.join(instance="b")
@@ -67,7 +67,7 @@ def test_whoever_had_the_place_is_fenced() -> None:
     assert world.leave((old, "b")) == [E.FENCED_INSTANCE_ID]
 
 
-def test_a_member_that_waits_is_told_that_it_was_replaced() -> None:
+def test_a_waiting_request_of_the_old_member_id_is_fenced() -> None:
     world = World()
     before = started(world, "a", "b")
     world.join(before["a"], instance="a", protocols=[("range", subscription("t", "u"))])
@@ -78,7 +78,7 @@ def test_a_member_that_waits_is_told_that_it_was_replaced() -> None:
     assert world.answer(waiting).error_code == E.FENCED_INSTANCE_ID
 
 
-def test_a_leader_that_comes_back_does_not_assign_again() -> None:
+def test_a_leader_that_restarts_does_not_assign_again() -> None:
     world = World()
     before = started(world, "a", "b")
     leader = world.ask(DescribeGroup, "g").members[0].group_instance_id
@@ -93,21 +93,21 @@ def test_a_leader_that_comes_back_does_not_assign_again() -> None:
     assert old.members == []
 
 
-def test_a_restart_with_another_subscription_makes_the_group_rebalance() -> None:
+def test_a_restart_with_another_subscription_triggers_a_rebalance() -> None:
     world = World()
     started(world, "a", "b")
     world.join(instance="b", protocols=[("range", subscription("t", "u"))])
-    assert state(world) is State.PREPARING_REBALANCE
+    assert state(world) is ClassicGroupState.PREPARING_REBALANCE
 
 
-def test_a_restart_with_other_user_data_does_not() -> None:
+def test_a_restart_with_other_user_data_does_not_trigger_a_rebalance() -> None:
     world = World()
     started(world, "a", "b")
     world.join(instance="b", protocols=[("range", subscription("t", user_data=b"what I owned"))])
-    assert state(world) is State.STABLE
+    assert state(world) is ClassicGroupState.STABLE
 
 
-def test_a_restart_in_the_middle_of_a_rebalance_takes_part_in_it() -> None:
+def test_a_member_that_restarts_during_a_rebalance_takes_part_in_it() -> None:
     world = World()
     before = started(world, "a", "b")
     waiting = world.join(before["a"], instance="a", protocols=[("range", subscription("t", "u"))])
@@ -115,12 +115,12 @@ def test_a_restart_in_the_middle_of_a_rebalance_takes_part_in_it() -> None:
     new = world.answer(world.join(instance="b"))
     assert new.generation_id == 2
     assert world.answer(waiting).generation_id == 2
-    # All have joined, nobody has synced: one that restarts now was in a generation that cannot be completed.
+    # All members have joined and none has synced. The generation has the old member id, so it cannot be completed.
     world.join(instance="b")
-    assert state(world) is State.PREPARING_REBALANCE
+    assert state(world) is ClassicGroupState.PREPARING_REBALANCE
 
 
-def test_a_silent_static_member_keeps_its_place_through_a_rebalance_until_its_session_ends() -> None:
+def test_a_silent_static_member_stays_during_a_rebalance_until_its_session_ends() -> None:
     world = World()
     tickets = [world.join(instance=name, session_ms=100_000) for name in ("a", "b")]
     world.advance(0)
@@ -132,9 +132,9 @@ def test_a_silent_static_member_keeps_its_place_through_a_rebalance_until_its_se
     assert len(world.ask(DescribeGroup, "g").members) == 2
 
 
-def test_a_static_member_leaves_by_its_instance_alone() -> None:
+def test_a_static_member_can_leave_by_its_instance_id_alone() -> None:
     world = World()
     started(world, "a", "b")
     assert world.leave(("", "b"), ("", "c")) == [E.NONE, E.UNKNOWN_MEMBER_ID]
     world.advance(SESSION_MS * 2)
-    assert state(world) is State.EMPTY
+    assert state(world) is ClassicGroupState.EMPTY

@@ -1,15 +1,28 @@
-"""A shard in virtual time: events in, answers out, timers fired in order, records kept and replayed."""
+"""Test driver for one group coordinator shard with a virtual clock.
+
+It feeds events, collects replies, fires timers in order, and stores and replays records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moldau.assignment.consumer_protocol import encode_assignment
 from moldau.cluster.image import PartitionState, TopicImage
-from moldau.groups.config import GroupConfig
-from moldau.groups.consumer_protocol import encode_assignment
-from moldau.groups.events import Call, Commit, CommitOffsets, FetchOffsets
-from moldau.groups.outcome import Outcome, Producer, StoredRecord, TimerFired
+from moldau.coordinator.outcome import CoordinatorOutcome, StoredRecord, TimerFired, TxnProducer
+from moldau.groups.config import GroupConfig, MemberTimes, same_times
+from moldau.groups.events import (
+    Commit,
+    CommitOffsets,
+    ConsumerGroupHeartbeat,
+    FetchOffsets,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    MembershipRequest,
+    SyncGroup,
+)
 from moldau.groups.shard import GroupShard
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.consumer_group_heartbeat import (
@@ -26,6 +39,14 @@ START_MS = 1_700_000_000_000
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000
 MAX_TIMERS = 100_000
+
+EVENTS: Mapping[type[Any], type[MembershipRequest[Any]]] = {
+    JoinGroupRequest: JoinGroup,
+    SyncGroupRequest: SyncGroup,
+    HeartbeatRequest: Heartbeat,
+    LeaveGroupRequest: LeaveGroup,
+    ConsumerGroupHeartbeatRequest: ConsumerGroupHeartbeat,
+}
 
 
 def topic(name: str, partitions: int, id_: bytes | None = None) -> TopicImage:
@@ -53,25 +74,28 @@ def subscription(
 
 
 class World:
-    """One shard, as a broker would run it, but with a clock that is moved by hand."""
+    """One shard, run like in a broker, with a clock that the test moves."""
 
     def __init__(self, config: GroupConfig | None = None, known: Mapping[str, TopicImage] | None = None) -> None:
         self.config = config or GroupConfig(initial_rebalance_delay_ms=0)
         self.known = dict(topics(t=10) if known is None else known)
         self.now = START_MS
-        self.log: list[tuple[Producer | None, StoredRecord] | tuple[int, bool]] = []
+        self.log: list[tuple[TxnProducer | None, StoredRecord] | tuple[int, bool]] = []
         self.timers: dict[Any, int] = {}
         self.answers: dict[Any, Any] = {}
         self.waiting: set[int] = set()
         self.broken = False
-        """While set, nothing can be stored."""
+        """While true, storing fails."""
         self._ids = 0
         self._tickets = 0
+        self.times: dict[str, MemberTimes] = {}
+        """The times of groups that override the settings."""
         self.shard = self._new_shard()
         self._carry_out(self.shard.loaded(self.now))
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self.config, self._new_id, self.known)
+        common = same_times(self.config)
+        return GroupShard(self.config, self._new_id, self.known, lambda one: self.times.get(one) or common(one))
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -79,13 +103,13 @@ class World:
 
     # -- running ---------------------------------------------------------------------------------------------------
 
-    def feed(self, event: Any) -> Outcome:
+    def feed(self, event: Any) -> CoordinatorOutcome:
         outcome = self.shard.step(self.now, event)
         self._carry_out(outcome, event)
         return outcome
 
     def ask(self, event_type: Any, *arguments: Any, **keywords: Any) -> Any:
-        """An event whose answer comes at once."""
+        """Feed an event and return its answer, which must come at once."""
         ticket = self._ticket()
         self.feed(event_type(ticket, *arguments, **keywords))
         return self.answers.pop(ticket)
@@ -95,7 +119,7 @@ class World:
         self.waiting.add(self._tickets)
         return self._tickets
 
-    def _carry_out(self, outcome: Outcome, event: Any = None) -> None:
+    def _carry_out(self, outcome: CoordinatorOutcome, event: Any = None) -> None:
         failed = self.broken and bool(outcome.records)
         if not failed:
             for record in outcome.records:
@@ -121,7 +145,7 @@ class World:
         self.shard.replay_marker(producer_id, committed)
 
     def advance(self, milliseconds: int) -> None:
-        """Lets time pass; every timer fires at its time."""
+        """Move the clock. Every timer fires at its time."""
         end = self.now + milliseconds
         for _ in range(MAX_TIMERS):
             due = min(self.timers.items(), key=lambda item: item[1], default=None)
@@ -136,7 +160,7 @@ class World:
         self.now = end
 
     def reload(self) -> None:
-        """The coordinator dies, and another takes over what was stored."""
+        """Restart the coordinator: a new shard replays the stored records."""
         self.shard = self._new_shard()
         self.timers.clear()
         self.waiting.clear()
@@ -151,11 +175,11 @@ class World:
                 self.shard.replay_pending(producer.id, *record)
         self._carry_out(self.shard.loaded(self.now))
 
-    # -- the classic protocol --------------------------------------------------------------------------------------
+    # -- classic protocol ------------------------------------------------------------------------------------------
 
     def call(self, message: Any, version: int, client_id: str = "app") -> int:
         ticket = self._ticket()
-        self.feed(Call(ticket, message, version, client_id, "/127.0.0.1"))
+        self.feed(EVENTS[type(message)](ticket, message, version, client_id, "/127.0.0.1"))
         return ticket
 
     def answer(self, ticket: int) -> Any:
@@ -229,13 +253,13 @@ class World:
         return [ErrorCode(one.error_code) for one in response.members] or [ErrorCode(response.error_code)]
 
     def member_id(self, **keywords: Any) -> str:
-        """The id that a new dynamic member is given."""
+        """Join as a new dynamic member and return the id from MEMBER_ID_REQUIRED."""
         response = self.answer(self.join(**keywords))
         assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return str(response.member_id)
 
     def stable_group(self, count: int = 1, **keywords: Any) -> list[str]:
-        """A group of generation 1 with so many members, all of them assigned something of their own."""
+        """Form a group of generation 1. The assignment of each member is its member id."""
         members = [self.member_id(**keywords) for _ in range(count)]
         joins = [self.join(member, **keywords) for member in members]
         self.advance(0)
@@ -244,9 +268,9 @@ class World:
 
     def _sync_all(self, responses: list[Any]) -> None:
         leader = next(one for one in responses if one.member_id == one.leader)
-        given = {member.member_id: member.member_id.encode() for member in leader.members}
+        assignments = {member.member_id: member.member_id.encode() for member in leader.members}
         for one in sorted(responses, key=lambda response: response.member_id == leader.member_id):
-            self.sync(one.member_id, one.generation_id, given if one is leader else None)
+            self.sync(one.member_id, one.generation_id, assignments if one is leader else None)
         self.answers.clear()
 
     # -- offsets ---------------------------------------------------------------------------------------------------
@@ -261,7 +285,7 @@ class World:
         topic: str = "t",
         partition: int = 0,
         instance: str | None = None,
-        producer: Producer | None = None,
+        producer: TxnProducer | None = None,
         metadata: str = "",
         retention_ms: int = -1,
     ) -> ErrorCode:
@@ -274,7 +298,7 @@ class World:
         assert code == ErrorCode.NONE
         return found[0][1][0]
 
-    # -- the new protocol ------------------------------------------------------------------------------------------
+    # -- consumer protocol -----------------------------------------------------------------------------------------
 
     def beat(
         self,
@@ -290,7 +314,7 @@ class World:
         rebalance_ms: int = -1,
         version: int = 1,
     ) -> Any:
-        """A ConsumerGroupHeartbeat; one that joins says all that it has to."""
+        """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that a join needs."""
         if epoch == 0:
             rebalance_ms = REBALANCE_MS if rebalance_ms == -1 else rebalance_ms
             names = ["t"] if names is None and regex is None else names

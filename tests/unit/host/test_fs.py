@@ -15,7 +15,7 @@ def fs() -> LocalFileSystem:
     return LocalFileSystem(max_open_files=3)
 
 
-def test_what_is_appended_can_be_read_at_any_position(fs: LocalFileSystem, tmp_path: Path) -> None:
+def test_appended_data_can_be_read_at_any_position(fs: LocalFileSystem, tmp_path: Path) -> None:
     file = fs.create(str(tmp_path / "f"))
     file.append([b"hello ", bytearray(b"wor"), memoryview(b"ld")])
     assert file.size == 11
@@ -38,13 +38,13 @@ def test_just_written_bytes_come_from_the_page_cache(fs: LocalFileSystem, tmp_pa
     assert file.read_cached(9_990, 50) == bytearray(b"x" * 10)
 
 
-def test_a_cut_file_goes_on_from_where_it_was_cut(fs: LocalFileSystem, tmp_path: Path) -> None:
+def test_a_truncated_file_continues_at_its_new_end(fs: LocalFileSystem, tmp_path: Path) -> None:
     file = fs.create(str(tmp_path / "f"))
     file.append([b"abcdef"])
     file.truncate(3)
     file.append([b"X"])
     assert file.read(0, 10) == b"abcX"
-    with pytest.raises(ValueError, match="cannot cut"):
+    with pytest.raises(ValueError, match="cannot truncate"):
         file.truncate(5)
 
 
@@ -90,7 +90,7 @@ def test_a_file_with_a_remembered_size_is_checked_when_it_is_first_used(fs: Loca
     path = str(tmp_path / "f")
     fs.create(path).append([b"12345"])
     assert fs.open(path, size=5).read(0, 5) == b"12345"
-    with pytest.raises(FileChanged, match="5 bytes where we left 4"):
+    with pytest.raises(FileChanged, match="5 bytes instead of 4"):
         fs.open(path, size=4).read(0, 4)
     with pytest.raises(FileNotFoundError):
         fs.open(str(tmp_path / "gone"), size=4).append([b"x"])

@@ -1,4 +1,4 @@
-"""Work that goes on when whoever waits for it does not."""
+"""Tasks that finish although their caller was cancelled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from moldau.host.tasks import outcome
 
 
-def test_whoever_waits_to_the_end_hears_what_came_of_it() -> None:
+def test_the_caller_gets_the_result_or_the_error() -> None:
     async def scenario() -> None:
         async def well() -> int:
             return 1
@@ -27,7 +27,7 @@ def test_whoever_waits_to_the_end_hears_what_came_of_it() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_it_ends_also_without_whoever_waited_and_then_its_error_is_no_news(fails: bool) -> None:
+def test_work_finishes_although_its_caller_was_cancelled_and_its_error_is_not_logged(fails: bool) -> None:
     complaints: list[dict[str, Any]] = []
     ended: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""The thread pool: bounded, fair between lanes, honest about errors."""
+"""Thread pool: bounded, fair between lanes, and errors reach the caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run(scenario: Callable[[], object]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), timeout=10))  # type: ignore[arg-type]
 
 
-def test_a_job_returns_its_result_or_raises_its_error_to_the_one_who_awaits() -> None:
+def test_a_job_returns_its_result_or_raises_its_error() -> None:
     async def scenario() -> None:
         threads = Threads(threads=2)
         assert await threads.run("a", lambda x: x + 1, 41) == 42
@@ -121,7 +121,7 @@ def test_more_waiting_jobs_than_the_bound_are_refused() -> None:
     run(scenario)
 
 
-def test_a_closed_pool_has_finished_what_it_accepted_and_takes_no_more() -> None:
+def test_a_closed_pool_has_finished_accepted_jobs_and_refuses_others() -> None:
     async def scenario() -> None:
         threads = Threads(threads=2)
         done: list[int] = []

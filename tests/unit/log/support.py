@@ -1,4 +1,4 @@
-"""What the tests of the log share: batches, logs on a disk in memory, reading everything back."""
+"""Batches, logs on a disk in memory, and reading of whole logs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, ParamSpec, TypeVar
 from moldau.host.clock import SeededRandomness
 from moldau.host.threads import Threads
 from moldau.log.config import LogConfig
+from moldau.log.directory import LogDirectory
 from moldau.log.dirs import LogDirs
-from moldau.log.home import Home
 from moldau.log.log import Log
-from moldau.log.names import PartitionName
 from moldau.records import Codec, Record, decode_batch, encode_batch, peek_header
 from moldau.testing.faulty_fs import FaultyFileSystem
+from moldau.wire.topic_partition import TopicPartition
 
 NOW = 1_700_000_000_000
 ROOT = "/data"
-NAME = PartitionName("topic", 0)
+NAME = TopicPartition("topic", 0)
 TOPIC_ID = bytes(range(16))
 
 P = ParamSpec("P")
@@ -52,11 +52,11 @@ def batch(
     )
 
 
-def new_log(fs: FaultyFileSystem | None = None, config: LogConfig | None = None, name: PartitionName = NAME) -> Log:
+def new_log(fs: FaultyFileSystem | None = None, config: LogConfig | None = None, name: TopicPartition = NAME) -> Log:
     """A new log in a directory of its own, without checkpoint files around it."""
     fs = fs if fs is not None else FaultyFileSystem()
     fs.mkdir(ROOT, sync=True)
-    home = Home(ROOT, fs, randomness=SeededRandomness(1))
+    home = LogDirectory(ROOT, fs, randomness=SeededRandomness(1))
     return Log.create(name, TOPIC_ID, home, config if config is not None else LogConfig(), NOW)
 
 
@@ -65,7 +65,7 @@ def reload(
 ) -> Log:
     """The log as a new process finds it."""
     fs = fs if fs is not None else file_system(log).after_kill()
-    home = Home(ROOT, fs, randomness=SeededRandomness(1))
+    home = LogDirectory(ROOT, fs, randomness=SeededRandomness(1))
     return Log.load(
         log.name, home, log.config, NOW, clean=clean, recovery_point=recovery_point, start_offset=start_offset
     )

@@ -1,4 +1,4 @@
-"""What a log takes from a client, what it refuses, and what it puts right."""
+"""Appends: accepted, refused and corrected batches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from moldau.log.batch_validation import MAX_RECORD_ERRORS
 from moldau.log.config import LogConfig
 from moldau.log.errors import LogError, RejectedBatch
 from moldau.log.log import AppendResult, Log
@@ -97,7 +98,7 @@ def test_a_request_carries_one_batch_a_partition() -> None:
     two = memoryview(bytearray(bytes(batch()) + bytes(batch())))
     error = refused(new_log(), two)
     assert error.code == ErrorCode.INVALID_RECORD
-    assert "one batch a partition" in error.message
+    assert "one batch per partition" in error.message
 
 
 def test_nothing_at_all_is_refused() -> None:
@@ -118,12 +119,35 @@ def test_a_producer_without_a_sequence_is_invalid() -> None:
 
 def test_a_compacted_topic_takes_no_record_without_a_key_and_says_which_it_was() -> None:
     log = new_log(config=LogConfig(cleanup_policy="compact,delete"))
-    data = encode_batch([Record(0, NOW, b"k", b""), Record(1, NOW, None, b""), Record(2, NOW, b"k", b"")])
+    keys = (b"k", None, b"", None, b"k")
+    data = encode_batch([Record(index, NOW, key, b"") for index, key in enumerate(keys)])
+    error = refused(log, memoryview(data))
+    assert isinstance(error, RejectedBatch)
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert "2 of 5 records" in error.message
+    assert [index for index, _ in error.record_errors] == [1, 3]
+    assert log.append(batch(), 0, NOW).first_offset == 0
+
+
+def test_a_compacted_topic_names_no_more_records_than_a_response_should_have() -> None:
+    log = new_log(config=LogConfig(cleanup_policy="compact"))
+    count = MAX_RECORD_ERRORS + 5
+    error = refused(log, memoryview(encode_batch([Record(index, NOW, None, b"") for index in range(count)])))
+    assert isinstance(error, RejectedBatch)
+    assert [index for index, _ in error.record_errors] == list(range(MAX_RECORD_ERRORS))
+    assert f"{count} of {count} records" in error.message
+
+
+def test_a_compacted_topic_refuses_a_batch_that_cannot_be_read_to_its_end_for_that_reason() -> None:
+    log = new_log(config=LogConfig(cleanup_policy="compact"))
+    data = encode_batch([Record(0, NOW, None, b"v"), Record(1, NOW, None, b"v")])
+    data[-1] = 2  # the last record claims a header that is not there
+    reseal(data, 0, len(data))
     error = refused(log, memoryview(data))
     assert isinstance(error, RejectedBatch)
     assert error.code == ErrorCode.INVALID_RECORD
     assert [index for index, _ in error.record_errors] == [1]
-    assert log.append(batch(), 0, NOW).first_offset == 0
+    assert "header" in error.message
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -229,7 +253,7 @@ def stamped(base: int, count: int = 2, epoch: int = 1) -> bytes:
     )
 
 
-def test_a_follower_keeps_offsets_and_epochs_as_its_leader_gave_them() -> None:
+def test_a_follower_keeps_the_offsets_and_epochs_of_its_leader() -> None:
     log = new_log(config=LogConfig(segment_bytes=200))
     data = stamped(0) + stamped(2, epoch=2) + stamped(7, epoch=2) + stamped(9, epoch=4)
     assert log.append_stamped(memoryview(bytearray(data)), NOW) == len(data)

@@ -1,10 +1,10 @@
-"""The small text files of a data directory, byte for byte."""
+"""Checkpoint files of a data directory, byte for byte."""
 
 from __future__ import annotations
 
 import pytest
 
-from moldau.log import names
+from moldau.log import file_names
 from moldau.log.checkpoints import (
     BadCheckpointError,
     LogState,
@@ -18,13 +18,13 @@ from moldau.log.checkpoints import (
     encode_meta_properties,
     encode_offsets,
 )
-from moldau.log.names import PartitionName
+from moldau.wire.topic_partition import TopicPartition
 
 ID = bytes(range(16))
 
 
 def test_offset_checkpoints_have_kafkas_form() -> None:
-    offsets = {PartitionName("a.b-c", 0): 5, PartitionName("x", 12): 2**40}
+    offsets = {TopicPartition("a.b-c", 0): 5, TopicPartition("x", 12): 2**40}
     data = encode_offsets(offsets)
     assert data == b"0\n2\na.b-c 0 5\nx 12 1099511627776\n"
     assert decode_offsets(data) == offsets
@@ -34,7 +34,7 @@ def test_offset_checkpoints_have_kafkas_form() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"1\n0\n", b"0\n", b"0\n1\n", b"0\n2\na 0 5\n", b"0\n1\na 0\n", b"0\n1\na x 5\n", b"0\nx\n"]
 )
-def test_an_offset_checkpoint_that_is_none_is_refused(data: bytes) -> None:
+def test_a_malformed_offset_checkpoint_is_refused(data: bytes) -> None:
     with pytest.raises(BadCheckpointError):
         decode_offsets(data)
 
@@ -64,7 +64,7 @@ def test_the_mark_of_a_clean_stop_is_kafkas_json() -> None:
 
 
 STATE = LogState(
-    PartitionName("topic", 3),
+    TopicPartition("topic", 3),
     ID,
     5,
     100,
@@ -77,8 +77,8 @@ STATE = LogState(
 )
 
 
-def test_the_state_of_a_clean_stop_comes_back_as_it_was() -> None:
-    other = STATE._replace(name=PartitionName("other", 0), segments=[SegmentState(0, 0, -1, -1, 0, 0)], damaged=[])
+def test_the_state_of_a_clean_stop_is_read_back() -> None:
+    other = STATE._replace(name=TopicPartition("other", 0), segments=[SegmentState(0, 0, -1, -1, 0, 0)], damaged=[])
     assert decode_clean_state(encode_clean_state([STATE, other])) == [STATE, other]
     assert decode_clean_state(encode_clean_state([])) == []
 
@@ -123,34 +123,34 @@ def test_a_torn_state_file_is_not_believed(cut: int) -> None:
     ],
 )
 def test_which_directories_are_partitions(directory: str, found: tuple[str, int] | None) -> None:
-    assert names.parse_directory(directory) == found
+    assert file_names.parse_directory(directory) == found
 
 
 def test_the_name_of_a_directory_that_is_to_go_says_so_and_is_never_too_long() -> None:
-    short = names.marked_directory(PartitionName("orders", 3), "ab" * 16, "delete")
+    short = file_names.marked_directory(TopicPartition("orders", 3), "ab" * 16, "delete")
     assert short == f"orders-3.{'ab' * 16}-delete"
-    assert names.marked_for(short) == "delete"
-    long = names.marked_directory(PartitionName("x" * 249, 3), "ab" * 16, "delete")
+    assert file_names.marked_for(short) == "delete"
+    long = file_names.marked_directory(TopicPartition("x" * 249, 3), "ab" * 16, "delete")
     assert len(long) == 255
-    assert names.marked_for(long) == "delete"
+    assert file_names.marked_for(long) == "delete"
 
 
 def test_segment_files_have_twenty_digits() -> None:
-    assert names.segment_file(42, ".log") == "00000000000000000042.log"
-    assert names.base_offset_of("00000000000000000042.log", ".log") == 42
+    assert file_names.segment_file(42, ".log") == "00000000000000000042.log"
+    assert file_names.base_offset_of("00000000000000000042.log", ".log") == 42
     for other in (
         "42.log",
         "00000000000000000042.logx",
         "0000000000000000004x.log",
         "00000000000000000042.log.deleted",
     ):
-        assert names.base_offset_of(other, ".log") is None
+        assert file_names.base_offset_of(other, ".log") is None
 
 
 def test_partition_metadata_has_kafkas_text() -> None:
-    data = names.encode_partition_metadata(ID)
+    data = file_names.encode_partition_metadata(ID)
     assert data == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
-    assert names.decode_partition_metadata(data + b"\n") == ID
+    assert file_names.decode_partition_metadata(data + b"\n") == ID
     for wrong in (b"", b"version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw", b"version: 0\n", b"version: 0\ntopic_id: x"):
         with pytest.raises(ValueError, match=r"version|UUID"):
-            names.decode_partition_metadata(wrong)
+            file_names.decode_partition_metadata(wrong)

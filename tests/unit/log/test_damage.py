@@ -1,4 +1,4 @@
-"""Bytes that the disk changed after they had been safe: reported with file and position, never served."""
+"""Damaged bytes in stored segments: reported with file and position, never served."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_damage_that_destroyed_a_header_is_skipped_to_the_next_valid_batch() -> 
         found.read(5, 1000, 10)
 
 
-def test_damage_with_nothing_valid_behind_it_is_cut_off_and_a_copy_is_kept() -> None:
+def test_damage_without_valid_data_after_it_is_truncated_and_a_copy_is_kept() -> None:
     log, path = flushed_log()
     file_system(log).disk.damage(path, 7 * SIZE, b"\xee" * 300)
     found = reload(log, recovery_point=10)
@@ -87,7 +87,7 @@ def test_damage_above_the_recovery_point_is_a_torn_tail() -> None:
     assert not [name for name in found.home.fs.listdir(found.directory) if name.endswith(".aside")]
 
 
-def test_damage_behind_a_clean_stop_is_never_taken_for_a_torn_tail() -> None:
+def test_damage_after_a_clean_stop_is_never_treated_as_a_torn_tail() -> None:
     log, path = flushed_log()
     file_system(log).disk.damage(path, 8 * SIZE + 16, b"\x07")
     found = reload(log, clean=True)
@@ -120,7 +120,7 @@ def save(dirs: LogDirs) -> None:
         one.save_checkpoints()
 
 
-def test_a_read_that_meets_an_impossible_header_says_where_and_serves_what_is_before_it() -> None:
+def test_a_read_of_an_impossible_header_reports_its_position_and_serves_earlier_batches() -> None:
     log, path = flushed_log()
     file_system(log).disk.damage(path, 4 * SIZE + 16, b"\x09")  # the format's number
     assert served(log, 0) == 4
@@ -164,7 +164,7 @@ def test_verify_reads_everything_and_finds_a_wrong_checksum() -> None:
     assert "checksum" in finding.reason
 
 
-def test_a_log_that_changed_behind_a_clean_stop_is_read_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_changed_after_a_clean_stop_is_scanned_again(caplog: pytest.LogCaptureFixture) -> None:
     fs = FaultyFileSystem()
     dirs = open_dirs(fs)
     log = dirs.create(NAME.topic, TOPIC_ID, NAME.partition, LogConfig())
@@ -184,7 +184,7 @@ def offsets_after_opening(log: Log) -> list[int]:
     return offsets(log)
 
 
-def test_an_older_segment_that_changed_behind_a_clean_stop_is_not_served() -> None:
+def test_an_older_segment_that_changed_after_a_clean_stop_is_not_served() -> None:
     fs = FaultyFileSystem()
     config = LogConfig(segment_bytes=300)
     dirs = open_dirs(fs, config)
@@ -195,12 +195,12 @@ def test_an_older_segment_that_changed_behind_a_clean_stop_is_not_served() -> No
     fs.write_atomically(path, fs.read_bytes(path)[:-150])
     found = open_dirs(fs, config).logs[NAME]
     assert served(found, 0) == 3
-    with pytest.raises(DamagedLog, match="150 bytes where we left 300"):
+    with pytest.raises(DamagedLog, match="150 bytes instead of 300"):
         found.read(3, 1000, 10)
     assert served(found, 6) == 3
 
 
-def test_a_segment_file_that_is_gone_fails_its_readers_and_nobody_else() -> None:
+def test_a_missing_segment_file_fails_only_its_own_readers() -> None:
     log = new_log(config=LogConfig(segment_bytes=300))
     append_all(log, 10, count=1, key=b"k", value=b"v" * 31)
     for segment in log._segments.segments:

@@ -1,4 +1,4 @@
-"""All data directories of a broker: whose they are, what they hold, how they are left and found again."""
+"""Data directories of a broker: ownership, contents, clean and unclean restarts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from moldau.host.threads import Threads
 from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs, LogDirsError
 from moldau.log.errors import LogError, StorageError
+from moldau.log.file_names import NO_TOPIC_ID
 from moldau.log.log import Log
-from moldau.log.names import NO_TOPIC_ID, PartitionName
 from moldau.testing.faulty_fs import FaultyFileSystem
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 from tests.unit.log.support import (
     NAME,
     NOW,
@@ -45,7 +46,7 @@ def create(dirs: LogDirs, partition: int = 0, topic: str = NAME.topic) -> Log:
 # -- whose they are --------------------------------------------------------------------------------------------------
 
 
-def test_a_directory_in_use_is_refused_with_the_process_that_has_it() -> None:
+def test_a_directory_in_use_is_refused_with_the_process_that_holds_it() -> None:
     fs = FaultyFileSystem()
     first = unopened(fs)
     first.open()
@@ -81,7 +82,7 @@ def test_directories_remember_their_broker_and_cluster() -> None:
         unopened(fs).open(8)
 
 
-def test_a_new_directory_joins_the_others_with_an_id_of_its_own() -> None:
+def test_a_new_directory_gets_its_own_id() -> None:
     fs = FaultyFileSystem()
     dirs = unopened(fs, ("/one",))
     dirs.open(3)
@@ -164,7 +165,7 @@ def test_of_a_partition_in_two_directories_one_without_records_is_removed(record
 
 @pytest.mark.parametrize("call", ["mkdir", "create", "pwritev", "rename"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_what_could_not_be_created_leaves_nothing_and_may_be_created_elsewhere(call: str, error: int) -> None:
+def test_a_log_that_could_not_be_created_leaves_nothing_and_can_be_created_elsewhere(call: str, error: int) -> None:
     fs = FaultyFileSystem()
     dirs = open_dirs(fs, paths=("/one", "/two"))
     fs.fail(call, error, path="*/topic-0*")
@@ -179,7 +180,7 @@ def test_what_could_not_be_created_leaves_nothing_and_may_be_created_elsewhere(c
     assert offsets(open_dirs(fs, paths=("/one", "/two")).logs[NAME]) == [0, 1]
 
 
-def test_what_was_there_before_survives_that_it_could_not_be_created() -> None:
+def test_existing_files_survive_a_failed_creation() -> None:
     fs = FaultyFileSystem()
     dirs = open_dirs(fs)
     fs.mkdir(f"{ROOT}/{NAME}")
@@ -200,7 +201,7 @@ def test_a_log_is_found_by_topic_and_id_and_one_of_an_earlier_topic_is_moved_awa
     create(dirs)
 
 
-def test_a_log_without_an_id_takes_the_one_it_is_asked_for() -> None:
+def test_a_log_without_an_id_takes_the_given_one() -> None:
     fs = FaultyFileSystem()
     dirs = open_dirs(fs)
     log = create(dirs)
@@ -214,14 +215,14 @@ def test_a_log_without_an_id_takes_the_one_it_is_asked_for() -> None:
     assert open_dirs(fs).logs[NAME].topic_id == TOPIC_ID
 
 
-def test_logs_of_topics_that_nobody_knows_are_named() -> None:
+def test_logs_of_unknown_topics_are_named() -> None:
     dirs = open_dirs(FaultyFileSystem())
     log = create(dirs)
     assert dirs.logs_not_in({TOPIC_ID: "topic"}) == []
     assert dirs.logs_not_in({}) == [(log.directory, NAME.topic, 0, TOPIC_ID)]
 
 
-def test_a_deleted_log_is_renamed_at_once_and_removed_when_its_delay_is_over() -> None:
+def test_a_deleted_log_is_renamed_at_once_and_removed_after_the_delay() -> None:
     fs = FaultyFileSystem()
     clock = FixedClock()
     dirs = open_dirs(fs, clock=clock)
@@ -242,7 +243,7 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_when_its_delay_is_over() -
     create(dirs)  # the name is free
 
 
-def test_what_a_crash_left_of_a_deletion_is_removed_after_the_start() -> None:
+def test_a_deletion_interrupted_by_a_crash_is_finished_after_the_start() -> None:
     fs = FaultyFileSystem()
     dirs = open_dirs(fs)
     dirs.delete(create(dirs))
@@ -307,15 +308,15 @@ def test_a_clean_start_opens_no_log() -> None:
     assert {log.end_offset for log in dirs.logs.values()} == {1}
     assert {log.size_bytes for log in dirs.logs.values()} == {len(batch())}
     assert {log.last_stable_offset for log in dirs.logs.values()} == {1}
-    assert offsets(dirs.logs[PartitionName("topic", 13)]) == [0]
+    assert offsets(dirs.logs[TopicPartition("topic", 13)]) == [0]
 
 
-def test_logs_that_nobody_used_are_left_as_they_were() -> None:
+def test_unused_logs_are_not_changed() -> None:
     fs = FaultyFileSystem()
     close_dirs(many(fs, 20))
     dirs = open_dirs(fs)
-    append_all(dirs.logs[PartitionName("topic", 3)], 1)
-    offsets(dirs.logs[PartitionName("topic", 4)])
+    append_all(dirs.logs[TopicPartition("topic", 3)], 1)
+    offsets(dirs.logs[TopicPartition("topic", 4)])
     fs.calls.record = []
     close_dirs(dirs)
     touched = {path.split("/")[2] for call, path in fs.calls.record if "/topic-" in path and call != "preadv"}
@@ -345,7 +346,7 @@ def test_a_log_that_the_state_file_does_not_know_is_looked_at() -> None:
     close_dirs(many(fs, 2))
     fs.rename("/other/copied-0", f"{ROOT}/copied-0")
     dirs = open_dirs(fs)
-    assert offsets(dirs.logs[PartitionName("copied", 0)]) == [0, 1, 2, 3]
+    assert offsets(dirs.logs[TopicPartition("copied", 0)]) == [0, 1, 2, 3]
 
 
 def test_a_log_that_is_gone_since_the_clean_stop_is_missed(caplog: pytest.LogCaptureFixture) -> None:
@@ -354,7 +355,7 @@ def test_a_log_that_is_gone_since_the_clean_stop_is_missed(caplog: pytest.LogCap
     fs.remove_tree(f"{ROOT}/topic-1")
     with caplog.at_level(logging.ERROR):
         dirs = open_dirs(fs)
-    assert list(dirs.logs) == [PartitionName("topic", 0)]
+    assert list(dirs.logs) == [TopicPartition("topic", 0)]
     assert "/data/topic-1" in caplog.text
 
 

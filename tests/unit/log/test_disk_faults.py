@@ -1,4 +1,4 @@
-"""A disk that is full, broken or read-only: what fails is said, what was promised is kept."""
+"""Disk faults: full, broken and read-only disks give errors, and acknowledged records are kept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from moldau.log.dirs import LogDirs, LogDirsError
 from moldau.log.errors import DirectoryOffline, StorageError
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir
-from moldau.log.names import PartitionName
 from moldau.testing.faulty_fs import FaultyFileSystem
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 from tests.unit.log.support import (
     NOW,
     ROOT,
@@ -71,7 +71,7 @@ def test_a_full_disk_while_a_segment_begins_fails_that_append_and_nothing_else()
         assert offsets(reload(log)) == [0, 1, 2, 3]
 
 
-def test_a_volume_that_fills_up_takes_what_fits_and_goes_on_when_there_is_room() -> None:
+def test_a_full_volume_takes_the_batches_that_fit_and_continues_when_there_is_room() -> None:
     log = new_log()
     disk = file_system(log).disk
     disk.capacity = disk.space(ROOT)[0] - disk.space(ROOT)[1] + 1000
@@ -150,7 +150,7 @@ def test_a_failed_fsync_is_never_followed_by_an_acknowledgement() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_a_failed_fsync_left_in_memory_is_written_anew_by_the_next_process(seed: int) -> None:
+def test_the_next_process_rewrites_data_after_a_failed_fsync(seed: int) -> None:
     fs = FaultyFileSystem()
     log = open_dirs(fs).create("t", TOPIC_ID, 0, SMALL_SEGMENTS)
     append_all(log, 2, count=1, value=b"x" * 20)
@@ -161,7 +161,7 @@ def test_what_a_failed_fsync_left_in_memory_is_written_anew_by_the_next_process(
         flush(log)
 
     again = open_dirs(fs.after_kill(), SMALL_SEGMENTS)
-    log = again.logs[PartitionName("t", 0)]
+    log = again.logs[TopicPartition("t", 0)]
     assert offsets(log) == list(range(6))
     append(log)
     flush(log)
@@ -170,10 +170,10 @@ def test_what_a_failed_fsync_left_in_memory_is_written_anew_by_the_next_process(
 
     assert isinstance(again.fs, FaultyFileSystem)
     last = open_dirs(again.fs.after_power_loss(seed), SMALL_SEGMENTS)
-    assert offsets(last.logs[PartitionName("t", 0)]) == list(range(7))
+    assert offsets(last.logs[TopicPartition("t", 0)]) == list(range(7))
 
 
-def test_a_disk_is_held_to_have_failed_until_a_start_has_written_everything_anew() -> None:
+def test_a_disk_counts_as_failed_until_a_start_has_rewritten_everything() -> None:
     fs = FaultyFileSystem()
     append(log := open_dirs(fs).create("t", TOPIC_ID, 0, LogConfig()))
     fs.fail("fdatasync", errno.EIO, path="*.log")
@@ -185,7 +185,7 @@ def test_a_disk_is_held_to_have_failed_until_a_start_has_written_everything_anew
         open_dirs(fs)
     assert fs.exists(f"{ROOT}/moldau-disk-failed")
     again = open_dirs(fs.after_kill())
-    assert offsets(again.logs[PartitionName("t", 0)]) == [0]
+    assert offsets(again.logs[TopicPartition("t", 0)]) == [0]
     assert not again.fs.exists(f"{ROOT}/moldau-disk-failed")
 
 
@@ -248,7 +248,7 @@ def test_a_cut_for_which_there_is_no_room_has_not_happened_and_can_be_tried_agai
 
 
 @pytest.mark.parametrize(("call", "path"), [("rename", "*.log"), ("ftruncate", "*"), ("preadv", "*.snapshot")])
-def test_a_cut_that_fails_halfway_leaves_no_reader_waiting_for_its_end(call: str, path: str) -> None:
+def test_a_truncation_that_fails_halfway_leaves_no_reader_waiting(call: str, path: str) -> None:
     fs = FaultyFileSystem()
     log = open_dirs(fs).create("t", TOPIC_ID, 0, SMALL_SEGMENTS)
     for sequence in range(7):
@@ -332,7 +332,7 @@ def test_a_partition_is_not_created_on_a_full_disk_and_is_when_there_is_room() -
     log = dirs.create("t", TOPIC_ID, 0, LogConfig())
     append(log)
     assert offsets(log) == [0]
-    assert list(dirs.logs) == [PartitionName("t", 0)]
+    assert list(dirs.logs) == [TopicPartition("t", 0)]
 
 
 def test_a_stop_on_a_full_disk_is_not_a_clean_one() -> None:
@@ -344,4 +344,4 @@ def test_a_stop_on_a_full_disk_is_not_a_clean_one() -> None:
     assert not fs.exists(f"{ROOT}/.kafka_cleanshutdown")
     fs.heal()
     again = open_dirs(fs.after_kill())
-    assert offsets(again.logs[PartitionName("t", 0)]) == [0]
+    assert offsets(again.logs[TopicPartition("t", 0)]) == [0]

@@ -1,4 +1,4 @@
-"""Leader epochs: what OffsetForLeaderEpoch answers."""
+"""Leader epochs: answers of OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_epoch_of_an_offset(offset: int, epoch: int) -> None:
     ],
     ids=["the same goes on", "a new one", "replaces an empty one", "after a cut", "an earlier one again", "all anew"],
 )
-def test_an_assignment_drops_what_it_contradicts(epoch: int, offset: int, entries: list[tuple[int, int]]) -> None:
+def test_an_assignment_drops_contradicting_entries(epoch: int, offset: int, entries: list[tuple[int, int]]) -> None:
     epochs = LeaderEpochs.of(ENTRIES)
     epochs.assign(epoch, offset)
     assert epochs.entries() == entries
@@ -94,7 +94,7 @@ def test_the_checkpoint_has_kafkas_text() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"1\n0\n", b"0\n", b"0\n2\n1 0\n", b"0\n1\n1\n", b"0\n1\nx y\n", b"0\n1\n-1 0\n"]
 )
-def test_a_checkpoint_that_is_none_is_refused(data: bytes) -> None:
+def test_a_malformed_checkpoint_is_refused(data: bytes) -> None:
     with pytest.raises(BadCheckpointError):
         LeaderEpochs.decode(data)
 

@@ -1,4 +1,4 @@
-"""Durability: when a flush is due, what it holds back, and that one flush serves many."""
+"""Flushes: when one is due, which appends wait for it, and one flush for many appends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_with_flush_messages_1_a_record_is_shown_when_it_is_on_disk() -> None:
     assert not log.needs_flush(NOW)
 
 
-def test_the_append_that_reaches_flush_messages_waits_for_its_flush_and_earlier_ones_stay_shown() -> None:
+def test_the_append_that_reaches_flush_messages_waits_for_the_flush_and_earlier_ones_stay_visible() -> None:
     log = new_log(config=LogConfig(flush_messages=5))
     append_all(log, 2, count=2)
     assert log.flush_barrier == 4
@@ -81,7 +81,7 @@ def test_flush_ms_asks_for_a_flush_when_the_time_has_passed_and_there_is_somethi
     assert log.needs_flush(NOW + 2000)
 
 
-def test_a_cut_during_a_flush_takes_what_was_cut_out_of_its_promise() -> None:
+def test_a_flush_does_not_acknowledge_records_truncated_meanwhile() -> None:
     log = new_log(config=LogConfig(flush_messages=1))
     append_all(log, 5)
     job = log.flush_job()

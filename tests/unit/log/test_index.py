@@ -1,4 +1,4 @@
-"""The sparse indexes: Kafka's entries, found quickly, never trusted blindly, made again when lost."""
+"""Sparse indexes: Kafka's entries, quick lookups, validation, and rebuilding."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_time_index_has_the_largest_timestamp_so_far_and_one_entry_at_the_en
     assert entries(log, 0, ".timeindex", ">qi") == [(NOW + 9, 1), (NOW + 30, 8)]
 
 
-def test_a_time_entry_is_added_at_the_roll_for_what_came_since_the_last() -> None:
+def test_the_roll_adds_a_time_entry_for_the_records_since_the_last_one() -> None:
     log = new_log(config=EVERY_THIRD)
     for time in (1, 2, 3, 4, 5):
         log.append(batch(timestamp=NOW + time), 0, NOW)
@@ -80,7 +80,7 @@ def test_records_without_timestamps_leave_the_time_index_empty() -> None:
     assert entries(log, 0, ".timeindex", ">qi") == []
 
 
-def test_an_index_grows_on_over_restarts_as_if_there_had_been_none() -> None:
+def test_an_index_grows_over_restarts_as_without_restarts() -> None:
     whole = new_log(config=EVERY_THIRD)
     append_all(whole, 12)
     whole.close(NOW)
@@ -192,7 +192,7 @@ def test_a_lost_or_damaged_index_is_made_again_when_it_is_needed(suffix: str, ba
 
 
 @pytest.mark.parametrize(("suffix", "entry"), [(".index", 8), (".timeindex", 12)])
-def test_an_index_that_lost_its_end_is_found_out_by_what_the_clean_stop_remembers(suffix: str, entry: int) -> None:
+def test_an_index_that_lost_its_end_is_detected_by_the_data_of_the_clean_stop(suffix: str, entry: int) -> None:
     fs = FaultyFileSystem()
     dirs = open_dirs(fs, EVERY_THIRD)
     log = dirs.create(NAME.topic, TOPIC_ID, NAME.partition, EVERY_THIRD)
@@ -206,7 +206,7 @@ def test_an_index_that_lost_its_end_is_found_out_by_what_the_clean_stop_remember
     check_everything(open_dirs(fs, EVERY_THIRD).logs[NAME])
 
 
-def test_an_index_whose_entries_lead_to_the_wrong_batches_is_found_out() -> None:
+def test_an_index_with_wrong_entries_is_detected() -> None:
     log = closed_log()
     entries_ = entries(log, 0, ".index", ">ii")
     wrong = b"".join(struct.pack(">ii", offset, position + SIZE) for offset, position in entries_)
@@ -249,7 +249,7 @@ def index_of(entries_: int) -> SegmentIndex:
     return index
 
 
-def test_the_cache_drops_what_was_used_least_recently_when_its_bound_is_reached() -> None:
+def test_the_cache_drops_the_least_recently_used_entry_at_its_limit() -> None:
     cache = IndexCache(limit=3 * 80)
     owners = [Owner() for _ in range(4)]
     for owner in owners[:3]:

@@ -1,4 +1,4 @@
-"""Idempotence and transactions: what a log remembers of its producers, and what it makes of it."""
+"""Producer state of a log: idempotence and transactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.log import recall
+from moldau.log import producer_history
 from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
 from moldau.log.config import LogConfig
 from moldau.log.errors import LogError
@@ -119,7 +119,7 @@ def test_a_snapshot_has_kafkas_bytes() -> None:
     assert data == struct.pack(">hI", 1, crc32c(body)) + body
 
 
-def test_a_snapshot_gives_back_what_idempotence_needs() -> None:
+def test_a_snapshot_restores_the_state_for_idempotence() -> None:
     states = states_with([(0, first, first) for first in range(7)])
     states.applied(8, 2, MAX_SEQUENCE - 1, 1, 7, 10, NOW + 1, True)
     again = ProducerStates.decode(states.encode(), 11)
@@ -190,7 +190,7 @@ def closed_and_opened(log: Log) -> Log:
 @pytest.mark.parametrize(
     "come_back", [reload, partly_recovered, closed_and_loaded, closed_and_opened, cut_after_a_roll]
 )
-def test_each_of_the_last_five_batches_is_recognised_after_whatever_a_log_comes_back_from(
+def test_the_last_five_batches_are_recognised_after_every_kind_of_restart(
     come_back: Callable[[Log], Log], segment_bytes: int
 ) -> None:
     log = new_log(config=LogConfig(segment_bytes=segment_bytes))
@@ -214,7 +214,7 @@ def test_each_of_the_last_five_batches_is_recognised_after_whatever_a_log_comes_
     segment_bytes=st.sampled_from([300, 1000, 2**20]),
     step_bytes=st.sampled_from([1, 200, 1000]),
 )
-def test_looking_back_finds_what_an_undisturbed_log_remembers(
+def test_scanning_the_log_finds_the_state_of_an_undisturbed_log(
     sent: list[tuple[int, int]], segment_bytes: int, step_bytes: int
 ) -> None:
     log = new_log(config=LogConfig(segment_bytes=segment_bytes, index_interval_bytes=150))
@@ -226,7 +226,7 @@ def test_looking_back_finds_what_an_undisturbed_log_remembers(
     expected = {producer_id: one.batches for producer_id, one in log.producers.producers.items()}
     found = closed_and_loaded(log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recall, "STEP_BYTES", step_bytes)
+        patch.setattr(producer_history, "STEP_BYTES", step_bytes)
         for producer_id, batches in expected.items():
             for one in batches:
                 count = one.last_sequence - one.first_sequence + 1
@@ -250,8 +250,8 @@ def test_batches_of_an_earlier_epoch_are_not_recalled() -> None:
 
 
 def test_how_far_a_log_looks_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "STEP_BYTES", 100)
-    monkeypatch.setattr(recall, "LOOK_BACK_BYTES", 5 * recall.BATCH_COST_BYTES)
+    monkeypatch.setattr(producer_history, "STEP_BYTES", 100)
+    monkeypatch.setattr(producer_history, "LOOK_BACK_BYTES", 5 * producer_history.BATCH_COST_BYTES)
     log = new_log(config=LogConfig(index_interval_bytes=0))
     for number in range(2):
         log.append(batch(producer_id=4, sequence=number), 0, NOW)

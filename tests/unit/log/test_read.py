@@ -1,4 +1,4 @@
-"""What a fetch gets: whole batches, the one that holds its offset first, nothing beyond what it may see."""
+"""Reads of a log: whole batches from the one with the offset, up to the visible end."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_batches_far_apart_in_size_are_all_found_through_a_sparse_index() -> Non
                 assert found(again, offset, max_bytes, 62)[0] == offset
 
 
-def test_an_offset_in_a_gap_is_answered_with_what_comes_next() -> None:
+def test_a_read_at_an_offset_in_a_gap_returns_the_next_batch() -> None:
     log = new_log(config=LogConfig(segment_bytes=2 * TRIPLE))
     append_all(log, 10, count=3)
     flush(log)

@@ -1,4 +1,4 @@
-"""Which segments go, by time, by size and by the log's start; and what deletion does to readers."""
+"""Retention by time, size and log start offset, and the effect of deletion on readers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_by_time_counted_from_the_largest_timestamp_of_a_segment() -> None:
     assert log.size_bytes == 4 * SIZE
 
 
-def test_a_segment_that_is_young_keeps_the_ones_behind_it() -> None:
+def test_a_young_segment_keeps_the_later_ones() -> None:
     log = new_log(config=LogConfig(segment_bytes=SIZE, retention_ms=HOUR, message_timestamp_after_max_ms=2**62))
     for time in (0, 10 * HOUR, 0, 0):
         log.append(batch(timestamp=NOW + time), 0, NOW)
@@ -69,14 +69,14 @@ def test_nothing_goes_that_is_not_below_the_high_watermark() -> None:
     assert base_offsets(log, NOW + 100 * HOUR, high_watermark=3) == [0]
 
 
-def test_a_compacted_topic_loses_only_what_lies_before_its_start() -> None:
+def test_a_compacted_topic_loses_only_records_before_the_log_start_offset() -> None:
     log = four_segments(retention_ms=HOUR, cleanup_policy="compact")
     assert base_offsets(log, NOW + 100 * HOUR) == []
     log.start_offset = 5
     assert base_offsets(log, NOW + 100 * HOUR) == [0, 2]
 
 
-def test_when_all_records_are_over_a_fresh_segment_takes_their_place_and_offsets_go_on() -> None:
+def test_when_all_records_expire_an_empty_segment_continues_the_offsets() -> None:
     log = four_segments(retention_ms=HOUR)
     assert log.delete_old_segments(NOW + 100 * HOUR, 8) == 4
     assert (log.start_offset, log.end_offset, log.size_bytes) == (8, 8, 0)

@@ -1,4 +1,4 @@
-"""When a segment is complete and the next begins."""
+"""Segment rolls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from moldau.host.clock import Randomness
 from moldau.log.config import LogConfig
-from moldau.log.home import Home
+from moldau.log.directory import LogDirectory
 from moldau.log.log import Log
 from moldau.testing.faulty_fs import FaultyFileSystem
 from tests.unit.log.support import NAME, NOW, ROOT, TOPIC_ID, append_all, batch, flush, new_log, offsets, reload
@@ -75,7 +75,7 @@ def test_jitter_makes_a_segment_complete_earlier() -> None:
     fs = FaultyFileSystem()
     fs.mkdir(ROOT)
     config = LogConfig(segment_ms=HOUR, segment_jitter_ms=1000, message_timestamp_after_max_ms=NEVER_TOO_NEW)
-    log = Log.create(NAME, TOPIC_ID, Home(ROOT, fs, randomness=Fixed()), config, NOW)
+    log = Log.create(NAME, TOPIC_ID, LogDirectory(ROOT, fs, randomness=Fixed()), config, NOW)
     log.append(batch(timestamp=NOW), 0, NOW)
     log.append(batch(timestamp=NOW + HOUR - 500), 0, NOW)
     assert bases(log) == [0]
@@ -102,7 +102,7 @@ def test_by_a_full_time_index() -> None:
     assert bases(log) == [0, 8]
 
 
-def test_by_a_full_index_also_in_the_middle_of_what_a_follower_writes_at_once() -> None:
+def test_a_full_index_rolls_the_segment_also_inside_one_append_of_a_follower() -> None:
     leader = new_log()
     append_all(leader, 30, timestamp=NOW)
     data = leader.read(0, 100_000, 30)
@@ -131,7 +131,7 @@ def test_an_empty_segment_is_not_rolled() -> None:
     assert bases(log) == [0, 1]
 
 
-def test_a_new_segment_has_its_index_files_and_a_complete_one_its_snapshot_once_flushed() -> None:
+def test_a_new_segment_has_index_files_and_a_complete_one_has_a_snapshot_after_its_flush() -> None:
     log = new_log()
     append_all(log, 2)
     log.roll(NOW)

@@ -1,4 +1,4 @@
-"""A log whose end was torn by a crash: whatever is left of the last batches, a clean beginning is recovered."""
+"""Logs with a torn end after a crash: a clean prefix is recovered."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_length_of_a_torn_tail_leaves_a_clean_beginning() -> None:
 
 
 @pytest.mark.parametrize("filler", [b"\0", b"\xff", b"\x02", b"\x7f"])
-def test_rubbish_behind_the_last_batch_is_cut_off(filler: bytes) -> None:
+def test_garbage_after_the_last_batch_is_truncated(filler: bytes) -> None:
     for length in (1, 11, 12, 60, 61, 62, 500):
         log = small_log()
         fs = log.home.fs
@@ -58,7 +58,7 @@ def test_rubbish_behind_the_last_batch_is_cut_off(filler: bytes) -> None:
         assert offsets(found) == list(range(10))
 
 
-def test_a_copy_of_an_earlier_batch_behind_the_last_one_is_no_part_of_the_log() -> None:
+def test_a_copy_of_an_earlier_batch_after_the_last_one_is_truncated() -> None:
     log = small_log()
     fs = log.home.fs
     data = fs.read_bytes(active_path(log))
@@ -66,7 +66,7 @@ def test_a_copy_of_an_earlier_batch_behind_the_last_one_is_no_part_of_the_log() 
     assert offsets(reload(log)) == list(range(10))
 
 
-def test_a_recovered_log_goes_on_as_if_nothing_had_happened() -> None:
+def test_a_recovered_log_works_like_an_undamaged_one() -> None:
     log = small_log()
     fs = log.home.fs
     fs.write_atomically(active_path(log), fs.read_bytes(active_path(log))[:-1])
@@ -96,7 +96,7 @@ def test_a_tear_in_one_segment_takes_the_later_ones_out_of_the_log_but_keeps_the
     assert offsets(reload(found)) == list(range(8))
 
 
-def test_a_segment_that_is_gone_from_the_middle_takes_what_follows_out_of_the_log() -> None:
+def test_a_missing_segment_in_the_middle_removes_the_later_ones() -> None:
     log = new_log(config=LogConfig(segment_bytes=300))
     append_all(log, 12, count=1, value=b"x" * 20)
     log.home.fs.remove(f"{log.directory}/{3:020d}.log")
@@ -125,7 +125,7 @@ def test_recovery_scans_from_the_segment_of_the_recovery_point_only() -> None:
     assert offsets(found) == list(range(14))
 
 
-def test_what_is_left_of_an_unfinished_operation_is_swept_away() -> None:
+def test_files_of_an_unfinished_operation_are_removed() -> None:
     log = small_log()
     fs = log.home.fs
     for name in (
@@ -160,7 +160,7 @@ def test_a_swap_that_was_interrupted_is_completed() -> None:
     assert offsets(found) == list(range(9))
 
 
-def test_a_snapshot_that_cannot_be_read_is_replaced_by_what_the_log_says() -> None:
+def test_an_unreadable_snapshot_is_rebuilt_from_the_log() -> None:
     log = new_log(config=LogConfig(segment_bytes=400))
     for number in range(10):
         log.append(batch(1, producer_id=9, sequence=number, value=b"x" * 30), 0, NOW)
@@ -174,7 +174,7 @@ def test_a_snapshot_that_cannot_be_read_is_replaced_by_what_the_log_says() -> No
     assert isinstance(found.producers, ProducerStates)
 
 
-def test_an_epoch_checkpoint_that_cannot_be_read_is_made_anew() -> None:
+def test_an_unreadable_epoch_checkpoint_is_rebuilt() -> None:
     log = new_log()
     for epoch in (1, 1, 4, 6):
         log.append(batch(2), epoch, NOW)

@@ -1,4 +1,4 @@
-"""What a coordinator writes for a producer: it counts no sequences, and keeps to the producer's epochs."""
+"""Batches that a coordinator writes for a producer: no sequence numbers, but checked producer epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames come out of any chopping of the bytes, in order, and within bounds; replies leave in order too."""
+"""Framing: frames in order from any split of the bytes, within limits, and replies in order."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_large_length_alone_allocates_little() -> None:
     assert len(connection._partial) <= GROWTH_BYTES
 
 
-def test_a_held_connection_keeps_frames_in_order_and_goes_on_after_release() -> None:
+def test_a_held_connection_keeps_frames_in_order_and_continues_after_release() -> None:
     class HoldsAtFirst(Recorder):
         def frame_received(self, frame: memoryview) -> None:
             super().frame_received(frame)
@@ -187,7 +187,7 @@ def test_a_frame_larger_than_the_memory_limit_passes_alone() -> None:
     assert connection.frames == [b"z" * 1000]
 
 
-def test_frames_behind_a_close_are_not_looked_at() -> None:
+def test_frames_after_a_close_are_ignored() -> None:
     class ClosesAtFirst(Recorder):
         def frame_received(self, frame: memoryview) -> None:
             super().frame_received(frame)

@@ -1,4 +1,4 @@
-"""What hypothesis builds batches from: honest ones, and ones that somebody has been at."""
+"""Hypothesis strategies for batches: valid and tampered ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Compressed records: every framing that Kafka's clients send, damage of every kind, and bombs."""
+"""Compression: every framing of Kafka's clients, damaged data, and decompression bombs."""
 
 import gzip
 import struct
@@ -52,7 +52,7 @@ def refused(codec: Codec, data: bytes, words: str) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 @given(data=st.binary(max_size=2000) | st.integers(0, 300).map(lambda n: b"0123456789" * 100 * n))
-def test_what_was_compressed_comes_back(codec: Codec, data: bytes) -> None:
+def test_compressed_data_is_decompressed_unchanged(codec: Codec, data: bytes) -> None:
     packed = compress(codec, memoryview(bytearray(data)))
     assert bytes(decompress(codec, packed)) == data
     assert bytes(decompress(codec, memoryview(bytearray(packed)), len(data))) == data
@@ -162,7 +162,7 @@ def test_noise_is_damage(codec: Codec, data: bytes) -> None:
             pass
 
 
-def test_what_javas_reader_cannot_read_is_refused() -> None:
+def test_data_that_javas_reader_cannot_read_is_refused() -> None:
     hello = lz4_stored(b"hello world")
     refused(Codec.LZ4, bytes.fromhex("04224d18 40 40 c0") + hello + LZ4_END, "depend on one another")
     refused(Codec.LZ4, bytes.fromhex("04224d18 61 40 00") + hello + LZ4_END, "dictionary")

@@ -1,4 +1,4 @@
-"""CRC32C, whichever way it is computed."""
+"""CRC32C in all implementations."""
 
 import crc32c as package
 import pytest

@@ -1,4 +1,4 @@
-"""Bytes that nobody meant: the engine answers or refuses, and nothing else, for as long as one cares to try."""
+"""Random bytes: the engine decodes or refuses them, and nothing else happens."""
 
 import random
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Other people's batches are ours, and ours are theirs: kafka-python's and aiokafka's codecs, both ways.
+"""Batches exchanged with the codecs of kafka-python and aiokafka, in both directions.
 
-kafka-python compresses with packages that are not installed here, except gzip; aiokafka has every codec.
+kafka-python's compression packages, except gzip, are not installed here; aiokafka has every codec.
 """
 
 import warnings

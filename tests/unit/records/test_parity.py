@@ -1,4 +1,4 @@
-"""The native twin and the reference agree: on every result byte for byte, on every refusal word for word."""
+"""Record codec parity: native code and reference agree on every result and every error message."""
 
 import os
 import shutil
@@ -160,7 +160,7 @@ def test_the_twin_names_every_fault_that_the_reference_knows() -> None:
                 if result[0] is not BatchInfo:
                     seen.add(result[1])
     words = " ".join(seen)
-    for fault in errors._WORDS.values():
+    for fault in errors._MESSAGES.values():
         phrase = max((part.strip(" ,;") for part in fault.replace("}", "{").split("{")[::2]), key=len)
         assert phrase in words
 

@@ -1,4 +1,4 @@
-"""What a producer can get wrong in a batch, one test a rule, for both implementations."""
+"""Malformed batches: one test per rule, for both implementations."""
 
 import struct
 from types import ModuleType
@@ -10,6 +10,7 @@ from moldau.records import (
     Codec,
     CorruptBatch,
     InvalidBatch,
+    MissingKey,
     Record,
     UnsupportedCodec,
     encode_batch,
@@ -249,7 +250,7 @@ def test_longer_spellings_of_a_number_are_taken_as_kafka_takes_them(engine: Modu
 def test_records_without_a_key_are_refused_where_keys_are_required(engine: ModuleType) -> None:
     batch = encode_batch([Record(0, 0, b"", b"v"), Record(1, 0, None, b"v"), Record(2, 0, None, b"v")])
     assert engine.check_batch(batch, 0).count == 3
-    with pytest.raises(InvalidBatch, match="no key") as refused:
+    with pytest.raises(MissingKey, match="no key") as refused:
         engine.check_batch(batch, 0, require_keys=True)
     assert refused.value.record_index == 1
 

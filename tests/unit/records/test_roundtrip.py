@@ -1,4 +1,4 @@
-"""Batches come back as they were written, in every codec, and keep their place when stamped or recompressed."""
+"""Round trips of batches in every codec, also after stamping and recompressing."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_recompression_changes_the_codec_and_nothing_else(codec: Codec, target: 
     assert after._replace(size=0, crc=0, attributes=0) == before._replace(size=0, crc=0, attributes=0)
 
 
-def test_the_check_says_what_the_batch_holds() -> None:
+def test_the_check_returns_the_facts_of_the_batch() -> None:
     batch = encode_batch(RECORDS, producer_id=7, producer_epoch=1, base_sequence=9, leader_epoch=4, transactional=True)
     info = check_batch(batch, 0)
     timestamps = [record.timestamp for record in RECORDS]

@@ -1,4 +1,4 @@
-"""What a leader concludes from what its followers fetch."""
+"""Leadership: high watermark and ISR proposals, from the fetches of followers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_the_high_watermark_goes_as_far_as_every_member_has_fetched() -> None:
     assert reach(leadership) == 70
 
 
-def test_one_who_is_not_in_sync_holds_nothing_back() -> None:
+def test_a_follower_outside_the_isr_does_not_hold_back_the_high_watermark() -> None:
     leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
     fetch(leadership, SECOND, 90)
     assert reach(leadership) == 90
 
 
-def test_alone_in_sync_a_leader_waits_for_nobody() -> None:
+def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
     assert reach(leads(replace(STATE, isr=(LEADER,)))) == UNLIMITED
 
 
@@ -95,7 +95,7 @@ def test_while_a_larger_set_is_proposed_those_who_would_come_count_already() -> 
     assert reach(leadership, high_watermark=60) == 100
 
 
-def test_it_waits_a_moment_for_one_who_has_caught_up_and_is_about_to_come_in() -> None:
+def test_the_high_watermark_waits_for_a_follower_that_is_about_to_join_the_isr() -> None:
     leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
     fetch(leadership, SECOND, 120, end=120)
     fetch(leadership, THIRD, 100, end=100, now=1.0)
@@ -114,7 +114,7 @@ def test_it_does_not_wait_for_a_broker_that_is_gone() -> None:
 # Coming in and going --------------------------------------------------------------------------------------------------
 
 
-def test_a_follower_comes_in_when_it_has_the_high_watermark_and_the_start_of_the_epoch() -> None:
+def test_a_follower_joins_the_isr_at_the_high_watermark_and_the_start_of_the_epoch() -> None:
     leadership = leads(replace(STATE, isr=(LEADER,)), end=100)
     assert not leadership.may_come_in(SECOND, 80), "it has not fetched"
     fetch(leadership, SECOND, 79)
@@ -126,7 +126,7 @@ def test_a_follower_comes_in_when_it_has_the_high_watermark_and_the_start_of_the
     assert leadership.with_member(SECOND) == (LEADER, SECOND)
 
 
-def test_nobody_else_comes_in_while_a_proposal_is_under_way() -> None:
+def test_no_other_follower_joins_the_isr_during_a_proposal() -> None:
     leadership = leads(replace(STATE, isr=(LEADER,)))
     for replica in (SECOND, THIRD):
         fetch(leadership, replica, 100)
@@ -134,7 +134,7 @@ def test_nobody_else_comes_in_while_a_proposal_is_under_way() -> None:
     assert not leadership.may_come_in(THIRD, 100)
 
 
-def test_a_broker_without_a_replica_never_comes_in() -> None:
+def test_a_broker_without_a_replica_never_joins_the_isr() -> None:
     assert not leads().may_come_in(9, 0)
 
 
@@ -146,7 +146,7 @@ def test_a_follower_lags_when_it_has_not_been_at_the_end_for_too_long() -> None:
     assert leadership.without_laggards(100, 10.5, MAX_LAG_S) == (LEADER, SECOND)
 
 
-def test_a_follower_that_asks_for_what_was_the_end_when_it_asked_last_has_caught_up_then() -> None:
+def test_a_follower_that_fetches_the_previous_log_end_had_caught_up_at_the_previous_fetch() -> None:
     leadership = leads(end=0)
     fetch(leadership, SECOND, 50, end=100, now=1.0)
     fetch(leadership, SECOND, 100, end=200, now=8.0)
@@ -155,7 +155,7 @@ def test_a_follower_that_asks_for_what_was_the_end_when_it_asked_last_has_caught
     assert leadership.followers[SECOND].caught_up_at == 1.0, "it is slower than what comes"
 
 
-def test_a_follower_at_the_end_does_not_lag_however_long_nothing_comes() -> None:
+def test_a_follower_at_the_log_end_does_not_lag_without_new_records() -> None:
     leadership = leads()
     fetch(leadership, SECOND, 100, now=1.0)
     fetch(leadership, THIRD, 100, now=1.0)
@@ -171,14 +171,14 @@ def test_a_new_epoch_gives_members_time_to_show_up_and_others_none() -> None:
 # What is stored -------------------------------------------------------------------------------------------------------
 
 
-def test_a_state_that_is_older_than_what_is_known_changes_nothing() -> None:
+def test_an_older_partition_state_changes_nothing() -> None:
     leadership = leads()
     assert not leadership.stored(replace(STATE, isr=(LEADER,), partition_epoch=6))
     assert not leadership.stored(replace(STATE, isr=(LEADER,), leader_epoch=6, partition_epoch=9))
     assert leadership.isr == STATE.isr
 
 
-def test_a_later_state_ends_the_proposal_whoever_stored_it() -> None:
+def test_a_newer_partition_state_ends_the_proposal() -> None:
     leadership = leads()
     leadership.propose((LEADER, SECOND))
     assert leadership.stored(replace(STATE, isr=(LEADER, THIRD), partition_epoch=8))
@@ -186,7 +186,7 @@ def test_a_later_state_ends_the_proposal_whoever_stored_it() -> None:
     assert leadership.isr == (LEADER, THIRD)
 
 
-def test_the_state_as_it_was_leaves_the_proposal_open() -> None:
+def test_an_unchanged_partition_state_leaves_the_proposal_open() -> None:
     leadership = leads()
     leadership.propose((LEADER, SECOND))
     assert leadership.stored(STATE)

@@ -1,4 +1,4 @@
-"""Reads that followers share."""
+"""Reads shared between followers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.unit.log.support import NOW, append_all, batch, file_system, new_log
 BIG = LEAST_BYTES * 2
 
 
-def test_what_was_read_for_one_follower_is_there_for_the_other() -> None:
+def test_data_read_for_one_follower_is_shared_with_another() -> None:
     log, reads = new_log(), SharedReads()
     append_all(log, 3, value=b"v" * BIG)
     first = reads.read(log, 1, 1 << 20, min_one=True)
@@ -17,7 +17,7 @@ def test_what_was_read_for_one_follower_is_there_for_the_other() -> None:
     assert bytes(first) == bytes(log.read(1, 1 << 20, log.end_offset) or b"")
 
 
-def test_one_who_may_take_less_gets_less() -> None:
+def test_a_follower_with_a_smaller_limit_gets_less() -> None:
     log, reads = new_log(), SharedReads()
     append_all(log, 3, value=b"v" * BIG)
     whole = reads.read(log, 0, 1 << 20, min_one=True)
@@ -38,7 +38,7 @@ def test_a_log_that_was_cut_is_read_again() -> None:
     assert b"w" * BIG in bytes(again)
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_size_of_shared_data_is_limited() -> None:
     log, reads = new_log(), SharedReads()
     size = 1 << 20
     append_all(log, KEPT_BYTES // size + 4, value=b"v" * (size - 200))

@@ -1,4 +1,4 @@
-"""Replication that is held to a rate."""
+"""Replication throttles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class World:
         self.throttle = Throttle(lambda: self.rate, lambda: self.now)
 
 
-def test_what_was_copied_is_paid_back_at_the_rate() -> None:
+def test_copied_bytes_are_paid_back_at_the_rate() -> None:
     world = World(1000)
     assert not world.throttle.exceeded
     world.throttle.count(3000)
@@ -51,7 +51,7 @@ def test_without_a_rate_nothing_is_held_back_and_with_none_allowed_everything_is
     assert world.throttle.exceeded
 
 
-def test_what_was_copied_at_a_low_rate_is_soon_paid_when_the_rate_is_raised() -> None:
+def test_bytes_copied_at_a_low_rate_are_paid_back_soon_after_the_rate_is_raised() -> None:
     world = World(1)
     world.throttle.count(1_000_000)
     assert world.throttle.exceeded

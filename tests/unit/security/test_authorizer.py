@@ -32,7 +32,7 @@ def test_a_broker_without_access_control_allows_everything_to_everybody() -> Non
             assert AllowAll().authorize(ANONYMOUS, "127.0.0.1", operation, resource_type, CLUSTER_NAME)
 
 
-def test_allowed_operations_are_told_as_one_bit_for_each_code() -> None:
+def test_allowed_operations_are_encoded_as_one_bit_per_code() -> None:
     assert bits(OnlyReaders(), "alice", ResourceType.TOPIC) == 1 << 3
     assert bits(OnlyReaders(), "bob", ResourceType.TOPIC) == 0
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from moldau.settings import BROKER, TOPIC, BrokerSettings, Description, SettingError, SettingType, Source
+from moldau.settings import BROKER, TOPIC, BrokerSettings, ConfigSource, Description, SettingError, SettingType
+from moldau.settings.kafka_only import kafka_only
 
 # The file that Kafka 4 ships, without its comments.
 KAFKAS_OWN_FILE = {
@@ -94,30 +95,30 @@ def test_every_topic_setting_has_a_value_for_every_topic() -> None:
 # DescribeConfigs: the expectations are answers of an Apache Kafka 4.3 broker that was started with the same settings.
 
 
-def test_a_topic_setting_is_told_with_all_it_was_laid_over() -> None:
+def test_a_topic_setting_is_described_with_all_its_synonyms() -> None:
     settings = BrokerSettings({"log.segment.bytes": "2097152"})
     described = one_topic_setting(settings, {"segment.bytes": " 3145728"}, "segment.bytes")
-    assert (described.value, described.source, described.read_only) == ("3145728", Source.TOPIC, False)
+    assert (described.value, described.source, described.read_only) == ("3145728", ConfigSource.TOPIC, False)
     assert synonyms(described) == [
         ("segment.bytes", "3145728", 1),
         ("log.segment.bytes", "2097152", 4),
         ("log.segment.bytes", "1073741824", 5),
     ]
     inherited = one_topic_setting(settings, {}, "segment.bytes")
-    assert (inherited.value, inherited.source) == ("2097152", Source.STATIC_BROKER)
+    assert (inherited.value, inherited.source) == ("2097152", ConfigSource.STATIC_BROKER)
 
 
-def test_retention_that_comes_from_hours_is_told_as_kafka_tells_it() -> None:
+def test_retention_set_in_hours_is_described_as_kafka_does() -> None:
     settings = BrokerSettings({"log.retention.hours": "24"})
     described = one_topic_setting(settings, {}, "retention.ms")
-    assert (described.value, described.source, synonyms(described)) == ("86400000", Source.DEFAULT, [])
+    assert (described.value, described.source, synonyms(described)) == ("86400000", ConfigSource.DEFAULT, [])
     changed = settings.with_dynamic({"log.retention.ms": "5000"}, {})
     described = one_topic_setting(changed, {}, "retention.ms")
-    assert (described.value, described.source) == ("5000", Source.DYNAMIC_BROKER)
+    assert (described.value, described.source) == ("5000", ConfigSource.DYNAMIC_BROKER)
     assert synonyms(described)[0] == ("log.retention.ms", "5000", 2)
 
 
-def test_a_broker_setting_is_told_with_its_type_scope_and_layers() -> None:
+def test_a_broker_setting_is_described_with_type_scope_and_synonyms() -> None:
     settings = BrokerSettings({"max.connections": "10"}, {"max.connections": "30"}, {"max.connections": "20"})
     [described] = settings.describe(["max.connections"])
     assert described.value == "30"
@@ -133,19 +134,19 @@ def test_a_broker_setting_is_told_with_its_type_scope_and_layers() -> None:
     assert fixed.read_only
 
 
-def test_a_setting_without_a_value_is_told_without_one() -> None:
+def test_a_setting_without_a_value_is_described_without_one() -> None:
     [described] = BrokerSettings({}).describe(["log.retention.ms"])
-    assert (described.value, described.source, described.synonyms) == (None, Source.DEFAULT, [])
+    assert (described.value, described.source, described.synonyms) == (None, ConfigSource.DEFAULT, [])
 
 
-def test_the_broker_without_a_name_tells_only_what_is_set_for_all() -> None:
+def test_the_cluster_wide_broker_resource_has_only_cluster_wide_settings() -> None:
     settings = BrokerSettings({"max.connections": "10"}, {"max.connections": "30"}, {"max.connections": "20"})
     [described] = settings.describe_default()
     assert (described.name, described.value) == ("max.connections", "20")
-    assert described.source is Source.DYNAMIC_DEFAULT_BROKER
+    assert described.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
 
 
-def test_everything_is_told_when_no_names_are_given_and_unknown_names_are_passed_over() -> None:
+def test_all_settings_are_described_without_names_and_unknown_names_are_ignored() -> None:
     settings = BrokerSettings({})
     assert [one.name for one in settings.describe()] == [setting.name for setting in BROKER]
     assert [one.name for one in settings.describe_topic({})] == [setting.name for setting in TOPIC]
@@ -178,8 +179,9 @@ def test_a_topic_error_is_a_sentence_not_an_exception() -> None:
         ({"num.partitions": "3"}, "num.partitions: cannot be changed while the broker runs"),
         ({"log.retention.hours": "3"}, "log.retention.hours: cannot be changed while the broker runs"),
         ({"max.connections": "-1"}, "max.connections: -1 is out of bounds"),
-        ({"log.retention.ms": "0"}, "log.retention.ms: 0 is neither -1 (no limit) nor 1 or more"),
-        ({"foo": "1"}, "foo: unknown broker setting"),
+        ({"log.retention.ms": "0"}, "log.retention.ms: 0 is not allowed: use -1 (no limit), or 1 or more"),
+        ({"sasl.kerberos.min.time.before.relogin": "soon"}, "sasl.kerberos.min.time.before.relogin: 'soon' is not a"),
+        ({"broker.session.timeout.ms": "1"}, "broker.session.timeout.ms: cannot be changed while the broker runs"),
     ],
 )
 def test_a_change_at_run_time_that_cannot_be_is_refused(texts: dict[str, str], complaint: str) -> None:
@@ -225,3 +227,31 @@ def test_broker_settings_that_cannot_be_together_are_refused(static: dict[str, s
 def test_several_directories_win_over_the_one() -> None:
     assert BrokerSettings({"log.dir": "one"}).log_dirs == ("one",)
     assert BrokerSettings({"log.dir": "one", "log.dirs": "two, three"}).log_dirs == ("two", "three")
+
+
+def test_kafka_only_settings_are_described_with_the_given_value() -> None:
+    settings = BrokerSettings({"sasl.kerberos.min.time.before.relogin": "5", "num.partitions": "2"})
+    assert "cleanup.policy" not in {one.name for one in settings.describe()}
+    changed = settings.with_dynamic({"sasl.kerberos.min.time.before.relogin": "7"}, {"cleanup.policy": "compact"})
+    [kerberos] = changed.describe(["sasl.kerberos.min.time.before.relogin"])
+    assert (kerberos.value, kerberos.read_only, kerberos.sensitive) == ("7", False, False)
+    assert [one.value for one in kerberos.synonyms] == ["7", "5", "60000"]
+    [unknown] = changed.describe(["cleanup.policy"])
+    assert (unknown.value, unknown.read_only, unknown.sensitive, int(unknown.type)) == (None, True, True, 0)
+    assert [one.name for one in changed.describe_default()] == ["cleanup.policy"]
+    assert {one.name for one in changed.without_effect()} == {"sasl.kerberos.min.time.before.relogin", "cleanup.policy"}
+
+
+@pytest.mark.parametrize("name", ["authorizer.class.name", "create.topic.policy.class.name"])
+def test_a_setting_that_protects_is_never_ignored(name: str) -> None:
+    with pytest.raises(SettingError, match="would be unchecked"):
+        BrokerSettings({name: "org.example.Guard"})
+    assert BrokerSettings({name: ""}).node_id is None
+
+
+def test_all_settings_that_only_kafka_has_are_not_ours_and_have_defaults_of_their_type() -> None:
+    assert len(kafka_only()) > 200
+    assert not any(name in BROKER for name in kafka_only())
+    for setting in kafka_only().values():
+        text = setting.format(setting.default)
+        assert text is None or setting.parse(text) == setting.default

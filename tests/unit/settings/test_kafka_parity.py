@@ -1,4 +1,4 @@
-"""Our declarations against facts told by Apache Kafka's own classes (kafka-4.3.tsv): a slip in a default fails here."""
+"""Declared settings compared with Apache Kafka's own (kafka-4.3.tsv): types, defaults and bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.settings import BROKER, TOPIC, Setting
+from moldau.settings import BROKER, GROUP, TOPIC, Setting
+from moldau.settings.group_configs import bound
+from moldau.settings.kafka_only import kafka_only
 
 FACTS_FILE = Path(__file__).with_name("kafka-4.3.tsv")
 
@@ -67,7 +69,7 @@ def read_facts() -> dict[tuple[str, str], Fact]:
 FACTS = read_facts()
 DECLARED = [
     pytest.param(kind, setting, id=f"{kind}-{setting.name}")
-    for kind, table in (("broker", BROKER), ("topic", TOPIC))
+    for kind, table in (("broker", BROKER), ("topic", TOPIC), ("group", GROUP))
     for setting in table
     if not OURS_ALONE.fullmatch(setting.name)
 ]
@@ -79,7 +81,7 @@ def test_a_setting_has_kafkas_type_default_and_scope(kind: str, setting: Setting
     assert setting.type.name == fact.type
     if setting.name not in DIFFERENT_DEFAULT:
         assert setting.format(setting.default) == fact.default
-    if kind == "topic":
+    if kind != "broker":
         assert (",".join(setting.synonyms) or "-") == fact.dynamic_or_synonyms
     elif setting.name not in DIFFERENT_SCOPE:
         assert setting.scope.value == fact.dynamic_or_synonyms
@@ -102,6 +104,13 @@ def test_a_setting_has_kafkas_bounds(kind: str, setting: Setting) -> None:
 def test_every_topic_setting_of_kafka_is_known_but_those_of_tiered_storage() -> None:
     unknown = {name for kind, name in FACTS if kind == "topic" and name not in TOPIC}
     assert unknown == {"local.retention.bytes", "local.retention.ms"}
+
+
+def test_every_group_setting_of_kafka_is_known_and_bounded_by_settings_that_kafka_has() -> None:
+    assert {name for kind, name in FACTS if kind == "group"} == {setting.name for setting in GROUP}
+    for setting in GROUP:
+        for name in (*setting.synonyms, *(one for one in bound(setting.name) if one is not None)):
+            assert name in BROKER or name in kafka_only()
 
 
 def test_every_exception_from_kafka_names_a_setting_that_differs() -> None:

@@ -30,7 +30,7 @@ def test_an_address_has_a_name_a_host_and_a_port(text: str, host: str, port: int
     assert plan(text).bound == (ListenerAddress("PLAINTEXT", host, port, "PLAINTEXT"),)
 
 
-def test_an_address_is_written_as_it_was_read() -> None:
+def test_an_address_is_formatted_as_it_was_parsed() -> None:
     for text in ("PLAINTEXT://[::1]:9092", "INTERNAL://host:1", "EXTERNAL://:2"):
         assert str(plan(text).bound[0]) == text
 
@@ -52,7 +52,7 @@ def test_a_malformed_address_is_refused(text: str) -> None:
         ("PLAINTEXT://h:1,INTERNAL://h:1", "claim the same port"),
         ("PLAINTEXT://:1,INTERNAL://h:1", "claim the same port"),
         ("PLAINTEXT://0.0.0.0:1,INTERNAL://127.0.0.1:1", "claim the same port"),
-        ("SSL://h:1", "SSL://h:1 asks for SSL; this version serves PLAINTEXT"),
+        ("SSL://h:1", "SSL://h:1 has the protocol SSL; this version supports only PLAINTEXT"),
     ],
 )
 def test_listeners_that_cannot_be_opened_are_refused(listeners: str, complaint: str) -> None:
@@ -74,7 +74,7 @@ def test_no_listener_at_all_is_refused() -> None:
         plan_listeners(listeners=(), advertised=None, protocol_map="PLAINTEXT:PLAINTEXT")
 
 
-def test_clients_are_told_the_bound_addresses_unless_others_are_given() -> None:
+def test_bound_addresses_are_advertised_unless_others_are_given() -> None:
     assert [str(one) for one in plan("PLAINTEXT://h:1").advertised] == ["PLAINTEXT://h:1"]
     assert [str(one) for one in plan("PLAINTEXT://h:1", "PLAINTEXT://outside:2").advertised] == [
         "PLAINTEXT://outside:2"
@@ -86,10 +86,10 @@ def test_two_listeners_may_be_advertised_under_one_address() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
-def test_an_address_that_nobody_can_connect_to_is_not_advertised(host: str) -> None:
-    with pytest.raises(SettingError, match=r"advertised\.listeners: .*cannot be connected to"):
+def test_a_wildcard_address_is_not_advertised(host: str) -> None:
+    with pytest.raises(SettingError, match=r"advertised\.listeners: clients cannot connect to"):
         plan("PLAINTEXT://h:1", f"PLAINTEXT://{host}:1")
-    with pytest.raises(SettingError, match=r"advertised\.listeners: needed"):
+    with pytest.raises(SettingError, match=r"advertised\.listeners: required"):
         plan(f"PLAINTEXT://{host}:1")
     assert plan(f"PLAINTEXT://{host}:1", "PLAINTEXT://name:1").advertised[0].host == "name"
 
@@ -112,7 +112,7 @@ def test_brokers_use_the_listener_named_for_them() -> None:
     [
         ({"inter_broker_name": "INTERNAL"}, "inter.broker.listener.name: INTERNAL is not an advertised listener"),
         ({"inter_broker_protocol": "SSL"}, "security.inter.broker.protocol: no advertised listener is named SSL"),
-        ({"inter_broker_name": "PLAINTEXT", "inter_broker_protocol": "PLAINTEXT"}, "may not be given with"),
+        ({"inter_broker_name": "PLAINTEXT", "inter_broker_protocol": "PLAINTEXT"}, "cannot be set together with"),
     ],
 )
 def test_a_listener_between_brokers_that_does_not_exist_is_refused(more: dict[str, str], complaint: str) -> None:
@@ -124,7 +124,7 @@ def test_a_listener_between_brokers_that_does_not_exist_is_refused(more: dict[st
 def test_listeners_of_kafkas_controllers_are_not_opened() -> None:
     only_clients = plan("PLAINTEXT://:1,CONTROLLER://:2", controller_names=["CONTROLLER"])
     assert [one.name for one in only_clients.bound] == ["PLAINTEXT"]
-    with pytest.raises(SettingError, match="none is left for clients"):
+    with pytest.raises(SettingError, match="add one for clients"):
         plan("CONTROLLER://:2", controller_names=["CONTROLLER"])
 
 

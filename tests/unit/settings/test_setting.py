@@ -29,7 +29,7 @@ EVERY_SETTING = [*BROKER, *TOPIC]
         ("leader.replication.throttled.replicas", "0:1,1:2", ("0:1", "1:2")),
     ],
 )
-def test_what_kafka_accepts_is_accepted_with_the_same_meaning(name: str, text: str, value: Value) -> None:
+def test_values_that_kafka_accepts_have_the_same_meaning(name: str, text: str, value: Value) -> None:
     assert TOPIC[name].parse(text) == value
 
 
@@ -115,12 +115,12 @@ def test_doubles_are_spelt_as_java_spells_them() -> None:
         ("message.max.bytes", "max.message.bytes"),
     ],
 )
-def test_an_unknown_topic_setting_is_an_error_that_names_the_one_meant(wrong: str, meant: str) -> None:
+def test_the_error_of_an_unknown_topic_setting_suggests_a_known_one(wrong: str, meant: str) -> None:
     with pytest.raises(SettingError, match=rf"{wrong}: unknown topic setting; did you mean {meant}\?"):
         TOPIC.parse({wrong: "1"})
 
 
-def test_an_unknown_broker_setting_is_an_error_that_names_the_one_meant() -> None:
+def test_the_error_of_an_unknown_broker_setting_suggests_a_known_one() -> None:
     with pytest.raises(SettingError, match=r"did you mean log\.retention\.ms\?"):
         BROKER.parse({"retention.ms": "1"})
     with pytest.raises(SettingError, match=r"did you mean num\.partitions\?"):
@@ -133,7 +133,7 @@ def test_a_name_that_resembles_nothing_gets_no_guess() -> None:
     assert str(caught.value) == "zzzz: unknown topic setting"
 
 
-def test_lists_and_defaults_can_be_asked_for_by_name() -> None:
+def test_settings_and_defaults_are_found_by_name() -> None:
     assert TOPIC.is_list("cleanup.policy")
     assert not TOPIC.is_list("retention.ms")
     assert not TOPIC.is_list("no.such.setting")

@@ -65,7 +65,7 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
     assert gather(BROKER, environment={"MOLDAU_PURE": "1", "MOLDAU_SOAK": "1", "PATH": "x"}) == {}
 
 
-def test_an_unknown_variable_is_an_error_that_names_it_and_the_setting_meant() -> None:
+def test_the_error_of_an_unknown_variable_names_it_and_suggests_a_setting() -> None:
     with pytest.raises(SettingError, match=r"MOLDAU_NUM_PARTITION: .*did you mean num\.partitions\?"):
         gather(BROKER, environment={"MOLDAU_NUM_PARTITION": "1"})
 
@@ -73,6 +73,18 @@ def test_an_unknown_variable_is_an_error_that_names_it_and_the_setting_meant() -
 def test_an_unknown_setting_in_the_file_is_an_error() -> None:
     with pytest.raises(SettingError, match=r"did you mean log\.dirs\?"):
         gather(BROKER, properties="log.drs=x")
+
+
+def test_a_file_may_have_settings_of_kafka_and_of_its_plugins() -> None:
+    given = {"sasl.kerberos.min.time.before.relogin": "1", "cleanup.policy": "compact", "my.plugin.url": "x"}
+    assert gather(BROKER, properties="\n".join(f"{name}={text}" for name, text in given.items())) == given
+
+
+def test_the_command_line_and_the_environment_may_have_settings_of_kafka_only() -> None:
+    assert gather(BROKER, assignments=["sasl.kerberos.kinit.cmd=x"]) == {"sasl.kerberos.kinit.cmd": "x"}
+    assert gather(BROKER, environment={"MOLDAU_SASL_KERBEROS_KINIT_CMD": "x"}) == {"sasl.kerberos.kinit.cmd": "x"}
+    with pytest.raises(SettingError, match=r"my\.plugin\.url: unknown broker setting"):
+        gather(BROKER, assignments=["my.plugin.url=x"])
 
 
 @pytest.mark.parametrize("text", ["num.partitions", "=3", " =3"])

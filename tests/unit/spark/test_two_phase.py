@@ -1,4 +1,4 @@
-"""The two-phase commit, killed at every step: each batch becomes visible once, and nothing stays open."""
+"""Two-phase commit killed at every step: each batch becomes visible once, and no transaction stays open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import count, product
 
 import pytest
 
-from moldau.spark.decisions import Decision, PreparedWrite, decode, encode, latest, transactional_id
+from moldau.spark.commit_log import CommitDecision, PreparedWrite, decode, encode, latest, transactional_id
 from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit
 
 QUERY = "3a1f2c4e-0000-4000-8000-000000000001"
@@ -62,7 +62,7 @@ class Driver:
             raise Died
         self._actions += 1
 
-    def take_over(self, query: str) -> Decision | None:
+    def take_over(self, query: str) -> CommitDecision | None:
         def fence() -> None:
             self._cluster.driver += 1
             self._epoch = self._cluster.driver
@@ -70,7 +70,7 @@ class Driver:
         self._act(fence)
         return latest(query, self._cluster.records)
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: CommitDecision) -> None:
         def store() -> None:
             assert self._epoch == self._cluster.driver, "fenced"
             self._cluster.records.append(encode(decision))
@@ -152,7 +152,7 @@ def test_a_driver_that_dies_anywhere_leaves_each_batch_visible_once(dies_at: flo
 
 
 @pytest.mark.parametrize(("first_death", "second_death"), list(product(deaths(), deaths())))
-def test_so_does_one_whose_successor_dies_too(first_death: float, second_death: float) -> None:
+def test_a_batch_is_committed_once_if_the_next_driver_dies_too(first_death: float, second_death: float) -> None:
     cluster = Cluster()
     batch = 0
     for run, dies_at in (("run1", first_death), ("run2", second_death), ("run3", -1)):
@@ -202,7 +202,7 @@ def test_a_decision_of_which_everything_was_aborted_meanwhile_is_as_none() -> No
     assert sorted(cluster.visible) == wanted(1)
 
 
-def test_a_decision_of_which_a_part_was_aborted_is_a_loss_and_said_so() -> None:
+def test_a_partly_aborted_decision_is_reported_as_a_loss() -> None:
     cluster = Cluster()
     decided_and_dead(cluster)
     cluster.expire(transactional_id(QUERY, "run1", 0, 1, 0))
@@ -226,7 +226,7 @@ def test_a_query_that_will_not_come_back_is_resolved_from_outside() -> None:
     assert TwoPhaseCommit(Driver(cluster)).resolve("another") == 0
 
 
-def test_an_old_checkpoint_does_not_write_what_was_written() -> None:
+def test_an_old_checkpoint_does_not_write_a_batch_twice() -> None:
     cluster = Cluster()
     commits = TwoPhaseCommit(Driver(cluster))
     for batch in range(3):
@@ -250,8 +250,8 @@ def test_an_old_checkpoint_does_no_harm_after_a_crash_in_the_batch_after_the_las
     assert not cluster.open
 
 
-def test_a_decision_reads_back_as_it_was_written() -> None:
-    decision = Decision(QUERY, "run1", 7, (PreparedWrite(0, 0, 12, 3), PreparedWrite(1, 2, 13, 0)))
+def test_a_decision_is_read_as_it_was_written() -> None:
+    decision = CommitDecision(QUERY, "run1", 7, (PreparedWrite(0, 0, 12, 3), PreparedWrite(1, 2, 13, 0)))
     key, value = encode(decision)
     assert decode(key, value) == decision
     others = [(b"another", b"?"), (key, value), (None, b"?")]

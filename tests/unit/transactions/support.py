@@ -1,11 +1,11 @@
-"""A coordinator without a broker: a shard, the log behind it, and a way to crash."""
+"""A transaction coordinator without a broker: a shard, its log, and simulated crashes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from moldau.groups.outcome import Outcome, TimerFired
+from moldau.coordinator.outcome import CoordinatorOutcome, TimerFired
 from moldau.transactions.events import (
     AddPartitions,
     EndTransaction,
@@ -15,10 +15,11 @@ from moldau.transactions.events import (
     TransactionEnded,
     WriteMarkers,
 )
-from moldau.transactions.shard import TIMEOUTS, Rules, TransactionShard
+from moldau.transactions.shard import Rules, TransactionShard, TransactionTimer
 from moldau.transactions.states import TransactionState
-from moldau.transactions.transaction import Identity, TopicPartition, Transaction, encode_key, encode_value
+from moldau.transactions.transaction import Identity, Transaction, encode_key, encode_value
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 
 TIMEOUT_MS = 60_000
 RULES = Rules(
@@ -56,7 +57,7 @@ class Coordinator:
         assert self.shard.transactions == before, "a step must not change what only a replay may"
         return self._carry_out(outcome)
 
-    def _carry_out(self, outcome: Outcome) -> Any:
+    def _carry_out(self, outcome: CoordinatorOutcome) -> Any:
         self.timers |= {key: at for key, at in outcome.timers if at is not None}
         if outcome.records and self.fails_to_store:
             return None
@@ -94,7 +95,7 @@ class Coordinator:
         self.pass_time(0)
 
     def fire_timeouts(self) -> None:
-        self.feed(TimerFired(TIMEOUTS))
+        self.feed(TimerFired(TransactionTimer.TIMEOUTS))
 
     def write_markers(self) -> list[WriteMarkers]:
         """Carries out every marker that is asked for."""

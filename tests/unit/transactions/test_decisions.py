@@ -1,4 +1,4 @@
-"""Every request against every state: what a client is told, and what becomes of the transaction."""
+"""Every request in every transaction state: the answer and the next state."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ def test_fencing_the_last_epoch_gives_a_new_producer_id() -> None:
     assert one.init().identity == Identity(1000, 0)
 
 
-def test_a_producer_that_goes_on_after_an_error_gets_the_next_epoch() -> None:
+def test_a_producer_that_continues_after_an_error_gets_the_next_epoch() -> None:
     one = coordinator(S.COMPLETE_ABORT)
     assert one.init(expected=ME).identity == Identity(42, 6)
 
 
-def test_a_producer_that_asks_again_hears_the_same() -> None:
+def test_a_repeated_init_producer_id_gets_the_same_answer() -> None:
     one = coordinator(S.COMPLETE_ABORT)
     first = one.init(expected=ME)
     assert one.init(expected=ME) == first
     assert one.init(expected=ME) == first
 
 
-def test_a_producer_that_asks_again_across_a_new_producer_id_hears_the_same() -> None:
+def test_a_repeated_init_producer_id_gets_the_same_new_producer_id() -> None:
     one = coordinator(S.COMPLETE_ABORT, epoch=LAST_EPOCH)
     expected = Identity(42, LAST_EPOCH)
     first = one.init(expected=expected)
@@ -106,7 +106,7 @@ def test_a_producer_that_aborted_its_own_transaction_by_coming_again_is_let_in()
     assert one.init(expected=BEFORE_ME).error == E.PRODUCER_FENCED
 
 
-def test_a_producer_that_asks_again_after_somebody_else_came_is_fenced() -> None:
+def test_a_repeated_init_producer_id_is_fenced_after_another_producer() -> None:
     one = coordinator(S.COMPLETE_ABORT)
     one.init(expected=ME)
     one.init()
@@ -122,7 +122,7 @@ def test_a_producer_of_the_past_cannot_come_back(state: S, who: Identity) -> Non
     assert one.found() == in_state(state)
 
 
-def test_without_producer_ids_at_hand_the_client_is_asked_to_come_back() -> None:
+def test_without_free_producer_ids_the_client_gets_a_retriable_error() -> None:
     one = Coordinator()
     one.out_of_ids = True
     assert one.init().error == E.COORDINATOR_LOAD_IN_PROGRESS
@@ -141,14 +141,14 @@ def test_the_first_partition_begins_a_transaction(state: S) -> None:
     assert one.found().partitions == {("a", 0), ("a", 1)}
 
 
-def test_adding_what_is_there_stores_nothing() -> None:
+def test_adding_a_known_partition_stores_nothing() -> None:
     one = coordinator(S.ONGOING)
     stored = len(one.log)
     assert one.add(ME, ("a", 0)) == E.NONE
     assert len(one.log) == stored
 
 
-def test_adding_does_not_begin_the_clock_anew() -> None:
+def test_adding_partitions_does_not_restart_the_timeout() -> None:
     one = coordinator(S.ONGOING)
     one.add(ME, ("c", 0))
     assert one.found().start_ms == 900_000
@@ -167,7 +167,7 @@ def test_only_the_current_producer_adds(state: S, who: Identity, error: E) -> No
     assert one.found() == in_state(state)
 
 
-def test_an_id_that_nobody_uses_has_no_transaction() -> None:
+def test_an_unused_transactional_id_has_no_transaction() -> None:
     one = Coordinator()
     assert one.add(ME, ("a", 0)) == E.INVALID_PRODUCER_ID_MAPPING
     assert one.commit(ME).error == E.INVALID_PRODUCER_ID_MAPPING
@@ -281,7 +281,7 @@ def test_the_last_epoch_ends_with_a_new_producer_id() -> None:
     assert one.found().previous_producer_id == 42
 
 
-def test_a_producer_whose_end_got_no_answer_may_begin_anew() -> None:
+def test_a_producer_without_an_answer_to_end_txn_may_start_the_next_transaction() -> None:
     one = coordinator(S.ONGOING)
     after = one.commit(ME).identity
     one.write_markers()
@@ -297,7 +297,7 @@ def test_an_abort_without_a_transaction_has_no_markers_to_wait_for() -> None:
     assert one.add(after, ("a", 0)) == E.NONE
 
 
-def test_a_decision_that_cannot_be_stored_is_none() -> None:
+def test_a_decision_that_cannot_be_stored_has_no_effect() -> None:
     one = coordinator(S.ONGOING)
     one.fails_to_store = True
     assert one.commit(ME) is None
@@ -332,7 +332,7 @@ def test_a_two_phase_transaction_has_no_time_out_of_its_producers() -> None:
     assert one.found().state is S.ONGOING
 
 
-def test_a_two_phase_transaction_that_nobody_comes_back_for_is_aborted_in_the_end() -> None:
+def test_an_abandoned_two_phase_transaction_is_aborted_in_the_end() -> None:
     one = prepared()
     one.sleep_through(RULES.two_phase_max_age_ms)
     one.pass_time(RULES.abort_check_ms)
@@ -347,7 +347,7 @@ def test_a_two_phase_transaction_waits_for_ever_where_the_broker_lets_it() -> No
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_prepared_transaction_is_kept_for_whoever_comes_next(commit: bool) -> None:
+def test_a_prepared_transaction_is_kept_for_the_next_producer(commit: bool) -> None:
     one = prepared()
     answer = one.init(timeout_ms=NO_TIMEOUT, keep_prepared=True)
     assert (answer.error, answer.ongoing) == (E.NONE, ME)

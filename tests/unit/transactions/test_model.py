@@ -1,7 +1,7 @@
-"""Any order of producers, zombies, crashes, lost answers and full disks: what must hold of transactions anyway.
+"""Random histories of producers, zombies, crashes, lost answers and full disks, checked against promises.
 
-The model keeps what each partition holds (which records of which transaction are open, and how they ended) and what
-each producer was told. It knows nothing of the coordinator's rules but the promises.
+The model keeps the contents of each partition (open records per transaction, and how they ended) and the answers to
+each producer. It does not know the coordinator's rules, only its promises.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from moldau.transactions.events import MarkersWritten, WriteMarkers
 from moldau.transactions.states import TransactionState
-from moldau.transactions.transaction import LAST_EPOCH, NO_TIMEOUT, Identity, TopicPartition, Transaction
+from moldau.transactions.transaction import LAST_EPOCH, NO_TIMEOUT, Identity, Transaction
 from moldau.wire.errors import ErrorCode
+from moldau.wire.topic_partition import TopicPartition
 from tests.unit.transactions.support import RULES, TIMEOUT_MS, Coordinator
 
 NAMES = ("t", "u")

@@ -1,4 +1,4 @@
-"""Transactions as they are stored: in Kafka's format, and back."""
+"""Stored transactions in Kafka's format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ transactions = st.builds(
 
 
 @given(transactions)
-def test_what_is_stored_comes_back(transaction: Transaction) -> None:
+def test_stored_transactions_are_read_back(transaction: Transaction) -> None:
     name = decode_key(encode_key(transaction.transactional_id))
     assert name == transaction.transactional_id
     assert decode_value(name, encode_value(transaction)) == transaction
@@ -75,7 +75,7 @@ def test_an_unknown_state_is_an_error() -> None:
         decode_value("tx", b"\0\1" + strange.encode(1))
 
 
-def test_states_are_told_by_the_names_that_tools_know() -> None:
+def test_states_have_the_names_that_tools_know() -> None:
     assert {state.label for state in TransactionState} == {
         "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
         "PrepareEpochFence",

@@ -1,4 +1,4 @@
-"""A shard over time: time-outs, expiry, restarts, listing."""
+"""Shard of the transaction coordinator: time-outs, expiry, restarts, listing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_many_ids_are_forgotten_in_bounded_batches() -> None:
 
 
 @pytest.mark.parametrize(("state", "commit"), [(S.PREPARE_COMMIT, True), (S.PREPARE_ABORT, False)])
-def test_what_was_decided_before_a_crash_is_finished_after_it(state: S, commit: bool) -> None:
+def test_a_decision_made_before_a_crash_is_completed_after_it(state: S, commit: bool) -> None:
     one = Coordinator()
     one.put(in_state(state))
     one.crash()
@@ -73,7 +73,7 @@ def test_what_was_decided_before_a_crash_is_finished_after_it(state: S, commit: 
     assert one.found().state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
 
 
-def test_markers_that_were_lost_are_asked_for_again() -> None:
+def test_lost_markers_are_requested_again() -> None:
     one = Coordinator()
     one.put(in_state(S.PREPARE_COMMIT))
     one.effects.clear()
@@ -82,7 +82,7 @@ def test_markers_that_were_lost_are_asked_for_again() -> None:
     assert one.found().state is S.COMPLETE_COMMIT
 
 
-def test_a_transaction_that_timed_out_while_nobody_ran_is_aborted_after_the_start() -> None:
+def test_a_transaction_that_timed_out_during_downtime_is_aborted_after_the_start() -> None:
     one = Coordinator()
     one.add(one.producer(), ("a", 0))
     one.now_ms += 10 * TIMEOUT_MS

@@ -1,6 +1,6 @@
-"""Every message there is, as its definition says it, and arbitrary values for it.
+"""Schema of every message, read from the definitions, and arbitrary values for it.
 
-The tests go by the definitions, not by the generated classes, so that a field that the generator forgot is missed.
+The tests use the definitions, not the generated classes, so that they notice a field that the generator forgot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The generator: its output is what is committed, and a mistake in a definition is named with file and line."""
+"""Message generator: its output is current, and errors in definitions name file and line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_committed_is_what_the_definitions_say() -> None:
+def test_the_committed_files_match_the_definitions() -> None:
     done = generate(ROOT, "--check")
     assert done.returncode == 0, done.stderr
 
@@ -70,12 +70,12 @@ TAIL = "\nresponse\n  error_code  int16\n"
         ("  name  string 5+\n", "8: no version of ThingRequest carries name"),
         ("  name  string 3-2\n", "8: '3-2' is an empty range of versions"),
         ("  name  string 1+  tag 0\n", "8: a tagged field needs flexible versions"),
-        ("  name  string  = null\n", "8: the default is null, the type is not"),
+        ("  name  string  = null\n", "8: the default is null, but the type is not nullable"),
         ("  count  int32?\n", "8: int32 cannot be null"),
         ("  names  []bool\n", "8: arrays of bool do not exist"),
         ("  name  string\n  name  string\n", "9: name is defined twice"),
         ("  topics  []Topic\n", "8: ThingRequestTopic has no fields"),
-        ("  topics  []Topic\n    id  uuid  1+\n", "ThingRequestTopic takes no bytes in version 0"),
+        ("  topics  []Topic\n    id  uuid  1+\n", "ThingRequestTopic has no fields in version 0"),
         (
             "  topics  []Topic\n    id  uuid\n  others  []Topic\n    id  uuid\n",
             "10: ThingRequestTopic is defined twice",
@@ -97,10 +97,10 @@ def test_a_mistake_in_a_definition_is_named_with_its_line(tmp_path: Path, fields
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("api 7 Thing\n", "begins with a sentence"),
+        ("api 7 Thing\n", "must start with a comment"),
         ("# Says something.\n\napi Thing\n", "expected 'api KEY Name' or 'data Name'"),
         ("# Says something.\n\napi 7 Thing\nflexible 2+\n", "expected 'versions …'"),
-        (HEAD.replace("Thing", "Other") + "  name  string\n" + TAIL, "is not what the file's name says"),
+        (HEAD.replace("Thing", "Other") + "  name  string\n" + TAIL, "does not match the file name"),
         (HEAD + "  name  string\n", "expected 'response'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Headers: which version goes with what, and what is refused."""
+"""Request and response headers: versions and refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVERY_VERSION = [(api, version) for api in APIS.values() for version in range(ap
     st.none() | st.text(max_size=20),
     st.binary(),
 )
-def test_a_request_header_comes_back_with_the_place_where_the_body_begins(
+def test_a_request_header_is_decoded_with_the_start_of_the_body(
     api_version: tuple[Api, int], correlation_id: int, client_id: str | None, body: bytes
 ) -> None:
     api, version = api_version
@@ -77,7 +77,7 @@ def test_a_response_header_has_tags_where_the_body_is_flexible_but_never_for_api
     assert encode_response_header(ApiKey.SASL_HANDSHAKE, 1, 258) == b"\0\0\1\2"
 
 
-def test_a_response_header_comes_back_with_the_place_where_the_body_begins() -> None:
+def test_a_response_header_is_decoded_with_the_start_of_the_body() -> None:
     for api, version in EVERY_VERSION:
         header = encode_response_header(api.key, version, -5)
         assert decode_response_header(header + b"body", api.key, version) == (-5, len(header))

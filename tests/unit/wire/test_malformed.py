@@ -1,4 +1,4 @@
-"""Bytes that are not a message: decoding fails with WireError and nothing else, and takes no memory on a mere claim."""
+"""Malformed messages: decoding fails only with WireError, and memory is bounded by the frame."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def most_for(frame: bytes) -> int:
 
 
 @pytest.mark.parametrize("case", all_messages(), ids=str)
-def test_memory_is_taken_in_proportion_to_the_frame_and_not_to_what_it_claims(case: Case) -> None:
+def test_memory_grows_with_the_frame_and_not_with_its_claimed_lengths(case: Case) -> None:
     for version in edges(case):
         hostile = list(hostile_frames(full_frame(case, version)))
         for frame in random.Random(f"{case} {version}").sample(hostile, min(10, len(hostile))):

@@ -1,7 +1,7 @@
-"""Our bytes against those of two implementations nobody here wrote: kafka-python and aiokafka.
+"""Encoded bytes compared with kafka-python and aiokafka, two independent implementations.
 
-Wherever both know a message and a version, both must encode the same values to the same bytes, and read the same values
-from them. Tagged fields that we do not know have no part in this: neither of the two writes them back.
+Where both know a message and a version, both must encode the same values to the same bytes, and decode the same values
+from them. Unknown tagged fields are excluded: neither of the two writes them back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Varints and the other building blocks, at their edges."""
+"""Varints and other field types, at their limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_varint_has_seven_bits_a_byte_the_lowest_first(value: int, encoded: by
 
 
 @given(st.integers(0, (1 << 32) - 1))
-def test_every_varint_comes_back(value: int) -> None:
+def test_every_varint_is_decoded_unchanged(value: int) -> None:
     encoded = uvarint(value)
     assert read_uvarint(encoded, 0) == (value, len(encoded))
 

@@ -1,6 +1,6 @@
-"""One file an API.
+"""Request handlers: one file for each API.
 
-Each opens with its contract: versions, behaviour, gaps. Importing this package registers them all.
+Each file opens with its contract: versions, behaviour, gaps. Importing this package registers all handlers.
 """
 
 from importlib import import_module

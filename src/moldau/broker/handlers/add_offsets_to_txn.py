@@ -1,14 +1,16 @@
-"""AddOffsetsToTxn (25): a consumer group's offsets become part of a producer's transaction.
+"""AddOffsetsToTxn (25): add the offsets of a consumer group to a transaction.
 
-Versions 0-4. What is added is the partition of `__consumer_offsets` that the group's offsets are in. Producers of
-transaction version 2 do not ask: TxnOffsetCommit does it for them. Below version 2 being fenced is told as
-INVALID_PRODUCER_EPOCH.
+Versions 0-4.
+
+* It adds the partition of `__consumer_offsets` in which the offsets of the group are.
+* Producers of transaction version 2 do not send this request: TxnOffsetCommit adds the partition.
+* Below version 2 a fenced producer gets INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.cluster.image import CONSUMER_OFFSETS
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import AddPartitions
@@ -16,6 +18,7 @@ from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from moldau.wire.topic_partition import TopicPartition
 
 FENCED_FROM = 2
 CLIENT_VERSION = 1
@@ -30,7 +33,7 @@ def add_offsets_to_txn(request: Request, message: AddOffsetsToTxnRequest) -> Ans
         return _response(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not request.authorized(Operation.READ, ResourceType.GROUP, message.group_id):
         return _response(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not request.broker.groups.partition_count:
+    if not request.broker.groups.runtime.partition_count:
         return _first(request, message)
     return _add(request, message)
 
@@ -38,7 +41,7 @@ def add_offsets_to_txn(request: Request, message: AddOffsetsToTxnRequest) -> Ans
 def _add(request: Request, message: AddOffsetsToTxnRequest) -> Answer:
     name = message.transactional_id
     identity = Identity(message.producer_id, message.producer_epoch)
-    offsets = frozenset({(CONSUMER_OFFSETS, request.broker.groups.index_of(message.group_id))})
+    offsets = frozenset({TopicPartition(CONSUMER_OFFSETS, request.broker.groups.runtime.index_of(message.group_id))})
     return request.broker.transactions.later(
         request,
         name,
@@ -48,8 +51,8 @@ def _add(request: Request, message: AddOffsetsToTxnRequest) -> Answer:
 
 
 async def _first(request: Request, message: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """The topic of offsets is made; the producer comes back in a moment."""
-    await request.broker.groups.ensure_topic()
+    """Create `__consumer_offsets`. The producer retries after COORDINATOR_NOT_AVAILABLE."""
+    await request.broker.groups.runtime.ensure_topic()
     return _response(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 

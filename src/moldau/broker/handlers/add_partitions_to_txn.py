@@ -1,11 +1,13 @@
-"""AddPartitionsToTxn (24): make partitions part of a producer's transaction, or ask whether they are.
+"""AddPartitionsToTxn (24): add partitions to a transaction, or verify that they are part of it.
 
-Versions 0-5. Up to 3 for clients: one transaction, all of its partitions or none; where one is unknown or may not be
-written to, the others are answered with OPERATION_NOT_ATTEMPTED. From 4 on for brokers (CLUSTER_ACTION): many
-transactions, and with `verify_only` a question that changes nothing: TRANSACTION_ABORTABLE means no. A tagged field of
-our own (`enlisting`) tells which of the transactions are two-phase ones.
+Versions 0-5.
 
-Below version 2 being fenced is told as INVALID_PRODUCER_EPOCH.
+* Versions 0-3 are for clients: one transaction. All partitions are added or none. If one is unknown or not authorized,
+  the others get OPERATION_NOT_ATTEMPTED.
+* Versions 4-5 are for brokers (CLUSTER_ACTION): many transactions. With `verify_only` nothing is added, and
+  TRANSACTION_ABORTABLE means that the partition is not part of the transaction. Moldau's own tagged field
+  (`TWO_PHASE_TAG`) marks two-phase transactions.
+* Below version 2 a fenced producer gets INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from moldau.broker.enlisting import TWO_PHASE_TAG
-from moldau.broker.registry import Answer, Later, Reply, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import Answer, Later, Reply, handles
+from moldau.broker.txn.txn_partition_adder import TWO_PHASE_TAG
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import AddPartitions
-from moldau.transactions.transaction import Identity, TopicPartition
+from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.add_partitions_to_txn import (
@@ -32,6 +34,7 @@ from moldau.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponseTransaction,
 )
 from moldau.wire.primitives import NO_TAGS
+from moldau.wire.topic_partition import TopicPartition
 
 FENCED_FROM = 2
 MANY_FROM = 4
@@ -68,20 +71,20 @@ def add_partitions_to_txn(request: Request, message: AddPartitionsToTxnRequest) 
 
 
 def _refused(request: Request, topics: Topics) -> dict[TopicPartition, ErrorCode]:
-    """The partitions that cannot be part of a client's transaction."""
-    refused = {}
+    """The partitions that a client cannot add, with their errors."""
+    refused: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
         known = request.broker.image.topics.get(topic.name)
         may = request.authorized(Operation.WRITE, ResourceType.TOPIC, topic.name) and topic.name not in INTERNAL_TOPICS
         for index in topic.partitions:
             if not may:
-                refused[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                refused[TopicPartition(topic.name, index)] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif known is None or not 0 <= index < len(known.partitions):
-                refused[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                refused[TopicPartition(topic.name, index)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refused
 
 
-# -- for brokers -------------------------------------------------------------------------------------------------------
+# -- requests of brokers -----------------------------------------------------------------------------------------------
 
 
 def _for_brokers(request: Request, message: AddPartitionsToTxnRequest) -> Answer:
@@ -90,11 +93,11 @@ def _for_brokers(request: Request, message: AddPartitionsToTxnRequest) -> Answer
     if not message.transactions:
         return AddPartitionsToTxnResponse()
 
-    return Batch(request, message.transactions)
+    return BatchedAddPartitions(request, message.transactions)
 
 
-class Batch(Later):
-    """Many transactions, each with its own shard."""
+class BatchedAddPartitions(Later):
+    """A request for many transactions, each answered by its own shard."""
 
     __slots__ = ("_request", "_results", "_transactions")
 
@@ -142,11 +145,11 @@ def _is_two_phase(request: Request, name: str) -> bool:
     return found is not None and found.is_two_phase
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------------
 
 
 def _partitions(topics: Topics) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in topics for index in topic.partitions]
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 
 def _results(request: Request, topics: Topics, errors: ErrorCode | Errors) -> list[AddPartitionsToTxnResponseTopic]:
@@ -156,8 +159,9 @@ def _results(request: Request, topics: Topics, errors: ErrorCode | Errors) -> li
             results_by_partition=[
                 AddPartitionsToTxnResponsePartition(
                     partition_index=index,
-                    partition_error_code=_told(
-                        request.version, errors if isinstance(errors, ErrorCode) else errors[topic.name, index]
+                    partition_error_code=_client_error(
+                        request.version,
+                        errors if isinstance(errors, ErrorCode) else errors[TopicPartition(topic.name, index)],
                     ),
                 )
                 for index in topic.partitions
@@ -167,7 +171,7 @@ def _results(request: Request, topics: Topics, errors: ErrorCode | Errors) -> li
     ]
 
 
-def _told(version: int, error: ErrorCode) -> ErrorCode:
+def _client_error(version: int, error: ErrorCode) -> ErrorCode:
     if error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

@@ -1,13 +1,16 @@
-"""AlterConfigs (33): replace all settings of topics or brokers; what is not named goes back to its default.
+"""AlterConfigs (33): replace all settings of topics, brokers or groups.
 
-Versions 0-2. Each resource is changed as a whole or not at all.
+Versions 0-2.
+
+* Settings that the request does not name are reset to their defaults.
+* All changes of a resource are applied, or none.
 """
 
 from __future__ import annotations
 
-from moldau.broker.altering import alter
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.config_alteration import alter
+from moldau.broker.requests.handler_registry import handles
 from moldau.cluster.configs import Alteration, ConfigOperation
 from moldau.wire.api import ApiKey
 from moldau.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse, AlterConfigsResponseResource

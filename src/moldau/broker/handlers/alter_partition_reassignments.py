@@ -1,17 +1,20 @@
-"""AlterPartitionReassignments (45): other brokers are to hold partitions; or again those that held them before.
+"""AlterPartitionReassignments (45): move partitions to other brokers, or cancel such a move.
 
-Versions 0-1. The answer comes when the wish is stored. From then on the new replicas copy the log, and the controller
-lets the old ones go once the new ones are in sync; ListPartitionReassignments shows how far that is. A null list of
-replicas cancels what is under way. From version 1 a caller may insist that the number of replicas stays as it is.
+Versions 0-1.
+
+* The response is sent when the target replicas are stored. Then the new replicas copy the log, and the controller
+  removes the old ones when the new ones are in sync. ListPartitionReassignments shows the progress.
+* A null list of replicas cancels the reassignment in progress.
+* From version 1 on, the client may forbid a change of the replication factor.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.reassignments import Reassignment
-from moldau.cluster.refusal import Refusal
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -21,6 +24,7 @@ from moldau.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponsePartition,
     AlterPartitionReassignmentsResponseTopic,
 )
+from moldau.wire.topic_partition import TopicPartition
 
 
 @handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
@@ -33,13 +37,13 @@ async def alter_partition_reassignments(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             error_message="may not alter the cluster",
         )
-    results: dict[tuple[str, int], Refusal | None] = {}
+    results: dict[TopicPartition, Refusal | None] = {}
     wanted: list[Reassignment] = []
     for topic in message.topics:
         for one in topic.partitions:
-            key = topic.name, one.partition_index
+            key = TopicPartition(topic.name, one.partition_index)
             if key in results:
-                results[key] = Refusal(ErrorCode.INVALID_REQUEST, f"{topic.name}-{one.partition_index} is named twice")
+                results[key] = Refusal(ErrorCode.INVALID_REQUEST, f"{key} is named twice")
                 wanted = [other for other in wanted if (other.topic, other.index) != key]
                 continue
             target = Reassignment(*key, None if one.replicas is None else tuple(one.replicas))
@@ -49,15 +53,15 @@ async def alter_partition_reassignments(
             if results[key] is None:
                 wanted.append(target)
     for target, refusal in zip(wanted, await request.broker.metadata.reassign(wanted), strict=True):
-        results[target.topic, target.index] = refusal
+        results[TopicPartition(target.topic, target.index)] = refusal
     return _response(results, message.allow_replication_factor_change)
 
 
 def _factor_refusal(image: ClusterImage, target: Reassignment) -> Refusal | None:
-    """What a partition's number of replicas is while it moves: that of the replicas that will stay."""
+    """Refuse a target with another number of replicas. Replicas that are being removed do not count."""
     state = image.partition(target.topic, target.index)
     if state is None or target.replicas is None:
-        return None  # unknown or a cancellation, which whoever decides about it answers
+        return None  # the controller answers for unknown partitions and for cancellations
     now = len([one for one in state.replicas if one not in state.removing])
     if now == len(target.replicas):
         return None
@@ -69,7 +73,7 @@ def _factor_refusal(image: ClusterImage, target: Reassignment) -> Refusal | None
 
 
 def _response(
-    results: dict[tuple[str, int], Refusal | None], allow_replication_factor_change: bool
+    results: dict[TopicPartition, Refusal | None], allow_replication_factor_change: bool
 ) -> AlterPartitionReassignmentsResponse:
     topics: dict[str, AlterPartitionReassignmentsResponseTopic] = {}
     for (name, index), refusal in results.items():
@@ -81,5 +85,7 @@ def _response(
             )
         )
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=allow_replication_factor_change, responses=list(topics.values())
+        allow_replication_factor_change=allow_replication_factor_change,
+        error_message=None,
+        responses=list(topics.values()),
     )

@@ -1,15 +1,18 @@
 """AlterReplicaLogDirs (34): move partitions to other data directories of this broker.
 
-Versions 1-2. The answer comes when the move has begun; DescribeLogDirs shows the copy and how far it is behind. A
-directory that is not one of `log.dirs` is LOG_DIR_NOT_FOUND, one that has failed KAFKA_STORAGE_ERROR, a partition that
-is not here REPLICA_NOT_AVAILABLE. Asking for the directory that a partition is in calls a move off. A restart does so
-too: where Kafka would go on, the move has to be asked for again.
+Versions 1-2.
+
+* The response is sent when the move has begun. DescribeLogDirs shows the copy and its lag.
+* A directory that is not in `log.dirs` is LOG_DIR_NOT_FOUND. A failed directory is KAFKA_STORAGE_ERROR. A partition
+  that this broker does not host is REPLICA_NOT_AVAILABLE.
+* A request for the directory in which the partition already is cancels its move.
+* Gap: a restart cancels moves, too. Kafka continues them; here they must be requested again.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.log.log_dir import LogDir
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey

@@ -1,8 +1,13 @@
-"""ApiVersions (18): which requests this broker understands.
+"""ApiVersions (18): the APIs and versions that this broker serves.
 
-Versions 0-4. The answer is the handler registry, nothing else. A version that we do not know is answered in version 0
-with UNSUPPORTED_VERSION and the range of this one API, so that the client can ask again. Software name and version,
-where given, must look like names; they are kept for the log. Features are told as finalized: they are served.
+Versions 0-4.
+
+* The response is built from the handler registry, and from nothing else.
+* A version that is not served is answered in version 0, with UNSUPPORTED_VERSION and the versions of this API. The
+  client can then ask again.
+* From version 3 on, the client sends the name and version of its software. Both must match Kafka's pattern
+  (INVALID_REQUEST otherwise). They are kept for the log.
+* All supported features are finalized.
 """
 
 from __future__ import annotations
@@ -10,8 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from moldau.broker.registry import HANDLERS, Handler, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import HANDLERS, Handler, handles
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.api_versions import (
@@ -24,13 +29,13 @@ from moldau.wire.messages.api_versions import (
 
 CLIENT_SOFTWARE_FROM = 3
 LEVEL_ZERO_FROM = 4
-"""Clients of version 3 cannot read a feature whose range begins at 0."""
+"""Clients of version 3 cannot read a feature with minimum version 0."""
 
 FEATURES = {"group.version": 1, "transaction.version": 2}
-"""What a client may rely on beyond single requests: groups of the new protocol; transactions whose partitions the
-broker verifies, and that end with a new epoch each."""
+"""Features and their levels: the new group protocol; transactions whose partitions the broker verifies and that each
+end with a new epoch."""
 FEATURES_EPOCH = 0
-"""They come with the broker's version and do not change while it runs."""
+"""Constant: features depend on the version of the broker and do not change while it runs."""
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -57,7 +62,7 @@ def api_versions(request: Request, message: ApiVersionsRequest) -> ApiVersionsRe
 
 
 def unsupported_version(request: Request, body: memoryview) -> ApiVersionsResponse:
-    """What a client of the future hears; always encoded as version 0."""
+    """The response to an ApiVersions version that is not served. It is always encoded in version 0."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_ranges([HANDLERS[ApiKey.API_VERSIONS]])
     )

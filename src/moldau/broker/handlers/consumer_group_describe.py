@@ -1,15 +1,18 @@
-"""ConsumerGroupDescribe (69): groups of the new protocol: epochs, members, what each reads and what it should read.
+"""ConsumerGroupDescribe (69): consumer groups of the new protocol, with epochs, members and assignments.
 
-Versions 0-1. Anything else than a consumer group is GROUP_ID_NOT_FOUND.
+Versions 0-1.
+
+* For each member the response has the current and the target assignment.
+* A group of another type is GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.groups import Gathering, Part
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.coordinators.group_coordinator import GroupQuery, MultiGroupRequest
+from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.groups.events import DescribeConsumerGroup
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -27,10 +30,10 @@ def consumer_group_describe(request: Request, message: ConsumerGroupDescribeRequ
     allowed = [one for one in wanted if request.authorized(Operation.DESCRIBE, ResourceType.GROUP, one)]
 
     def build(answers: list[Any]) -> ConsumerGroupDescribeResponse:
-        told = dict(zip(allowed, answers, strict=True))
+        answered = dict(zip(allowed, answers, strict=True))
         groups = []
         for group_id in wanted:
-            group = told.get(group_id) or _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            group = answered.get(group_id) or _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = request.authorized_operations(
                     message.include_authorized_operations, ResourceType.GROUP, group_id
@@ -38,11 +41,13 @@ def consumer_group_describe(request: Request, message: ConsumerGroupDescribeRequ
             groups.append(group)
         return ConsumerGroupDescribeResponse(groups=groups)
 
-    return Gathering(request, [_part(one) for one in allowed], build)
+    return MultiGroupRequest(request, [_query(one) for one in allowed], build)
 
 
-def _part(group_id: str) -> Part:
-    return Part(group_id, lambda ticket: DescribeConsumerGroup(ticket, group_id), lambda code: _refused(group_id, code))
+def _query(group_id: str) -> GroupQuery:
+    return GroupQuery(
+        group_id, lambda ticket: DescribeConsumerGroup(ticket, group_id), lambda code: _refused(group_id, code)
+    )
 
 
 def _refused(group_id: str, code: ErrorCode) -> ConsumerGroupDescribeResponseGroup:

@@ -1,14 +1,18 @@
-"""ConsumerGroupHeartbeat (68): all of the new group protocol for a member: join, stay, give up, take over, leave.
+"""ConsumerGroupHeartbeat (68): the whole new group protocol of a member, from joining to leaving.
 
-Versions 0-1; from 1 on with patterns (RE2), and with member ids that members choose. Epoch 0 joins, -1 leaves, -2 is a
-static member that will come back. Assignors: uniform, range.
+Versions 0-1; from version 1 on with subscriptions by pattern (RE2), and with member ids that the members generate.
+
+* Epoch 0 joins, -1 leaves, and -2 is a static member that leaves temporarily.
+* Otherwise the member reports its assignment and gets the partitions to revoke or to add.
+* Assignors: uniform, range.
 """
 
 from __future__ import annotations
 
-from moldau.broker.groups import Membership
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.coordinators.group_coordinator import GroupRequest
+from moldau.broker.requests.handler_registry import Answer, handles
+from moldau.groups.events import ConsumerGroupHeartbeat
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -19,7 +23,7 @@ from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 def consumer_group_heartbeat(request: Request, message: ConsumerGroupHeartbeatRequest) -> Answer:
     if not request.authorized(Operation.READ, ResourceType.GROUP, message.group_id):
         return refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return Membership(request, message.group_id, message, refused)
+    return GroupRequest(request, message.group_id, ConsumerGroupHeartbeat, message, refused)
 
 
 def refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

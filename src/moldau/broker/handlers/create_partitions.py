@@ -1,14 +1,17 @@
-"""CreatePartitions (37): give topics more partitions.
+"""CreatePartitions (37): increase the number of partitions of topics.
 
-Versions 0-3. Every topic of the request is answered; `validate_only` is honoured. Counts only grow. The answer waits
-until the new partitions take records.
+Versions 0-3.
+
+* Each topic of the request has its own answer. The number of partitions cannot be reduced.
+* `validate_only` checks the request and creates nothing.
+* The response is sent when the new partitions accept records.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
-from moldau.cluster.refusal import Refusal
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.cluster.errors import Refusal
 from moldau.cluster.topics import MorePartitions
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey

@@ -1,15 +1,19 @@
-"""CreateTopics (19): make topics, with placement by the broker or by the client, and with settings.
+"""CreateTopics (19): create topics with partitions, replicas and settings.
 
-Versions 2-7. -1 partitions or replicas take the broker's defaults. `validate_only` answers as if. A topic is answered
-when it can take records. From version 5 the answer has every setting of the new topic, from version 7 its id.
+Versions 2-7.
+
+* The broker places the replicas, or the client names them. -1 partitions or replicas means the broker's default.
+* `validate_only` checks the request and creates nothing.
+* The response is sent when the topics accept records. From version 5 on it has all settings of the new topic, from
+  version 7 on its id.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.topics import NewTopic
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -25,10 +29,10 @@ from moldau.wire.messages.create_topics import (
 
 @handles(ApiKey.CREATE_TOPICS)
 async def create_topics(request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
-    results: dict[str, CreateTopicsResponseTopic] = {}  # one answer for a topic that is named twice
+    results: dict[str, CreateTopicsResponseTopic] = {}  # a topic that is named twice gets one answer
     wanted = []
     for topic in message.topics:
-        results[topic.name] = CreateTopicsResponseTopic(name=topic.name, configs=[])
+        results[topic.name] = CreateTopicsResponseTopic(name=topic.name, error_message=None, configs=[])
         if request.authorized(Operation.CREATE, ResourceType.CLUSTER) or request.authorized(
             Operation.CREATE, ResourceType.TOPIC, topic.name
         ):

@@ -1,15 +1,17 @@
-"""DeleteGroups (42): remove groups and their offsets.
+"""DeleteGroups (42): delete groups and their offsets.
 
-Versions 0-2. Only groups without members can go (NON_EMPTY_GROUP).
+Versions 0-2.
+
+* Only groups without members can be deleted. Others are NON_EMPTY_GROUP.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.groups import Gathering, Part
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.coordinators.group_coordinator import GroupQuery, MultiGroupRequest
+from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.groups.events import DeleteGroup
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -33,8 +35,8 @@ def delete_groups(request: Request, message: DeleteGroupsRequest) -> Answer:
             ]
         )
 
-    return Gathering(request, [_part(one) for one in allowed], build)
+    return MultiGroupRequest(request, [_query(one) for one in allowed], build)
 
 
-def _part(group_id: str) -> Part:
-    return Part(group_id, lambda ticket: DeleteGroup(ticket, group_id), lambda code: code)
+def _query(group_id: str) -> GroupQuery:
+    return GroupQuery(group_id, lambda ticket: DeleteGroup(ticket, group_id), lambda code: code)

@@ -1,17 +1,21 @@
-"""DeleteRecords (21): move the start of partitions forward.
+"""DeleteRecords (21): delete the records of partitions below an offset.
 
-Versions 0-2. Offset -1 means everything that is visible. Below the start nothing happens; above the high watermark is
-OFFSET_OUT_OF_RANGE. Topics that are only compacted refuse (POLICY_VIOLATION): their old records are the state. Whole
-segments below the new start are removed in the background. Answers when the logs of all live replicas begin there, or
-REQUEST_TIMED_OUT when the request's time is up: then it happens later.
+Versions 0-2.
+
+* Offset -1 means the high watermark. An offset below the log start offset changes nothing. An offset above the high
+  watermark is OFFSET_OUT_OF_RANGE.
+* Topics that are only compacted refuse with POLICY_VIOLATION: their old records are part of the state.
+* Whole segments below the new log start offset are deleted in the background.
+* The response is sent when all live replicas have the new log start offset. After the request's timeout the error is
+  REQUEST_TIMED_OUT, but the records will be deleted nevertheless.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.log.errors import LogError
 from moldau.replication.partition import Partition
@@ -42,9 +46,9 @@ async def delete_records(request: Request, message: DeleteRecordsRequest) -> Del
             except LogError as error:
                 answer.error_code = error.code
         topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=answers))
-    under_way = [deletion.done for _, deletion in deletions]
-    if under_way:
-        await asyncio.wait(under_way, timeout=max(0, message.timeout_ms) / 1000)
+    pending = [deletion.done for _, deletion in deletions]
+    if pending:
+        await asyncio.wait(pending, timeout=max(0, message.timeout_ms) / 1000)
     for answer, deletion in deletions:
         if not deletion.done.done():
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -56,7 +60,7 @@ async def delete_records(request: Request, message: DeleteRecordsRequest) -> Del
 
 
 class Deletion:
-    """A partition whose log begins later from now on, here and soon on its other replicas."""
+    """The deletion in one partition. `done` is set when all live replicas have the new log start offset."""
 
     __slots__ = ("done", "partition")
 

@@ -1,15 +1,18 @@
-"""DeleteTopics (20): remove topics, by name or (from version 6) by id.
+"""DeleteTopics (20): delete topics, by name or (from version 6 on) by id.
 
-Versions 1-6. `delete.topic.enable=false` refuses with TOPIC_DELETION_DISABLED. The files are renamed at once, so that
-the name is free, and removed in the background after `file.delete.delay.ms`.
+Versions 1-6.
+
+* With `delete.topic.enable=false` the error is TOPIC_DELETION_DISABLED.
+* The files are renamed at once, so the name can be used again. They are deleted in the background after
+  `file.delete.delay.ms`.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
-from moldau.cluster.refusal import Refusal
 from moldau.cluster.topics import TopicRef
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -26,7 +29,7 @@ async def delete_topics(request: Request, message: DeleteTopicsRequest) -> Delet
         refs = [TopicRef(topic.name, topic.topic_id) for topic in message.topics]
     else:
         refs = [TopicRef(name) for name in message.topic_names]
-    results: dict[TopicRef, DeleteTopicsResponseTopic] = {}  # one answer for a topic that is named twice
+    results: dict[TopicRef, DeleteTopicsResponseTopic] = {}  # a topic that is named twice gets one answer
     allowed = []
     for ref in refs:
         results[ref] = DeleteTopicsResponseTopic(name=ref.name, topic_id=ref.topic_id)

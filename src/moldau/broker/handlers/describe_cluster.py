@@ -1,15 +1,18 @@
-"""DescribeCluster (60): the brokers, the controller, the cluster's id.
+"""DescribeCluster (60): the brokers, the controller and the id of the cluster.
 
-Versions 0-2. Only brokers can be described (endpoint type 1); there are no separate controllers to ask for. Told are
-the live brokers that have the listener which the client came in by, this one also while it is not registered, and the
-controller as it is: -1 while there is none. A broker that is registered serves, so none is ever told as fenced.
+Versions 0-2.
+
+* Only brokers can be described (endpoint type 1). There are no separate controllers.
+* The response lists the registered brokers that have the client's listener, and always this broker.
+* The controller id is -1 if there is no controller.
+* A registered broker serves requests, so no broker is listed as fenced.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
-from moldau.broker.standing import told_brokers
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.broker.requests.partition_view import listed_brokers
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -32,13 +35,16 @@ def describe_cluster(request: Request, message: DescribeClusterRequest) -> Descr
         )
     if not request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER):
         return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, cluster_id="")
-    image = request.broker.image
+    broker = request.broker
+    image = broker.image
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=[
             DescribeClusterResponseBroker(broker_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
-            for node, endpoint in told_brokers(request.session.listener)
+            for node, endpoint in listed_brokers(
+                image, request.session.listener, broker.node_id, broker.settings["broker.rack"]
+            )
         ],
         cluster_authorized_operations=request.authorized_operations(
             message.include_cluster_authorized_operations, ResourceType.CLUSTER

@@ -1,17 +1,20 @@
-"""DescribeConfigs (32): settings of topics and brokers, where each value comes from, and what it would be otherwise.
+"""DescribeConfigs (32): settings of topics, brokers and groups, with the source of each value.
 
-Versions 1-4. Topics, this broker, and (with an empty name) what is set at run time for all brokers. No keys means all
-of them; unknown keys are left out. Gaps: loggers (type 8), client metrics (16) and groups (32) have no settings here
-and are INVALID_REQUEST.
+Versions 1-4.
+
+* Resources: topics, this broker, the dynamic defaults of all brokers (empty broker name), and groups. A group need not
+  exist.
+* No keys means all settings. Unknown keys are omitted.
+* Gaps: loggers (type 8) and client metrics (type 16) have no settings and are INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.cluster.configs import ResourceType as ConfigResource
-from moldau.cluster.names import topic_name_error
-from moldau.cluster.refusal import Refusal
+from moldau.cluster.errors import Refusal
+from moldau.cluster.topic_names import topic_name_error
 from moldau.security import Operation, ResourceType
 from moldau.settings import Description
 from moldau.wire.api import ApiKey
@@ -48,12 +51,14 @@ def _describe(request: Request, resource: DescribeConfigsRequestResource) -> lis
         return _describe_topic(request, resource.resource_name, names)
     if resource.resource_type == ConfigResource.BROKER:
         return _describe_broker(request, resource.resource_name, names)
+    if resource.resource_type == ConfigResource.GROUP:
+        return _describe_group(request, resource.resource_name, names)
     return Refusal(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no settings here.")
 
 
 def _describe_topic(request: Request, name: str, names: list[str] | None) -> list[Description] | Refusal:
     if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
-        return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+        return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Not allowed to describe the settings of topic {name!r}.")
     if (error := topic_name_error(name)) is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, error)
     topic = request.broker.image.topics.get(name)
@@ -65,12 +70,20 @@ def _describe_topic(request: Request, name: str, names: list[str] | None) -> lis
 def _describe_broker(request: Request, name: str, names: list[str] | None) -> list[Description] | Refusal:
     broker = request.broker
     if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
-        return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "")
+        return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Not allowed to describe the settings of brokers.")
     if not name:
         return broker.settings.describe_default(names)
     if name != str(broker.node_id):
         return Refusal(ErrorCode.INVALID_REQUEST, f"This is broker {broker.node_id}; ask broker {name!r} itself.")
     return broker.settings.describe(names)
+
+
+def _describe_group(request: Request, group_id: str, names: list[str] | None) -> list[Description] | Refusal:
+    if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, group_id):
+        return Refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"Not allowed to see the settings of group {group_id!r}.")
+    if not group_id:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return request.broker.settings.describe_group(request.broker.image.group_config(group_id), names)
 
 
 def _config(message: DescribeConfigsRequest, one: Description) -> DescribeConfigsResponseConfig:

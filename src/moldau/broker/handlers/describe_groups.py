@@ -1,16 +1,19 @@
-"""DescribeGroups (15): the members and the state of classic groups.
+"""DescribeGroups (15): the state and members of classic groups.
 
-Versions 0-6. A group that does not exist, or is no classic one, is "Dead"; from version 6 on GROUP_ID_NOT_FOUND, too.
-Members' subscriptions and assignments are shown while the group is stable.
+Versions 0-6.
+
+* A group that does not exist or is not a classic group has the state "Dead". From version 6 on it also has the error
+  GROUP_ID_NOT_FOUND.
+* The subscriptions and assignments of members are included while the group is stable.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.groups import Gathering, Part
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.coordinators.group_coordinator import GroupQuery, MultiGroupRequest
+from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.groups.events import DescribeGroup
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -30,10 +33,10 @@ def describe_groups(request: Request, message: DescribeGroupsRequest) -> Answer:
     allowed = [one for one in wanted if request.authorized(Operation.DESCRIBE, ResourceType.GROUP, one)]
 
     def build(answers: list[Any]) -> DescribeGroupsResponse:
-        told = dict(zip(allowed, answers, strict=True))
+        answered = dict(zip(allowed, answers, strict=True))
         groups = []
         for group_id in wanted:
-            group = told.get(group_id) or _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            group = answered.get(group_id) or _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND and request.version < NOT_FOUND_FROM:
                 group.error_code = ErrorCode.NONE
             if group.error_code == ErrorCode.NONE:
@@ -43,11 +46,11 @@ def describe_groups(request: Request, message: DescribeGroupsRequest) -> Answer:
             groups.append(group)
         return DescribeGroupsResponse(groups=groups)
 
-    return Gathering(request, [_part(one) for one in allowed], build)
+    return MultiGroupRequest(request, [_query(one) for one in allowed], build)
 
 
-def _part(group_id: str) -> Part:
-    return Part(group_id, lambda ticket: DescribeGroup(ticket, group_id), lambda code: _refused(group_id, code))
+def _query(group_id: str) -> GroupQuery:
+    return GroupQuery(group_id, lambda ticket: DescribeGroup(ticket, group_id), lambda code: _refused(group_id, code))
 
 
 def _refused(group_id: str, code: ErrorCode) -> DescribeGroupsResponseGroup:

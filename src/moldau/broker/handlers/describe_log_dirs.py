@@ -1,13 +1,16 @@
-"""DescribeLogDirs (35): what each data directory holds.
+"""DescribeLogDirs (35): the contents and the free space of the data directories.
 
-Versions 1-5. No topics given means all. A directory that failed is listed with KAFKA_STORAGE_ERROR and nothing in it.
-The copy of a partition that moves is listed as a future one, with the offsets that it is behind.
+Versions 1-5.
+
+* A null list of topics means all.
+* A failed directory is listed with KAFKA_STORAGE_ERROR and without contents.
+* The copy of a partition that is being moved is listed as a future replica, with its lag in offsets.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -27,8 +30,8 @@ async def describe_log_dirs(request: Request, message: DescribeLogDirsRequest) -
     wanted = None
     if message.topics is not None:
         wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
-    # Everything that waits comes first: what is listed below is of one moment, so that a partition which moves to
-    # another directory is seen in one of them, and not in both or neither.
+    # All awaits come first. The rest runs in one step of the loop, so a partition that moves to another directory is
+    # listed in exactly one of them, not in both or neither.
     spaces = {
         directory.path: await request.broker.threads.run("describe", directory.space)
         for directory in request.broker.log_dirs.all
@@ -45,14 +48,14 @@ async def describe_log_dirs(request: Request, message: DescribeLogDirsRequest) -
         result.total_bytes, result.usable_bytes = spaces[directory.path]
         by_topic: dict[str, list[DescribeLogDirsResponsePartition]] = {}
         for log in directory.logs.values():
-            # The log that a move has left behind is still there until it is cleared up.
+            # After a move the old log stays in its directory until it is deleted: skip it.
             if in_use.get(log.name) is log and (wanted is None or (log.topic, log.partition) in wanted):
                 by_topic.setdefault(log.topic, []).append(
                     DescribeLogDirsResponsePartition(partition_index=log.partition, partition_size=log.size_bytes)
                 )
         for move in request.broker.moves.into(directory):
             topic, index = move.source.name
-            is_copy = in_use.get(move.source.name) is move.source  # and has not taken the place of its source yet
+            is_copy = in_use.get(move.source.name) is move.source  # the copy has not replaced its source yet
             if is_copy and (wanted is None or (topic, index) in wanted):
                 by_topic.setdefault(topic, []).append(
                     DescribeLogDirsResponsePartition(

@@ -1,14 +1,17 @@
-"""DescribeProducers (61): the producers that partitions remember, and their open transactions.
+"""DescribeProducers (61): the active producers of partitions, and their open transactions.
 
-Version 0. Who holds back read_committed readers is the producer whose `current_txn_start_offset` is not -1.
+Version 0.
+
+* A producer whose `current_txn_start_offset` is not -1 has an open transaction, which holds back read_committed
+  readers.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.log.errors import LogError
-from moldau.log.producer_state import Producer
+from moldau.log.producer_state import ProducerEntry
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -40,10 +43,12 @@ def _describe(request: Request, topic: str, index: int) -> DescribeProducersResp
     answer = DescribeProducersResponsePartition(partition_index=index)
     if not request.authorized(Operation.READ, ResourceType.TOPIC, topic):
         answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        answer.error_message = f"Not allowed to read topic {topic!r}."
         return answer
     partition = request.broker.replicas.find(topic, index)
     if partition is None:
         answer.error_code = request.broker.replicas.why_missing(topic, index)
+        answer.error_message = f"{topic}-{index} is not on broker {request.broker.node_id}."
         return answer
     try:
         if error := partition.leader_error():
@@ -56,7 +61,7 @@ def _describe(request: Request, topic: str, index: int) -> DescribeProducersResp
     return answer
 
 
-def _producer(producer_id: int, one: Producer) -> DescribeProducersResponseActiveProducer:
+def _producer(producer_id: int, one: ProducerEntry) -> DescribeProducersResponseActiveProducer:
     return DescribeProducersResponseActiveProducer(
         producer_id=producer_id,
         producer_epoch=one.epoch,

@@ -1,17 +1,20 @@
-"""DescribeTopicPartitions (75): topics and their partitions, a page at a time.
+"""DescribeTopicPartitions (75): topics and their partitions, in pages.
 
-Version 0. Topics come sorted by name; no names means all. A page holds at most `response_partition_limit` partitions
-(at least one, at most `max.request.partition.size.limit`); the cursor says where the next begins. Leaders and offline
-replicas are told as Metadata tells them; besides, who may lead though not in sync (KIP-966).
+Version 0.
+
+* Topics are sorted by name. No names means all topics.
+* A page has at most `response_partition_limit` partitions (at least one, at most `max.request.partition.size.limit`).
+  The cursor says where the next page begins.
+* Leaders and offline replicas are as in Metadata. The response also has the eligible leader replicas (KIP-966).
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
-from moldau.broker.standing import View
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.broker.requests.partition_view import PartitionView
 from moldau.cluster.image import TopicImage
-from moldau.cluster.names import topic_name_error
+from moldau.cluster.topic_names import topic_name_error
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -34,7 +37,7 @@ def describe_topic_partitions(
     if message.cursor is not None:
         first_topic, first_partition = message.cursor.topic_name, max(0, message.cursor.partition_index)
     left = max(1, min(message.response_partition_limit, request.broker.settings["max.request.partition.size.limit"]))
-    view = View(image, request.broker.node_id, request.session.listener.name)
+    view = PartitionView(image, request.broker.node_id, request.session.listener.name)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         if name < first_topic:
@@ -67,13 +70,13 @@ def describe_topic_partitions(
 
 
 def _topic(
-    request: Request, view: View, topic: TopicImage, start: int, stop: int
+    request: Request, view: PartitionView, topic: TopicImage, start: int, stop: int
 ) -> DescribeTopicPartitionsResponseTopic:
     lost = request.broker.replicas.offline_in(topic.name)
     partitions = []
     for index in range(start, stop):
         state = topic.partitions[index]
-        error, leader, offline = view.standing(state, lost_here=index in lost)
+        error, leader, offline = view.status(state, lost_here=index in lost)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=error,

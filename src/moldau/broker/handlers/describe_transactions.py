@@ -1,13 +1,15 @@
-"""DescribeTransactions (65): transactions as their coordinator knows them, by transactional id.
+"""DescribeTransactions (65): the state of transactions, by transactional id.
 
-Version 0. Only topics that the client may describe are named. An id that nobody uses, or used for long, is
-TRANSACTIONAL_ID_NOT_FOUND.
+Version 0.
+
+* The response contains only topics that the client may describe.
+* An id that is not in use, or has expired, is TRANSACTIONAL_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.security import Operation, ResourceType
 from moldau.transactions.transaction import Transaction
 from moldau.wire.api import ApiKey
@@ -18,6 +20,7 @@ from moldau.wire.messages.describe_transactions import (
     DescribeTransactionsResponseTopic,
     DescribeTransactionsResponseTransactionState,
 )
+from moldau.wire.topic_partition import by_topic
 
 
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
@@ -31,10 +34,6 @@ def _describe(request: Request, name: str) -> DescribeTransactionsResponseTransa
     found = _find(request, name)
     if isinstance(found, ErrorCode):
         return DescribeTransactionsResponseTransactionState(error_code=found, transactional_id=name)
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in sorted(found.partitions):
-        if request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic):
-            by_topic.setdefault(topic, []).append(index)
     return DescribeTransactionsResponseTransactionState(
         transactional_id=name,
         transaction_state=found.state.label,
@@ -43,7 +42,9 @@ def _describe(request: Request, name: str) -> DescribeTransactionsResponseTransa
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=[
-            DescribeTransactionsResponseTopic(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()
+            DescribeTransactionsResponseTopic(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic(found.partitions).items()
+            if request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
     )
 
@@ -53,8 +54,8 @@ def _find(request: Request, name: str) -> Transaction | ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if not request.authorized(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if not request.broker.transactions.coordination.partition_count:
-        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND  # the topic is made for the first producer, not for a question
+    if not request.broker.transactions.runtime.partition_count:
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND  # only the first producer creates the topic
     shard = request.broker.transactions.shard_of(name)
     if isinstance(shard, ErrorCode):
         return shard

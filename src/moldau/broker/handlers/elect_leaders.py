@@ -1,17 +1,19 @@
-"""ElectLeaders (43): make the preferred replica the leader, or any that lives where nobody else may lead.
+"""ElectLeaders (43): elect the preferred replicas, or any live replica if no other may lead.
 
-Versions 0-2; version 0 knows preferred elections only. A null list of partitions means all, and then those that needed
-no election are not mentioned. The answer comes when the elections are stored, which is before every broker has heard of
-them. An unclean election is what the caller asks for: it is held even where the topic's
-`unclean.leader.election.enable` forbids the controller to hold one by itself, and may lose acknowledged records.
+Versions 0-2; version 0 has preferred elections only.
+
+* A null list of partitions means all. The response then omits partitions that needed no election.
+* The response is sent when the elections are stored. Other brokers may learn of them later.
+* An unclean election is always held, also if `unclean.leader.election.enable` of the topic forbids the controller to
+  hold one. It may lose acknowledged records.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.cluster.elections import ElectionKind
-from moldau.cluster.refusal import Refusal
+from moldau.cluster.errors import Refusal
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -21,6 +23,7 @@ from moldau.wire.messages.elect_leaders import (
     ElectLeadersResponsePartition,
     ElectLeadersResponseTopic,
 )
+from moldau.wire.topic_partition import TopicPartition
 
 KINDS = {kind.value: kind for kind in ElectionKind}
 
@@ -34,12 +37,13 @@ async def elect_leaders(request: Request, message: ElectLeadersRequest) -> Elect
         return _refused(message, Refusal(ErrorCode.INVALID_REQUEST, f"there is no election {message.election_type}"))
     wanted = None
     if message.topic_partitions is not None:
-        wanted = list(dict.fromkeys((one.topic, index) for one in message.topic_partitions for index in one.partitions))
+        named = (TopicPartition(one.topic, index) for one in message.topic_partitions for index in one.partitions)
+        wanted = list(dict.fromkeys(named))
     return _response(await request.broker.metadata.elect_leaders(kind, wanted))
 
 
 def _refused(message: ElectLeadersRequest, refusal: Refusal) -> ElectLeadersResponse:
-    """Said of the request, and of each partition: version 0 has no other place for it."""
+    """Set the error of the request and of each partition: version 0 has no error code for the request."""
     response = _response(
         [(topic.topic, index, refusal) for topic in message.topic_partitions or () for index in topic.partitions]
     )

@@ -1,15 +1,18 @@
 """EndTxn (26): commit or abort a transaction.
 
-Versions 0-5. Answered when the decision is safe in the coordinator's log: from then on nothing can undo it, and the
-markers follow. From version 5 (transaction version 2) the producer is told the epoch, and when those run out the
-producer id, to go on with; a request that is repeated with the one before gets the same answer. Below version 2 being
-fenced is told as INVALID_PRODUCER_EPOCH.
+Versions 0-5.
+
+* The response is sent when the decision is replicated in the coordinator's log. It is then final, and the markers
+  follow.
+* From version 5 on (transaction version 2), the response has the next epoch of the producer, or a new producer id when
+  the epochs are used up. A repeated request with the previous epoch gets the same response.
+* Below version 2 a fenced producer gets INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import EndTransaction, TransactionEnded
 from moldau.transactions.transaction import Identity

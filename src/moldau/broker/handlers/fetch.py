@@ -1,40 +1,50 @@
-"""Fetch (1): read whole record batches, waiting for them if need be.
+"""Fetch (1): read whole record batches, waiting for them if necessary.
 
-Versions 4-18. Full and incremental requests (sessions); by topic name, from 13 on by topic id.
+Versions 4-18. Full and incremental requests (fetch sessions). Topics are named, from version 13 on by id.
 
-* A batch that contains the offset is returned whole, and so is a first batch larger than every limit: a reader always
-  gets on.
-* Waits until `min_bytes` are there or `max_wait_ms` have passed; an error of a partition is told at once, except
-  "unknown partition", which may be about to appear.
-* What the page cache holds is read inside the read callback; anything else is read by a thread of the topic's lane, and
-  only this reader waits.
-* A response carries at most `RESPONSE_BYTES`, whatever the client allows: a larger one would keep the loop from
-  everybody else.
+* A batch that contains the offset is returned whole. A first batch that is larger than all limits is returned, too, so
+  that every reader makes progress.
+* The response waits for `min_bytes` or `max_wait_ms`. An error of a partition ends the wait, except for an unknown
+  partition, which may be about to be created.
+* Records in the page cache are read inside the read callback. Other records are read by a thread, in the lane of the
+  topic, and only this reader waits for them.
+* A response has at most `RESPONSE_BYTES`, whatever the client allows. A larger one would block the loop for other
+  clients.
 
-Followers (replica_id, or the replica's state, >= 0) read up to the log's end, and by asking for an offset say that they
-have all before it. One that waits is woken by what is appended, not by the high watermark, which it is told soon all
-the same; its wait ends when its connection brings another fetch, so that what it wants can change while it waits.
+Followers (`replica_id` >= 0; from version 15 on in `replica_state`):
 
-Consumers may read from a follower (from version 11 on), up to the high watermark as the follower knows it; a leader
-sends them there where `replica.selector.class` says so (KIP-392). Who asks a broker that does not lead hears who does,
-and where (KIP-951).
+* They read up to the log end offset. The fetch offset tells the leader that they have all records below it.
+* A waiting fetch is completed by appended records, and soon after the high watermark has moved.
+* It is also completed when the next fetch arrives on its connection, so the follower can change its partitions at once.
+
+Consumers:
+
+* From version 11 on they may read from a follower, up to the high watermark that the follower knows.
+* The leader sends them to a follower if `replica.selector.class` says so (KIP-392).
+* A broker that is not the leader returns the leader and its address (KIP-951).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
-from moldau.broker.delayed import HIGH_WATERMARK_NEWS_S, NEAR_READERS_NEWS_S, DelayedCopy, DelayedFetch
-from moldau.broker.fetch_sessions import CopySession, FetchSession, Refused, WatchedPartition
-from moldau.broker.redirects import MOVED, Leader, addresses, present_leader
-from moldau.broker.registry import Answer, Body, Later, Reply, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.delayed_requests import (
+    HIGH_WATERMARK_NEWS_S,
+    NEAR_READERS_NEWS_S,
+    DelayedCopy,
+    DelayedFetch,
+)
+from moldau.broker.requests.fetch_sessions import CopySession, FetchSession, FetchSessionError, WatchedPartition
+from moldau.broker.requests.handler_registry import Answer, Body, Later, Reply, handles
+from moldau.broker.requests.leader_hints import MOVED, Leader, addresses, present_leader
+from moldau.host.event_log import event_logger
+from moldau.log.aborted import AbortedTxn
 from moldau.log.errors import LogError, OffsetOutOfRange
 from moldau.log.log import Log
 from moldau.replication.partition import Partition
-from moldau.replication.racks import nearest_replica
+from moldau.replication.replica_selector import nearest_replica
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -54,7 +64,7 @@ from moldau.wire.tuned.fetch import (
 if TYPE_CHECKING:
     from moldau.broker.broker import Broker
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 RESPONSE_BYTES = 8 * 1024 * 1024
 READ_COMMITTED = 1
@@ -63,7 +73,7 @@ LEADERS_FROM = 12
 ADDRESSES_FROM = 16
 EMPTY = b""
 WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Codes that do not end the wait: the partition may be about to appear."""
+"""Errors that do not end the wait: the partition may be about to be created."""
 
 
 @handles(ApiKey.FETCH, raw=True)
@@ -72,23 +82,26 @@ def fetch(request: Request, body: memoryview) -> Answer:
     broker = request.broker
     if call.replica_id >= 0:
         for waiting in request.session.waiting():
-            if isinstance(waiting, Reading):
-                waiting.hurry()
+            if isinstance(waiting, FetchOperation):
+                waiting.end_wait()
     try:
         session, watched, incremental = broker.fetch_sessions.open(
             call, request.version >= TOPIC_IDS_FROM, broker.loop.time()
         )
-    except Refused as refused:
+    except FetchSessionError as refused:
         return encode_fetch(request.version, refused.error, 0, [])
-    reading = Reading(request, call, session, watched, incremental)
-    reading.read_cached()
-    if reading.cold or not reading.enough():
-        return reading
-    return reading.encode()
+    operation = FetchOperation(request, call, session, watched, incremental)
+    unsent = request.session.unsent
+    if unsent.in_use and not unsent.has_room(first=request.session.idle):
+        return operation
+    operation.read_cached()
+    if operation.cold or not operation.enough():
+        return operation
+    return operation.encode()
 
 
-class Reading(Later):
-    """One fetch request on its way: what was read so far, what is missing."""
+class FetchOperation(Later):
+    """One fetch request in progress: the records that were read so far, and those that are missing."""
 
     __slots__ = (
         "answers",
@@ -99,12 +112,15 @@ class Reading(Later):
         "delayed",
         "from_replica",
         "has_news",
+        "held",
         "incremental",
         "reply",
         "request",
         "session",
         "taken",
+        "unread",
         "urgent",
+        "waited",
         "watched",
     )
 
@@ -123,29 +139,37 @@ class Reading(Later):
         self.watched = watched
         self.incremental = incremental
         self.answers: list[FetchAnswer] = []
-        self.cold: list[int] = []  # places in `watched` that only a thread can read
+        self.cold: list[int] = []  # indexes in `watched` that are not in the page cache
         self.taken = 0
+        self.held = 0
+        """Bytes that count as unsent: already read, or being read from disk."""
         self.urgent = False
+        self.unread = True
+        """Nothing was read yet: the connection had no room for a response."""
+        self.waited = False
+        """The wait has ended because something has changed. The next read is final."""
         self.from_replica = call.replica_id >= 0
         self.has_news = False
-        """A follower does not know the high watermark, or the start, of all that it copies."""
+        """The follower does not know the current high watermark or log start offset of all its partitions."""
         self.delayed: DelayedFetch | None = None
         self.reply: Reply | None = None
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def read_cached(self) -> None:
-        """Read all that can be had without waiting."""
+        """Read all records that are in the page cache."""
         self.answers = []
         self.cold = []
         self.taken = 0
         self.urgent = False
         self.has_news = False
         if isinstance(self.session, CopySession):
-            # What has been found and not told yet, and where something has happened.
+            # The partitions that were found earlier but not sent yet, and those with changes since.
             self.watched = list({**dict.fromkeys(self.watched), **self.session.touched})
             self.session.touched = {}
         self.budget = max(0, min(self.call.max_bytes, self.broker.fetch_max_bytes, RESPONSE_BYTES))
+        if self.broker.reply_memory.is_full and not self.from_replica:
+            self.budget = 0  # one batch: other clients do not read their responses, but this one must make progress
         for place, watched in enumerate(self.watched):
             partition = watched.partition
             if partition is None or partition.failure:
@@ -158,18 +182,19 @@ class Reading(Later):
                 continue
             assert partition is not None
             self.answers.append(self._read(place, watched, partition))
+        self.unread = False
         if isinstance(self.session, CopySession) and not self.cold:
-            self._keep_what_is_new(self.session)
+            self._keep_news(self.session)
 
-    def _keep_what_is_new(self, session: CopySession) -> None:
-        """Of a follower's many partitions, forget those of which there is nothing to tell. Where there would be, but it
-        may not be sent now (no room, a throttle), it is looked at again with the next request."""
+    def _keep_news(self, session: CopySession) -> None:
+        """Remove the partitions without news from a follower's response. A partition whose records may not be sent now
+        (no room, a throttle) stays touched, so the next request reads it again."""
         watched, answers = self.watched, self.answers
         if self.incremental:
             self.watched, self.answers = [], []
         for one, answer in zip(watched, answers, strict=True):
-            told_all = answer.error_code or len(answer.records) or answer.tags is not NO_TAGS
-            if not told_all and one.partition is not None and one.target.fetch_offset < one.partition.log.end_offset:
+            complete = answer.error_code or len(answer.records) or answer.tags is not NO_TAGS
+            if not complete and one.partition is not None and one.target.fetch_offset < one.partition.log.end_offset:
                 session.touched[one] = None
             if self.incremental and (
                 answer.tags is not NO_TAGS
@@ -208,13 +233,13 @@ class Reading(Later):
             self.urgent = True
             return self._answer(partition, EMPTY, self._no_aborts())._replace(tags=diverging_epoch_tag(*parting))
         if self.from_replica:
-            if self.reply is None:  # not when it is looked at again: it has said so once
+            if self.unread:  # only once per request, not when it is read again
                 self.broker.replicas.fetched(
                     partition, self.call.replica_id, offset, target.log_start_offset, self.call.replica_epoch
                 )
             self.has_news |= self.session is not None and (
-                partition.high_watermark != watched.told_high_watermark
-                or log_.start_offset != watched.told_start_offset
+                partition.high_watermark != watched.sent_high_watermark
+                or log_.start_offset != watched.sent_start_offset
             )
         elif self.call.rack_id and (elsewhere := self._nearer(partition, offset)) is not None:
             self.urgent = True
@@ -230,7 +255,11 @@ class Reading(Later):
                 else:
                     found = log_.read(offset, limit, end, min_one=not self.taken, cached_only=True)
                 if found is not None and len(found) and aborted is not None:
-                    aborted = _aborted(log_, offset, end)
+                    known = log_.aborted_in_memory(offset, end)
+                    if known is None:
+                        found = None  # a thread reads the index of aborted transactions, and then the records again
+                    else:
+                        aborted = _aborted(known)
             except LogError as error:
                 return self._unreadable(partition, offset, error)
             if found is None:
@@ -249,7 +278,7 @@ class Reading(Later):
         return not self.from_replica or self.broker.replicas.throttles.may_send(partition, self.call.replica_id)
 
     def _end(self, partition: Partition) -> int:
-        """Up to where this reader may read."""
+        """The end of the records that this reader may see."""
         if self.from_replica:
             return partition.log.end_offset
         if self.call.isolation_level == READ_COMMITTED:
@@ -266,15 +295,15 @@ class Reading(Later):
 
     def _out_of_range(self, partition: Partition, target: FetchTarget) -> FetchAnswer:
         if self.from_replica:
-            # It begins anew where our log does.
+            # The follower truncates its log and starts at our log start offset.
             answer = self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             return answer._replace(log_start_offset=partition.log.start_offset)
         if not partition.leads and target.fetch_offset > partition.log.end_offset:
-            return self._failed(target.partition, ErrorCode.OFFSET_NOT_AVAILABLE)  # it has not come here yet
+            return self._failed(target.partition, ErrorCode.OFFSET_NOT_AVAILABLE)  # the leader may have it
         return self._failed(target.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
 
     def _nearer(self, partition: Partition, offset: int) -> int | None:
-        """The replica that this consumer should read from instead, if there is one."""
+        """The replica that this consumer should read from instead, or None."""
         broker = self.broker
         if not broker.reads_by_rack or partition.leadership is None:
             return None
@@ -307,12 +336,36 @@ class Reading(Later):
 
     def start(self, reply: Reply) -> None:
         self.reply = reply
-        if self.cold:
-            self.broker.spawn(self._read_cold())
+        if self.unread:
+            self.resume()
+        elif self.cold:
+            self._start_cold_reads()
         else:
             self._wait()
 
+    def resume(self) -> None:
+        """Read if the connection has room for the response, otherwise wait for room."""
+        session = self.request.session
+        if not session.unsent.has_room(first=session.is_first(self)):
+            self.answers = []
+            session.unsent.wait(self)
+            return
+        self.read_cached()
+        if self.cold:
+            self._start_cold_reads()
+        elif self.enough() or self.waited:
+            self.finish()
+        else:
+            self._wait()
+
+    def _hold(self, size: int) -> None:
+        """Count `size` bytes of the response as unsent: they are in memory, or will be when they are read from disk."""
+        if size != self.held:
+            self.request.session.unsent.add(size - self.held)
+            self.held = size
+
     def _wait(self) -> None:
+        self._hold(self.taken)
         missing = min(self.call.min_bytes, self.call.max_bytes) - self.taken
         registry = self.broker.delayed_fetches
         news_s = NEAR_READERS_NEWS_S if self.broker.reads_by_rack else HIGH_WATERMARK_NEWS_S
@@ -324,8 +377,8 @@ class Reading(Later):
         wait_s = self.call.max_wait_ms / 1000
         self.delayed.start(min(wait_s, news_s) if self.has_news else wait_s)
 
-    def hurry(self) -> None:
-        """Its connection has something newer to ask."""
+    def end_wait(self) -> None:
+        """End the wait: the connection has a newer request."""
         if self.delayed is not None:
             self.delayed.wake()
 
@@ -334,19 +387,24 @@ class Reading(Later):
             self.delayed.abandon()
 
     def look_again(self, changed: bool) -> None:
-        """Enough bytes came, the time is up, or a partition changed."""
+        """Continue after the wait: enough bytes were appended, the time is up, or a partition has changed."""
         self.delayed = None
         if not changed:
-            self.finish()  # with what was found at first
+            self.finish()  # with the result of the first read
             return
-        self.read_cached()
-        if self.cold:
-            self.broker.spawn(self._read_cold())
-        else:
-            self.finish()
+        self._hold(0)
+        self.waited = True
+        self.resume()
 
-    async def _read_cold(self) -> None:
-        """The reads that must ask the disk, each in its topic's lane; no other reader waits for them."""
+    def _start_cold_reads(self) -> None:
+        """Start to read from disk. The expected bytes count as unsent now, because later requests of the connection
+        check for room before the task runs."""
+        share = max(0, self.budget // len(self.cold))
+        self._hold(self.taken + sum(max(0, min(self.watched[place].target.max_bytes, share)) for place in self.cold))
+        self.broker.spawn(self._read_all_cold())
+
+    async def _read_all_cold(self) -> None:
+        """Read from disk, each partition in the lane of its topic. No other reader waits for these reads."""
         self.broker.metrics.cold_reads += len(self.cold)
         places = self.cold
         results = await asyncio.gather(*(self._read_one_cold(place) for place in places))
@@ -354,7 +412,7 @@ class Reading(Later):
             self.answers[place] = answer
             self._took(len(answer.records))
         if isinstance(self.session, CopySession):
-            self._keep_what_is_new(self.session)
+            self._keep_news(self.session)
         self.finish()
 
     async def _read_one_cold(self, place: int) -> FetchAnswer:
@@ -374,32 +432,40 @@ class Reading(Later):
                 f"read:{partition.topic}",
                 lambda: log_.read(target.fetch_offset, limit, end, min_one=True, cached_only=False),
             )
-            aborted = _aborted(log_, target.fetch_offset, end) if committed_only else None
+            aborted = await self._read_aborted(log_, target.fetch_offset, end) if committed_only else None
         except LogError as error:
             return self._unreadable(partition, target.fetch_offset, error)
         return answer._replace(records=records or EMPTY, aborted=aborted)
 
+    async def _read_aborted(self, log_: Log, offset: int, end: int) -> list[tuple[int, int]]:
+        """The aborted transactions, read from disk by a thread where they are not in memory yet."""
+        while (known := log_.aborted_in_memory(offset, end)) is None:
+            for segment, entries in await self.broker.threads.run(f"read:{log_.topic}", log_.read_aborted, offset, end):
+                segment.keep_aborted(entries)
+        return _aborted(known)
+
     def finish(self) -> None:
         assert self.reply is not None
+        self._hold(0)
         self.reply(self.encode())
 
-    # -- answering -------------------------------------------------------------------------------------------------
+    # -- response --------------------------------------------------------------------------------------------------
 
     def encode(self) -> Body:
         topics: list[tuple[str | bytes, list[FetchAnswer]]] = []
         leaders: list[Leader] = []
         for watched, answer in zip(self.watched, self.answers, strict=True):
             if answer.error_code in MOVED and self.request.version >= LEADERS_FROM:
-                leader = present_leader(self.broker, watched.topic, answer.partition)
+                leader = present_leader(self.broker.image, self.broker.node_id, watched.topic, answer.partition)
                 if leader is not None:
                     leaders.append(leader)
                     answer = answer._replace(tags=current_leader_tag(*leader))
             has_records = len(answer.records) > 0
             if self.session is not None:
                 news = watched.news(answer.error_code, answer.high_watermark, answer.log_start_offset, has_records)
-                # Whoever is sent to another replica, and comes back from there, has to hear it again.
-                sent_on = answer.preferred_read_replica >= 0
-                if self.incremental and not news and not sent_on and answer.tags is NO_TAGS:
+                # A consumer that returns from the preferred replica must be sent there again.
+                redirected = answer.preferred_read_replica >= 0
+                if self.incremental and not news and not redirected and answer.tags is NO_TAGS:
                     continue
                 if has_records:
                     self.session.served(watched)
@@ -413,10 +479,10 @@ class Reading(Later):
         session_id = self.session.id if self.session is not None else 0
         tags = NO_TAGS
         if leaders and self.request.version >= ADDRESSES_FROM:
-            tags = node_endpoints_tag(addresses(self.broker, self.request.session.listener.name, leaders))
+            tags = node_endpoints_tag(addresses(self.broker.image, self.request.session.listener.name, leaders))
         return encode_fetch(self.request.version, 0, session_id, topics, tags=tags)
 
 
-def _aborted(log_: Log, offset: int, end: int) -> list[tuple[int, int]]:
-    """What a read_committed reader must skip, in the form that it travels in."""
-    return [(one.producer_id, one.first_offset) for one in log_.aborted_transactions(offset, end)]
+def _aborted(known: list[AbortedTxn]) -> list[tuple[int, int]]:
+    """The aborted transactions that a read_committed reader must skip, as (producer id, first offset)."""
+    return [(one.producer_id, one.first_offset) for one in known]

@@ -1,9 +1,11 @@
-"""FindCoordinator (10): which broker looks after a group or a transactional id.
+"""FindCoordinator (10): the broker that coordinates a group or a transactional id.
 
-Versions 0-6; from 4 on for several keys at once. The coordinator's topic is made when somebody first asks for one of
-its keys, and the answer waits for that: clients save the retry that Kafka makes them do.
+Versions 0-6; from version 4 on for several keys.
 
-Gaps: share groups have no coordinator here; asking for one is an INVALID_REQUEST.
+* The first request for a key creates the coordinator's internal topic. The response waits for it. With Kafka, clients
+  must retry.
+* On success the error message is "NONE" below version 4 and empty from version 4 on, as in Kafka.
+* Gap: there is no coordinator for share groups. A request for one is INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from moldau.broker.coordination import Coordination
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -30,9 +32,9 @@ GROUP, TRANSACTION = 0, 1
 
 
 class Keys(NamedTuple):
-    """A type of keys: who coordinates them, and what a client must be allowed to ask."""
+    """A type of keys: its coordinator, and the authorization that a client needs."""
 
-    coordination: Coordination[Any]
+    runtime: CoordinatorRuntime[Any]
     resource: ResourceType
     denied: ErrorCode
 
@@ -45,21 +47,21 @@ def find_coordinator(request: Request, message: FindCoordinatorRequest) -> Respo
     broker = request.broker
     keys = None
     if message.key_type == GROUP:
-        keys = Keys(broker.groups, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        keys = Keys(broker.groups.runtime, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     elif message.key_type == TRANSACTION:
         keys = Keys(
-            broker.transactions.coordination,
+            broker.transactions.runtime,
             ResourceType.TRANSACTIONAL_ID,
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         )
     wanted = message.coordinator_keys if request.version >= MANY_KEYS_FROM else [message.key]
-    if keys is not None and not keys.coordination.partition_count:
+    if keys is not None and not keys.runtime.partition_count:
         return _create_then_answer(request, keys, wanted)
     return _answer(request, keys, wanted)
 
 
 async def _create_then_answer(request: Request, keys: Keys, wanted: Sequence[str]) -> Response:
-    await keys.coordination.ensure_topic()  # a failure shows below: there is no coordinator
+    await keys.runtime.ensure_topic()  # if it fails, `_answer` finds no coordinator
     return _answer(request, keys, wanted)
 
 
@@ -70,7 +72,7 @@ def _answer(request: Request, keys: Keys | None, wanted: Sequence[str]) -> Respo
     (one,) = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message=one.error_message or ErrorCode.NONE.name,
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -79,20 +81,20 @@ def _answer(request: Request, keys: Keys | None, wanted: Sequence[str]) -> Respo
 
 def _coordinator(request: Request, keys: Keys | None, key: str) -> FindCoordinatorResponseCoordinator:
     if keys is None:
-        return _nobody(key, ErrorCode.INVALID_REQUEST, "There is no coordinator for keys of this type.")
+        return _not_found(key, ErrorCode.INVALID_REQUEST, "There is no coordinator for keys of this type.")
     if not request.authorized(Operation.DESCRIBE, keys.resource, key):
-        return _nobody(key, keys.denied)
+        return _not_found(key, keys.denied, f"Not allowed to describe {key!r}.")
     image = request.broker.image
-    coordination = keys.coordination
-    state = image.partition(coordination.topic.name, coordination.index_of(key))
+    runtime = keys.runtime
+    state = image.partition(runtime.topic.name, runtime.index_of(key))
     node = None if state is None else image.brokers.get(state.leader)
     endpoint = None if node is None else node.endpoint(request.session.listener.name)
     if node is None or endpoint is None:
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _not_found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"The coordinator of {key!r} is not available.")
     return FindCoordinatorResponseCoordinator(key=key, node_id=node.id, host=endpoint.host, port=endpoint.port)
 
 
-def _nobody(key: str, code: ErrorCode, reason: str | None = None) -> FindCoordinatorResponseCoordinator:
+def _not_found(key: str, code: ErrorCode, reason: str) -> FindCoordinatorResponseCoordinator:
     return FindCoordinatorResponseCoordinator(
         key=key, node_id=NO_NODE, port=NO_NODE, error_code=code, error_message=reason
     )

@@ -1,14 +1,16 @@
-"""IncrementalAlterConfigs (44): set, reset, append to and subtract from single settings of topics or brokers.
+"""IncrementalAlterConfigs (44): set, reset, append to or subtract from single settings.
 
-Versions 0-1. Each resource is changed as a whole or not at all. Appending and subtracting are for lists and start from
-the value in force.
+Versions 0-1.
+
+* Resources: topics, brokers and groups. All changes of a resource are applied, or none.
+* Append and subtract are for lists. They start from the value in effect.
 """
 
 from __future__ import annotations
 
-from moldau.broker.altering import alter
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.config_alteration import alter
+from moldau.broker.requests.handler_registry import handles
 from moldau.cluster.configs import Alteration
 from moldau.wire.api import ApiKey
 from moldau.wire.messages.incremental_alter_configs import (

@@ -1,24 +1,26 @@
-"""InitProducerId (22): an identity to write with, for idempotent and for transactional producers.
+"""InitProducerId (22): a producer id and epoch for idempotent and transactional producers.
 
-Versions 0-6. Without a transactional id: a new producer id and epoch 0, whoever the client was before.
-With one: its producer id with the next epoch. That shuts out every producer before; a transaction of theirs is aborted
-first (CONCURRENT_TRANSACTIONS until its markers are written).
+Versions 0-6.
 
-* From version 3 a producer may say who it is, to go on after an error: it is let in if nobody came after it.
-* A time-out outside of 1 to `transaction.max.timeout.ms` is INVALID_TRANSACTION_TIMEOUT.
-* Below version 4 being fenced is told as INVALID_PRODUCER_EPOCH.
-* Version 6 has two-phase commit, where `transaction.two.phase.commit.enable` allows it and the client may: with
-  `enable2_pc` transactions have no time-out; with `keep_prepared_txn` an open one is not aborted but answered, and the
-  new producer is the one who may end it.
+* Without a transactional id: a new producer id with epoch 0.
+* With a transactional id: its producer id with the next epoch, which fences all earlier producers. Their open
+  transaction is aborted first (CONCURRENT_TRANSACTIONS until its markers are written).
+* From version 3 on, a producer may send its current id and epoch to continue after an error. It succeeds unless a later
+  producer has fenced it.
+* A timeout outside of 1 to `transaction.max.timeout.ms` is INVALID_TRANSACTION_TIMEOUT.
+* Below version 4 a fenced producer gets INVALID_PRODUCER_EPOCH.
+* Version 6 has two-phase commit, if `transaction.two.phase.commit.enable` is set and the client is authorized. With
+  `enable2_pc` transactions have no timeout. With `keep_prepared_txn` an open transaction is not aborted. The response
+  names it, and the new producer may end it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.broker.coordination import Ticket
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import Answer, handles
+from moldau.coordinator.runtime import Ticket
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import InitProducer, ProducerInitialised
 from moldau.transactions.transaction import NO_TIMEOUT, NOBODY, Identity
@@ -51,7 +53,7 @@ def init_producer_id(request: Request, message: InitProducerIdRequest) -> Answer
 
 
 async def _wait_and_ask(request: Request, name: str, event: Callable[[Ticket], InitProducer]) -> InitProducerIdResponse:
-    """The first producer after a start waits for the broker's first block of ids."""
+    """Wait for a block of producer ids, as the first producer after the start of a broker must, and then ask."""
     transactions = request.broker.transactions
     await transactions.producer_ids.ready()
     return _response(request, await transactions.ask(name, event))

@@ -1,14 +1,16 @@
 """ListGroups (16): the groups that this broker coordinates.
 
-Versions 0-5, with filters by state from 4 on and by type from 5 on; upper and lower case are the same in both. While
-a part of the groups is still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
+Versions 0-5.
+
+* Filters by state (from version 4 on) and by type (from version 5 on) ignore case.
+* While the broker loads some of its groups, the error is COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
 
-from moldau.broker.coordination import Ticket
-from moldau.broker.registry import Answer, Later, Reply, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import Answer, Later, Reply, handles
+from moldau.coordinator.runtime import Ticket
 from moldau.groups.events import ListGroups
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -18,11 +20,11 @@ from moldau.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 
 @handles(ApiKey.LIST_GROUPS)
 def list_groups(request: Request, message: ListGroupsRequest) -> Answer:
-    return Listing(request, message)
+    return GroupListing(request, message)
 
 
-class Listing(Later):
-    """Asks every shard."""
+class GroupListing(Later):
+    """A question to all shards."""
 
     __slots__ = ("_found", "_left", "_message", "_request")
 
@@ -33,7 +35,7 @@ class Listing(Later):
         self._left = 0
 
     def start(self, reply: Reply) -> None:
-        groups = self._request.broker.groups
+        groups = self._request.broker.groups.runtime
         shards = [groups.shard_at(index) for index in range(groups.partition_count)]
         running = [one for one in shards if not isinstance(one, ErrorCode)]
         if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in shards:

@@ -1,14 +1,15 @@
-"""ListOffsets (2): offsets by position or by time.
+"""ListOffsets (2): offsets by position or by timestamp.
 
-Versions 1-11. Specs: -1 latest, -2 earliest, -3 the largest timestamp (7+), -4 earliest on local disk (8+), -5 latest
-in remote storage (9+), -6 earliest not yet uploaded (11+); anything from 0 up is a timestamp, answered with the first
-record at or after it.
+Versions 1-11.
 
-Finding a timestamp may read the disk, so it runs in a thread; the rest is answered at once. There is no remote storage:
--4 is the log's start, -5 and -6 find nothing.
-
-Only the leader answers. A new one whose high watermark has not reached the beginning of its epoch does not know yet
-what an earlier leader has shown: what depends on the end is OFFSET_NOT_AVAILABLE until it does.
+* Positions: -1 latest, -2 earliest, -3 the largest timestamp (version 7+), -4 earliest on local disk (8+), -5 latest in
+  remote storage (9+), -6 earliest not yet uploaded (11+).
+* 0 and above is a timestamp. The answer is the first record with this timestamp or a later one.
+* The search for a timestamp may read the disk, so it runs in a thread. Everything else is answered at once.
+* There is no remote storage: -4 is the log start offset, -5 and -6 find nothing.
+* Only the leader answers. After an election, the high watermark may be below the start of the leader's epoch, and below
+  what the previous leader has shown to consumers. Until it has passed the start of the epoch, offsets that depend on it
+  are OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE below version 5).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.log.errors import LogError
 from moldau.log.read import TimestampOffset
 from moldau.replication.partition import Partition

@@ -1,15 +1,17 @@
-"""ListPartitionReassignments (46): partitions that are on their way to other brokers.
+"""ListPartitionReassignments (46): the partitions that are being moved to other brokers.
 
-Version 0. A null list of topics asks for all. Partitions that do not move, or do not exist, are left out. What is told
-is this broker's image: it may be a moment behind the last change.
+Version 0.
+
+* A null list of topics means all. Partitions that do not move or do not exist are omitted.
+* The response is built from this broker's image, which may lag behind the last change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.cluster.image import ClusterImage, PartitionState
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -46,11 +48,11 @@ def list_partition_reassignments(
         ]
         if moving:
             topics.append(ListPartitionReassignmentsResponseTopic(name=name, partitions=moving))
-    return ListPartitionReassignmentsResponse(topics=topics)
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
 
 def _states(image: ClusterImage, topic: str, indexes: Iterable[int] | None) -> Iterator[tuple[int, PartitionState]]:
-    """Those of the partitions that exist; all of the topic where none are named."""
+    """The partitions that exist; all partitions of the topic if `indexes` is None."""
     if indexes is None:
         yield from enumerate(image.topics[topic].partitions)
         return

@@ -1,17 +1,20 @@
 """ListTransactions (66): the transactions that this broker coordinates.
 
-Versions 0-2. Narrowed by state (names that are none are told back), by producer id, from version 1 by how long a
-transaction has been going on, from version 2 by a pattern (RE2 syntax) that the whole transactional id must match;
-a pattern that is none is INVALID_REGULAR_EXPRESSION. Only ids that the client may describe are listed. While a part
-of the coordinator loads: COORDINATOR_LOAD_IN_PROGRESS.
+Versions 0-2.
+
+* Filters: state, producer id, duration (from version 1 on), and a pattern in RE2 syntax that the whole transactional id
+  must match (from version 2 on).
+* Unknown states are returned in the response. An invalid pattern is INVALID_REGULAR_EXPRESSION.
+* The response contains only ids that the client may describe.
+* While the broker loads some of its transactions, the error is COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.security import Operation, ResourceType
 from moldau.transactions.shard import Query
 from moldau.transactions.states import BY_LABEL
@@ -34,12 +37,12 @@ def list_transactions(request: Request, message: ListTransactionsRequest) -> Lis
         matches = _matcher(message.transactional_id_pattern)
     except ValueError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    coordination = request.broker.transactions.coordination
-    shards = [coordination.shard_at(index) for index in range(coordination.partition_count)]
+    runtime = request.broker.transactions.runtime
+    shards = [runtime.shard_at(index) for index in range(runtime.partition_count)]
     if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in shards:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     query = Query(states, frozenset(message.producer_id_filters), message.duration_filter, matches)
-    now_ms = coordination.now_ms()
+    now_ms = runtime.now_ms()
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[
@@ -57,7 +60,7 @@ def list_transactions(request: Request, message: ListTransactionsRequest) -> Lis
 
 
 def _matcher(pattern: str | None) -> Callable[[str], object] | None:
-    """What a transactional id must match, if anything; ValueError where the pattern is none."""
+    """The match function of a pattern; None without a pattern. Raises ValueError if the pattern is invalid."""
     if not pattern:
         return None
     import re2

@@ -1,16 +1,17 @@
-"""Metadata (3): brokers, topics, leaders.
+"""Metadata (3): brokers, topics, partitions and leaders.
 
-Versions 0-13. A null list of topics (an empty one in version 0) asks for all of them.
+Versions 0-13. A null list of topics (an empty list in version 0) means all.
 
-* An unknown topic is created where both `auto.create.topics.enable` and the request allow it. The answer waits for that
-  and already has the topic: clients save the retry that Kafka makes them do.
-* From version 12 a topic may be asked for by id; an id wins over a name. In versions 10 and 11 the field is there but
-  unusable, for their answers need a name: INVALID_REQUEST for the whole request, as from Kafka.
-* Addresses are those of the listener that the client is connected to. A partition whose leader has no such listener is
-  told without a leader (LISTENER_NOT_FOUND from version 6, LEADER_NOT_AVAILABLE before), as is one that has no leader.
-* Clients ask for the controller to know where to send what changes the cluster, which every broker takes. Where there
-  is no controller at the moment, or it cannot be reached by this listener, this broker names itself.
-* This broker is always among those that are told, also while it is not registered (see `told_brokers`).
+* An unknown topic is created if both `auto.create.topics.enable` and the request allow it. The response waits for it
+  and contains the topic. With Kafka, clients must retry. After the deletion of a topic, the first request for it gets
+  UNKNOWN_TOPIC_OR_PARTITION and creates nothing (see `deleted_topics.py`).
+* From version 12 on a topic may be named by its id, which takes precedence over a name. Versions 10 and 11 have the
+  field, but their responses need a name. So an id in them is INVALID_REQUEST for the whole request, as in Kafka.
+* The addresses are those of the client's listener. A partition whose leader does not have this listener is returned
+  without a leader (LISTENER_NOT_FOUND from version 6 on, LEADER_NOT_AVAILABLE before), like one that has no leader.
+* Clients send changes of the cluster to the controller, but every broker accepts them. If there is no controller, or it
+  does not have the client's listener, the response names this broker as the controller.
+* This broker is always listed, even while it is not registered (see `listed_brokers`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
-from moldau.broker.standing import View, told_brokers
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.broker.requests.partition_view import PartitionView, listed_brokers
 from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
-from moldau.cluster.names import topic_name_error
+from moldau.cluster.topic_names import topic_name_error
 from moldau.cluster.topics import NewTopic
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -62,7 +63,7 @@ def _ids_too_early(message: MetadataRequest) -> MetadataResponse:
 
 
 def _to_create(request: Request, message: MetadataRequest) -> list[str]:
-    """Names that are asked for, do not exist and may be made."""
+    """The requested topics that do not exist and may be created."""
     broker = request.broker
     if (
         message.topics is None
@@ -79,14 +80,15 @@ def _to_create(request: Request, message: MetadataRequest) -> list[str]:
     return [
         name
         for name in sorted(missing)
-        if name not in INTERNAL_TOPICS  # their coordinators make them, with settings of their own
+        if name not in INTERNAL_TOPICS  # their coordinators create them, with special settings
         and topic_name_error(name) is None
         and request.authorized(Operation.CREATE, ResourceType.TOPIC, name)
+        and not broker.deleted_topics.first_asked(name)
     ]
 
 
 async def _create_then_answer(request: Request, message: MetadataRequest, names: list[str]) -> MetadataResponse:
-    # A failure (a name that collides, a full store) shows as an unknown topic, as it would without auto-creation.
+    # If the creation fails (colliding name, full store), the response has an unknown topic, as without auto-creation.
     await request.broker.create_topics([NewTopic(name) for name in names])
     return _answer(request, message)
 
@@ -96,7 +98,9 @@ def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
     image = broker.image
     brokers = [
         MetadataResponseBroker(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
-        for node, endpoint in told_brokers(request.session.listener)
+        for node, endpoint in listed_brokers(
+            image, request.session.listener, broker.node_id, broker.settings["broker.rack"]
+        )
     ]
     controller_reached = any(one.node_id == image.controller_id for one in brokers)
     return MetadataResponse(
@@ -112,7 +116,7 @@ def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
 
 def _topics(request: Request, message: MetadataRequest, asked: bool) -> list[MetadataResponseTopic]:
     image = request.broker.image
-    view = View(
+    view = PartitionView(
         image,
         request.broker.node_id,
         request.session.listener.name,
@@ -153,11 +157,11 @@ def _unknown(request: Request, name: str, asked: bool) -> MetadataResponseTopic:
     )
 
 
-def _topic(request: Request, view: View, topic: TopicImage, asked: bool) -> MetadataResponseTopic:
+def _topic(request: Request, view: PartitionView, topic: TopicImage, asked: bool) -> MetadataResponseTopic:
     lost = request.broker.replicas.offline_in(topic.name)
     partitions = []
     for index, state in enumerate(topic.partitions):
-        error, leader, offline = view.standing(state, lost_here=index in lost)
+        error, leader, offline = view.status(state, lost_here=index in lost)
         partitions.append(
             MetadataResponsePartition(
                 error_code=error,

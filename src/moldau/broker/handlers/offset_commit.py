@@ -1,17 +1,19 @@
-"""OffsetCommit (8): store how far a group has read.
+"""OffsetCommit (8): store the offsets of a group.
 
-Versions 2-10; from 10 on topics have ids instead of names. The answer leaves when the offsets are safe. Each partition
-has its own error; those of topics that do not exist are refused here, the others by the group.
+Versions 2-10; from version 10 on topics have ids instead of names.
+
+* The response is sent when the offsets are replicated.
+* Each partition has its own error. Unknown topics are refused by this handler, other errors come from the group.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.coordination import Ticket
-from moldau.broker.groups import Gathering, Part
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.coordinators.group_coordinator import GroupQuery, MultiGroupRequest
+from moldau.broker.requests.handler_registry import Answer, handles
+from moldau.coordinator.runtime import Ticket
 from moldau.groups.events import Commit, CommitOffsets
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -75,11 +77,11 @@ def offset_commit(request: Request, message: OffsetCommitRequest) -> Answer:
             place.error_code = code
         return response
 
-    return Gathering(request, [Part(message.group_id, event, lambda code: [code] * len(commits))], build)
+    return MultiGroupRequest(request, [GroupQuery(message.group_id, event, lambda code: [code] * len(commits))], build)
 
 
 def _topic(request: Request, topic: OffsetCommitRequestTopic) -> tuple[str, ErrorCode]:
-    """The name of a topic that may be committed to, or why not."""
+    """The name of a topic, and the error if offsets cannot be committed for it."""
     name = topic.name
     if request.version >= TOPIC_IDS_FROM:
         known = request.broker.image.topic_by_id(topic.topic_id)

@@ -1,16 +1,18 @@
-"""OffsetDelete (47): forget committed offsets of a group.
+"""OffsetDelete (47): delete committed offsets of a group.
 
-Version 0. Offsets of topics that members read are kept (GROUP_SUBSCRIBED_TO_TOPIC).
+Version 0.
+
+* Offsets of topics that members subscribe to are kept (GROUP_SUBSCRIBED_TO_TOPIC).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.coordination import Ticket
-from moldau.broker.groups import Gathering, Part
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.coordinators.group_coordinator import GroupQuery, MultiGroupRequest
+from moldau.broker.requests.handler_registry import Answer, handles
+from moldau.coordinator.runtime import Ticket
 from moldau.groups.events import DeleteOffsets
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -21,13 +23,14 @@ from moldau.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from moldau.wire.topic_partition import TopicPartition
 
 
 @handles(ApiKey.OFFSET_DELETE)
 def offset_delete(request: Request, message: OffsetDeleteRequest) -> Answer:
     if not request.authorized(Operation.DELETE, ResourceType.GROUP, message.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    partitions: list[tuple[str, int]] = []
+    partitions: list[TopicPartition] = []
     places: list[OffsetDeleteResponsePartition] = []
     topics = []
     for topic in message.topics:
@@ -41,7 +44,7 @@ def offset_delete(request: Request, message: OffsetDeleteRequest) -> Answer:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 places.append(answer)
-                partitions.append((topic.name, answer.partition_index))
+                partitions.append(TopicPartition(topic.name, answer.partition_index))
 
     def event(ticket: Ticket) -> DeleteOffsets:
         return DeleteOffsets(ticket, message.group_id, partitions)
@@ -54,4 +57,4 @@ def offset_delete(request: Request, message: OffsetDeleteRequest) -> Answer:
             place.error_code = result
         return OffsetDeleteResponse(topics=topics)
 
-    return Gathering(request, [Part(message.group_id, event, lambda code: (code, []))], build)
+    return MultiGroupRequest(request, [GroupQuery(message.group_id, event, lambda code: (code, []))], build)

@@ -1,8 +1,10 @@
-"""OffsetFetch (9): how far groups have read.
+"""OffsetFetch (9): the committed offsets of groups.
 
-Versions 1-10; from 8 on several groups at once, from 10 on topics by id. A null list of topics asks for all of them
-(from version 2 on). With `require_stable`, an offset that an open transaction may replace is UNSTABLE_OFFSET_COMMIT.
-A partition without an offset has offset -1 and no error.
+Versions 1-10; from version 8 on for several groups, from version 10 on with topic ids.
+
+* A null list of topics means all (from version 2 on).
+* A partition without a committed offset has offset -1 and no error.
+* With `require_stable`, an offset that an open transaction may replace is UNSTABLE_OFFSET_COMMIT.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from moldau.broker.coordination import Ticket
-from moldau.broker.groups import Gathering, Part
-from moldau.broker.registry import Answer, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.coordinators.group_coordinator import GroupQuery, MultiGroupRequest
+from moldau.broker.requests.handler_registry import Answer, handles
+from moldau.coordinator.runtime import Ticket
 from moldau.groups.commits import FetchAnswer
 from moldau.groups.events import Fetched, FetchOffsets
 from moldau.security import Operation, ResourceType
@@ -38,7 +40,7 @@ TOPIC_IDS_FROM = 10
 
 
 class Question(NamedTuple):
-    """One group's part: what is asked of its shard, and what is answered here already."""
+    """The request for one group: the topics to ask its shard for, and the topics that this handler has refused."""
 
     group: OffsetFetchRequestGroup
     topics: list[tuple[str, Sequence[int]]] | None
@@ -62,7 +64,7 @@ def offset_fetch(request: Request, message: OffsetFetchRequest) -> Answer:
             )
         ]
     answered: dict[int, OffsetFetchResponseGroup] = {}
-    parts: list[Part] = []
+    queries: list[GroupQuery] = []
     questions: list[Question] = []
     for place, group in enumerate(groups):
         if not request.authorized(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
@@ -72,16 +74,16 @@ def offset_fetch(request: Request, message: OffsetFetchRequest) -> Answer:
             continue
         question = _question(request, group)
         questions.append(question)
-        parts.append(_part(question, message.require_stable))
+        queries.append(_query(question, message.require_stable))
 
     def build(answers: list[Any]) -> OffsetFetchResponse:
-        told = iter([_group(request, *pair) for pair in zip(questions, answers, strict=True)])
-        results = [answered.get(place) or next(told) for place in range(len(groups))]
+        from_shards = iter([_group(request, *pair) for pair in zip(questions, answers, strict=True)])
+        results = [answered.get(place) or next(from_shards) for place in range(len(groups))]
         if request.version >= MANY_GROUPS_FROM:
             return OffsetFetchResponse(groups=results)
         return _single(request.version, message, results[0])
 
-    return Gathering(request, parts, build)
+    return MultiGroupRequest(request, queries, build)
 
 
 def _question(request: Request, group: OffsetFetchRequestGroup) -> Question:
@@ -107,7 +109,7 @@ def _question(request: Request, group: OffsetFetchRequestGroup) -> Question:
     return Question(group, topics, refused)
 
 
-def _part(question: Question, require_stable: bool) -> Part:
+def _query(question: Question, require_stable: bool) -> GroupQuery:
     group = question.group
 
     def event(ticket: Ticket) -> FetchOffsets:
@@ -115,7 +117,7 @@ def _part(question: Question, require_stable: bool) -> Part:
             ticket, group.group_id, question.topics, require_stable, group.member_id, group.member_epoch
         )
 
-    return Part(group.group_id, event, lambda code: (code, []))
+    return GroupQuery(group.group_id, event, lambda code: (code, []))
 
 
 def _group(request: Request, question: Question, answer: FetchAnswer) -> OffsetFetchResponseGroup:
@@ -152,7 +154,7 @@ def _topic(name: str, topic_id: bytes, partitions: Sequence[Fetched]) -> OffsetF
 
 
 def _single(version: int, message: OffsetFetchRequest, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """The answer of before version 8; of before version 2, where a group's error stands at each partition."""
+    """The response below version 8. Below version 2, each partition has the error of the group."""
     topics = group.topics
     if version < GROUP_ERRORS_FROM and group.error_code != ErrorCode.NONE:
         code = ErrorCode(group.error_code)

@@ -1,14 +1,15 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that a reader can tell whether its log and ours are the
-same.
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch, with which readers detect divergent logs.
 
-Versions 2-4. Answers for the epoch that was asked: the largest epoch not above it, and where the next one began (or the
-log's end).
+Versions 2-4.
+
+* The response has the largest epoch that is not above the requested one, and the offset where the next epoch begins (or
+  the log end offset).
 """
 
 from __future__ import annotations
 
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -19,6 +20,7 @@ from moldau.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
+from moldau.wire.number_types import LeaderEpoch
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
@@ -43,5 +45,5 @@ def _answer(
         return answer
     answer.error_code = partition.leader_error() or partition.epoch_error(wanted.current_leader_epoch)
     if not answer.error_code and wanted.leader_epoch >= 0:
-        answer.leader_epoch, answer.end_offset = partition.epoch_end_offset(wanted.leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.epoch_end_offset(LeaderEpoch(wanted.leader_epoch))
     return answer

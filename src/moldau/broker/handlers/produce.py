@@ -1,32 +1,33 @@
 """Produce (0): append record batches to partitions.
 
-Versions 0-13 are answered; below 3 only so that old clients can learn from ApiVersions that compression is there:
-record format 2 is the only one taken, anything older is INVALID_RECORD.
+Versions 0-13. Versions 0-2 are served only because old clients conclude from them in ApiVersions that compression is
+supported. The only record format is 2; older formats are INVALID_RECORD.
 
-Two phases. First every batch is appended, in order, inside the read callback. Then, only where the topic demands it (a
-flush before acknowledging; with replicas, their copies), the answer waits until the high watermark has passed the
-records.
+A request has two phases. First, all batches are appended in order, inside the read callback. Then the response waits
+until the high watermark has passed the records, if the topic requires it (a flush before the acknowledgement, or other
+replicas).
 
-* acks=0 has no answer. An error under acks=0 closes the connection, which is the only way such a client can notice.
-* One batch a partition. Batches are validated down to the record before anything is written.
-* A batch of a transaction is written only where the transaction's coordinator has the partition: added by the client
-  before, or, from version 12 (transaction version 2), by this request. Not so: TRANSACTION_ABORTABLE from version 11,
-  INVALID_TXN_STATE before.
-* A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with who does (KIP-951).
-* A topic unknown by name is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID; producing never creates topics.
+* acks=0 has no response. An error closes the connection, which is the only way such a client can notice it.
+* Each partition has one batch. All its records are validated before anything is written.
+* A transactional batch is written only if the partition is part of the transaction. The client has added it before, or,
+  from version 12 on (transaction version 2), this request adds it. Otherwise the error is TRANSACTION_ABORTABLE
+  (version 11 and later) or INVALID_TXN_STATE.
+* A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader (KIP-951).
+* An unknown topic is UNKNOWN_TOPIC_OR_PARTITION by name and UNKNOWN_TOPIC_ID by id. Produce never creates topics.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from moldau.broker.delayed import DelayedProduce
-from moldau.broker.redirects import MOVED, Leader, addresses, present_leader
-from moldau.broker.registry import NO_REPLY, Answer, Body, Later, Message, Reply, handles
-from moldau.broker.session import Request
-from moldau.broker.verification import Verification, begin_verification, check_transaction, transactional_producer
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.delayed_requests import DelayedProduce
+from moldau.broker.requests.handler_registry import NO_REPLY, Answer, Body, Later, Message, Reply, handles
+from moldau.broker.requests.leader_hints import MOVED, Leader, addresses, present_leader
+from moldau.broker.txn.txn_verification import Verification, transactional_producer
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.log.errors import LogError, RejectedBatch
+from moldau.records.batch_layout import CODEC_MASK, FLAGS_AT, LENGTH_AT, LENGTH_END, Codec
 from moldau.replication.partition import Partition
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
@@ -39,9 +40,6 @@ VALID_ACKS = (ALL_REPLICAS, NO_ACKS, 1)
 ZSTD_FROM = 7
 ERROR_TEXTS_FROM = 8
 LEADERS_FROM = 10
-CODEC_ZSTD = 4
-_CODEC_BYTE = 22
-_LENGTH_AT, _LENGTH_END = 8, 12
 
 Results = list[tuple[str | bytes, list[PartitionAnswer]]]
 Failures = dict[tuple[int, int], LogError]
@@ -51,7 +49,7 @@ Failures = dict[tuple[int, int], LogError]
 def produce(request: Request, body: memoryview) -> Answer:
     call = decode_produce(body, request.version)
     if call.transactional_id is not None:
-        verification = begin_verification(request, call)
+        verification = request.broker.produce_verifier.begin(request, call)
         if verification is not None:
             if not verification.settled:
                 return _wait_for_transaction(request, bytearray(body), verification)
@@ -63,8 +61,11 @@ def produce(request: Request, body: memoryview) -> Answer:
 
 
 async def _wait_for_transaction(request: Request, body: bytearray, verification: Verification) -> Message:
-    """Nothing else of this connection is begun before the transaction has taken the partitions in: the batches behind
-    this one come after it. The request's bytes are our own copy, since the connection reads on."""
+    """Wait until the partitions are part of the transaction, and then append.
+
+    This is a coroutine, so the connection dispatches no further request meanwhile: later batches must be appended after
+    this one. `body` is a copy, because the connection reuses its receive buffer.
+    """
     try:
         await verification.settle()
         answer = _produce(request, decode_produce(memoryview(body), request.version), verification)
@@ -74,7 +75,7 @@ async def _wait_for_transaction(request: Request, body: bytearray, verification:
         future: asyncio.Future[Body] = request.broker.loop.create_future()
 
         def answered(encoded: Body) -> None:
-            if not future.done():  # the client may be gone, and its task with it; others wait behind it
+            if not future.done():  # if the client has disconnected, its task was cancelled
                 future.set_result(encoded)
 
         answer.start(answered)
@@ -84,7 +85,7 @@ async def _wait_for_transaction(request: Request, body: bytearray, verification:
 
 
 class Encoded:
-    """An answer that is encoded already."""
+    """A response that is already encoded."""
 
     __slots__ = ("_body",)
 
@@ -111,7 +112,7 @@ def _produce(request: Request, call: ProduceCall, verification: Verification | N
                 partition = _partition(request, topic, index)
                 producer = transactional_producer(records)
                 if producer is not None:
-                    check_transaction(request, call, partition, producer, verification)
+                    request.broker.produce_verifier.check(request, call, partition, producer, verification)
                 answer, next_offset = _append(request, partition, records, call.acks)
             except LogError as error:
                 failures[topic_place, place] = error
@@ -127,12 +128,12 @@ def _produce(request: Request, call: ProduceCall, verification: Verification | N
             _close_for_failure(request, failures)
         return NO_REPLY
     if unsafe:
-        return Unsafe(request, call, results, failures, unsafe)
+        return PendingProduce(request, call, results, failures, unsafe)
     return [_encode(request, results, failures)]
 
 
 def _topic_refusal(request: Request, call: ProduceCall, topic: str | bytes) -> LogError | None:
-    """Why nothing can be written to this topic by this client, if so."""
+    """The error if this client cannot write to this topic."""
     if call.acks not in VALID_ACKS:
         return LogError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={call.acks}; allowed are -1 (all), 0 and 1")
     name = topic
@@ -145,7 +146,7 @@ def _topic_refusal(request: Request, call: ProduceCall, topic: str | bytes) -> L
     if not request.authorized(Operation.WRITE, ResourceType.TOPIC, name):
         return LogError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
     if name in INTERNAL_TOPICS:
-        return LogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by the broker alone")
+        return LogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic: only brokers write to it")
     return None
 
 
@@ -159,17 +160,17 @@ def _partition(request: Request, topic: str | bytes, index: int) -> Partition:
 def _append(
     request: Request, partition: Partition, records: memoryview | None, acks: int
 ) -> tuple[PartitionAnswer, int]:
-    """The partition's answer, and the offset behind its last record."""
+    """The partition's answer, and the offset after its last record."""
     if records is None:
-        raise LogError(ErrorCode.INVALID_RECORD, "a produce request without records")
+        raise LogError(ErrorCode.INVALID_RECORD, "the request has no records for this partition")
     broker = request.broker
-    if request.version < ZSTD_FROM and len(records) > _CODEC_BYTE and records[_CODEC_BYTE] & 7 == CODEC_ZSTD:
+    if request.version < ZSTD_FROM and len(records) > FLAGS_AT and records[FLAGS_AT] & CODEC_MASK == Codec.ZSTD:
         raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
     try:
         result = partition.append(records, broker.now_ms(), all_replicas=acks == ALL_REPLICAS)
     except RejectedBatch as error:
         if error.code == ErrorCode.CORRUPT_MESSAGE and not _is_whole(records):
-            # Corruption is worth a retry to clients; what its sender cut short will never be longer.
+            # Clients retry after CORRUPT_MESSAGE, but a batch that the client itself has truncated stays truncated.
             error.code = ErrorCode.INVALID_RECORD
         raise
     metrics = broker.metrics
@@ -182,15 +183,15 @@ def _append(
 
 
 def _is_whole(records: memoryview) -> bool:
-    """Whether there are as many bytes as the batch says that it has."""
+    """Whether the records have as many bytes as the length field of the batch says."""
     return (
-        len(records) >= _LENGTH_END
-        and int.from_bytes(records[_LENGTH_AT:_LENGTH_END], signed=True) <= len(records) - _LENGTH_END
+        len(records) >= LENGTH_END
+        and int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True) <= len(records) - LENGTH_END
     )
 
 
-class Unsafe(Later):
-    """The second phase: some partitions have taken their records, but may not acknowledge them yet."""
+class PendingProduce(Later):
+    """The second phase: some partitions have appended their records but cannot acknowledge them yet."""
 
     __slots__ = ("_call", "_failures", "_request", "_results", "_unsafe")
 
@@ -203,7 +204,7 @@ class Unsafe(Later):
         unsafe: list[tuple[tuple[int, int], Partition, int]],
     ) -> None:
         self._request = request
-        self._call = call._replace(topics=[])  # the records are in the log, and their frame is gone
+        self._call = call._replace(topics=[])  # the records are in the log, and their frame is no longer valid
         self._results = results
         self._failures = failures
         self._unsafe = unsafe
@@ -224,10 +225,11 @@ class Unsafe(Later):
 
 
 def _encode(request: Request, results: Results, failures: Failures) -> bytes:
-    if not failures or not _in_detail(request.version, failures):
+    if not failures or not _has_details(request.version, failures):
         return encode_produce(request.version, results)
     from moldau.wire.messages import produce as messages
 
+    broker = request.broker
     responses = []
     leaders: list[Leader] = []
     for topic_place, (topic, answers) in enumerate(results):
@@ -248,7 +250,7 @@ def _encode(request: Request, results: Results, failures: Failures) -> bytes:
                     for index, text in (error.record_errors if isinstance(error, RejectedBatch) else ())
                 ]
             if answer.error_code in MOVED:
-                leader = present_leader(request.broker, topic, answer.partition)
+                leader = present_leader(broker.image, broker.node_id, topic, answer.partition)
                 if leader is not None:
                     leaders.append(leader)
                     partition.current_leader = messages.ProduceResponseCurrentLeader(
@@ -263,13 +265,13 @@ def _encode(request: Request, results: Results, failures: Failures) -> bytes:
         responses.append(response)
     endpoints = [
         messages.ProduceResponseNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-        for one in addresses(request.broker, request.session.listener.name, leaders)
+        for one in addresses(broker.image, request.session.listener.name, leaders)
     ]
     return messages.ProduceResponse(responses=responses, node_endpoints=endpoints).encode(request.version)
 
 
-def _in_detail(version: int, failures: Failures) -> bool:
-    """Whether there is more to say than the codes, and the version has words for it."""
+def _has_details(version: int, failures: Failures) -> bool:
+    """Whether the response has leader hints or error messages, and the version has fields for them."""
     if version >= LEADERS_FROM and any(error.code in MOVED for error in failures.values()):
         return True
     return version >= ERROR_TEXTS_FROM and any(error.message for error in failures.values())
@@ -277,7 +279,7 @@ def _in_detail(version: int, failures: Failures) -> bool:
 
 def _close_for_failure(request: Request, failures: Failures) -> None:
     error = next(iter(failures.values()))
-    request.broker.connections.complain(
+    request.broker.connections.log_client_error(
         "produce with acks=0 failed, connection closed", request.session, f"{error.code.name} {error.message}".rstrip()
     )
     request.session.close()

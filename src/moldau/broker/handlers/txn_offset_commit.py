@@ -1,24 +1,28 @@
-"""TxnOffsetCommit (28): offsets that count when the producer's transaction is committed, and never if it is aborted.
+"""TxnOffsetCommit (28): commit offsets as part of a transaction.
 
-Versions 0-5. The group coordinator stores them in the name of the producer; from version 3 the consumer's membership
-is checked as in OffsetCommit. Before that the group's partition of `__consumer_offsets` must be part of the
-transaction: AddOffsetsToTxn made it so, or, from version 5 (transaction version 2), this request does.
+Versions 0-5.
 
-* Not part of the transaction: TRANSACTION_ABORTABLE from version 4, INVALID_TXN_STATE before.
-* Below version 2 a coordinator that loads is told as COORDINATOR_NOT_AVAILABLE: clients of that time would give up.
+* The offsets take effect when the transaction is committed, and are discarded when it is aborted.
+* The group coordinator stores them for the producer. From version 3 on, the membership of the consumer is checked as in
+  OffsetCommit.
+* The group's partition of `__consumer_offsets` must be part of the transaction. AddOffsetsToTxn has added it, or, from
+  version 5 on (transaction version 2), this request adds it. Otherwise the error is TRANSACTION_ABORTABLE (version 4
+  and later) or INVALID_TXN_STATE.
+* Below version 2 a coordinator that is loading answers COORDINATOR_NOT_AVAILABLE, because older clients give up on
+  COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
 
-from moldau.broker.coordination import Ticket
-from moldau.broker.registry import handles
-from moldau.broker.session import Request
-from moldau.broker.verification import told_to_writer
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import handles
+from moldau.broker.txn.txn_verification import writer_error
 from moldau.cluster.image import CONSUMER_OFFSETS
+from moldau.coordinator.outcome import TxnProducer
+from moldau.coordinator.runtime import Ticket
 from moldau.groups.events import Commit, CommitOffsets
-from moldau.groups.outcome import Producer
 from moldau.security import Operation, ResourceType
-from moldau.transactions.transaction import Identity, TopicPartition
+from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.txn_offset_commit import (
@@ -27,6 +31,7 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from moldau.wire.topic_partition import TopicPartition
 
 LOADING_FROM = 2
 ABORTABLE_FROM = 4
@@ -81,26 +86,26 @@ def _refusal(request: Request, message: TxnOffsetCommitRequest) -> ErrorCode:
 async def _commit_as_part(
     request: Request, message: TxnOffsetCommitRequest, commits: list[Commit]
 ) -> list[ErrorCode] | ErrorCode:
-    """Stores the offsets if they are part of the transaction, and it has not ended while that was asked."""
+    """Store the offsets if they are part of the transaction, and if it has not ended during the verification."""
     broker = request.broker
-    index = broker.groups.index_of(message.group_id)
+    index = broker.groups.runtime.index_of(message.group_id)
     if index < 0:
         return ErrorCode.NOT_COORDINATOR
-    guards, place = broker.transactions.guards, (CONSUMER_OFFSETS, index, message.producer_id)
-    guard = guards.take(*place)
+    watches, place = broker.transactions.marker_watches, (CONSUMER_OFFSETS, index, message.producer_id)
+    watch = watches.begin(*place)
     try:
-        error = await _part_of_transaction(request, message, (CONSUMER_OFFSETS, index))
-        if error == ErrorCode.NONE and not guard.stands:
+        error = await _part_of_transaction(request, message, TopicPartition(CONSUMER_OFFSETS, index))
+        if error == ErrorCode.NONE and watch.marker_written:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     finally:
-        guards.give(*place, guard)
+        watches.end(*place, watch)
     return error or await _commit(request, message, commits)
 
 
 async def _part_of_transaction(
     request: Request, message: TxnOffsetCommitRequest, partition: TopicPartition
 ) -> ErrorCode:
-    """NONE when the group's offsets are part of the transaction."""
+    """NONE if the group's partition of `__consumer_offsets` is part of the transaction, or has just been added."""
     broker, name = request.broker, message.transactional_id
     identity = Identity(message.producer_id, message.producer_epoch)
     adds = request.version >= ADDS_FROM
@@ -109,8 +114,10 @@ async def _part_of_transaction(
         return ErrorCode.NONE
     if not adds and not broker.settings["transaction.partition.verification.enable"]:
         return ErrorCode.NONE
-    error = (await broker.transactions.enlisting.enlist(name, identity, (partition,), adds=adds)).of(partition)
-    error = told_to_writer(error, abortable=request.version >= ABORTABLE_FROM, waits=adds)
+    error = (await broker.transactions.partition_adder.add_or_verify(name, identity, (partition,), adds=adds)).of(
+        partition
+    )
+    error = writer_error(error, abortable=request.version >= ABORTABLE_FROM, waits=adds)
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_ENOUGH_REPLICAS else error
 
 
@@ -123,7 +130,7 @@ async def _commit(
         if not future.done():
             future.set_result(result)
 
-    request.broker.groups.send(
+    request.broker.groups.runtime.send(
         message.group_id,
         lambda ticket: CommitOffsets(
             ticket,
@@ -132,7 +139,7 @@ async def _commit(
             message.generation_id,
             message.group_instance_id,
             commits,
-            producer=Producer(message.producer_id, message.producer_epoch),
+            producer=TxnProducer(message.producer_id, message.producer_epoch),
         ),
         Ticket(answer, answer),
     )
@@ -143,7 +150,7 @@ async def _commit(
 def _response(
     request: Request, message: TxnOffsetCommitRequest, errors: ErrorCode | dict[Place, ErrorCode]
 ) -> TxnOffsetCommitResponse:
-    def told(place: Place) -> ErrorCode:
+    def error_at(place: Place) -> ErrorCode:
         error = errors if isinstance(errors, ErrorCode) else errors[place]
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING_FROM:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -155,7 +162,7 @@ def _response(
                 name=topic.name,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=one.partition_index, error_code=told((topic_place, place))
+                        partition_index=one.partition_index, error_code=error_at((topic_place, place))
                     )
                     for place, one in enumerate(topic.partitions)
                 ],

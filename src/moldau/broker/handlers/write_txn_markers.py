@@ -1,13 +1,13 @@
-"""WriteTxnMarkers (27): end transactions in partitions of this broker, for the coordinator or an administrator.
+"""WriteTxnMarkers (27): end transactions in partitions of this broker.
 
-Versions 1-2, CLUSTER_ACTION. Each partition is answered when its marker is safe, or with REQUEST_TIMED_OUT when it is
-not for too long. A marker of an epoch before the
-producer's is INVALID_PRODUCER_EPOCH; from version 2 (`transaction_version` 2) also one that does not come with a new
-epoch while a transaction is open: it is late, and meant for the transaction before. In `__consumer_offsets` the group
-coordinator brings the offsets into force, or forgets them.
+Versions 1-2. Sent by transaction coordinators, and by administrators to end hanging transactions (CLUSTER_ACTION).
 
-Whoever ends a transaction by this request that its coordinator does not know to be hanging breaks it; Kafka's tools
-ask DescribeProducers and DescribeTransactions first.
+* Each partition is answered when its marker is replicated. The error is REQUEST_TIMED_OUT if that takes too long.
+* A marker with an epoch below the producer's is INVALID_PRODUCER_EPOCH. From version 2 on (`transaction_version` 2), so
+  is a marker without a new epoch while a transaction is open: it is late and belongs to the previous transaction.
+* In `__consumer_offsets` the group coordinator writes the marker, and commits or discards the offsets.
+* An administrator who ends a transaction that is not hanging breaks it. Kafka's tools therefore send DescribeProducers
+  and DescribeTransactions first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from moldau.broker.markers import Marker, Writing
-from moldau.broker.registry import Answer, Later, Reply, handles
-from moldau.broker.session import Request
+from moldau.broker.connection.session import Request
+from moldau.broker.requests.handler_registry import Answer, Later, Reply, handles
+from moldau.broker.txn.txn_marker_writer import MarkerWrites, TxnMarker
 from moldau.cluster.image import TRANSACTION_STATE
 from moldau.security import Operation, ResourceType
-from moldau.transactions.transaction import Identity, TopicPartition
+from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.write_txn_markers import (
@@ -31,10 +31,11 @@ from moldau.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponsePartition,
     WriteTxnMarkersResponseTopic,
 )
+from moldau.wire.topic_partition import TopicPartition
 
-PATIENCE_S = 10.0
-"""For a marker to be replicated. Less than the time after which a coordinator gives up the connection, and with it the
-markers of other partitions."""
+REPLICATION_TIMEOUT_S = 10.0
+"""Timeout for the replication of a marker. It is shorter than the timeout after which a coordinator closes the
+connection, which would also affect the markers of other partitions."""
 
 Errors = dict[TopicPartition, ErrorCode]
 
@@ -45,47 +46,48 @@ def write_txn_markers(request: Request, message: WriteTxnMarkersRequest) -> Answ
     if not authorized or not message.markers:
         return _response(message, [_all_refused(one) for one in message.markers])
 
-    return Batch(request, message)
+    return BatchedMarkers(request, message)
 
 
-class Batch(Later):
-    """Several markers, each for partitions of its own."""
+class BatchedMarkers(Later):
+    """A request with several markers, each with its own partitions."""
 
-    __slots__ = ("_message", "_patience", "_request", "_results", "_writings")
+    __slots__ = ("_message", "_request", "_results", "_timer", "_writes")
 
     def __init__(self, request: Request, message: WriteTxnMarkersRequest) -> None:
         self._request = request
         self._message = message
         self._results: dict[int, Errors] = {}
-        self._writings: list[Writing] = []
-        self._patience: asyncio.TimerHandle | None = None
+        self._writes: list[MarkerWrites] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def start(self, reply: Reply) -> None:
-        self._patience = self._request.broker.loop.call_later(PATIENCE_S, self._lose_patience)
+        writer = self._request.broker.transactions.marker_writer
+        self._timer = self._request.broker.loop.call_later(REPLICATION_TIMEOUT_S, self._timed_out)
         for place, one in enumerate(self._message.markers):
             partitions = _partitions(one)
-            # Its own log is the coordinator's to write, whoever asks.
+            # Only the coordinator itself writes to its log.
             refused = {at: ErrorCode.INVALID_TOPIC_EXCEPTION for at in partitions if at[0] == TRANSACTION_STATE}
-            writing = Writing(partial(self._done, reply, place, refused))
-            self._writings.append(writing)
-            writing.start(self._request.broker, _marker(one), [at for at in partitions if at not in refused])
+            writes = MarkerWrites(partial(self._done, reply, place, refused))
+            self._writes.append(writes)
+            writes.start(writer, _marker(one), [at for at in partitions if at not in refused])
 
-    def _lose_patience(self) -> None:
-        for writing in self._writings:
-            writing.give_up()
+    def _timed_out(self) -> None:
+        for writes in self._writes:
+            writes.give_up()
 
-    def _done(self, reply: Reply, place: int, refused: Errors, writing: Writing) -> None:
-        self._results[place] = writing.failed | refused
+    def _done(self, reply: Reply, place: int, refused: Errors, writes: MarkerWrites) -> None:
+        self._results[place] = writes.failed | refused
         markers = self._message.markers
         if len(self._results) == len(markers):
-            if self._patience is not None:
-                self._patience.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
             ordered = [self._results[place] for place in range(len(markers))]
             reply([_response(self._message, ordered).encode(self._request.version)])
 
 
-def _marker(one: WriteTxnMarkersRequestMarker) -> Marker:
-    return Marker(
+def _marker(one: WriteTxnMarkersRequestMarker) -> TxnMarker:
+    return TxnMarker(
         Identity(one.producer_id, one.producer_epoch),
         one.transaction_result,
         one.coordinator_epoch,
@@ -94,7 +96,7 @@ def _marker(one: WriteTxnMarkersRequestMarker) -> Marker:
 
 
 def _partitions(one: WriteTxnMarkersRequestMarker) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in one.topics for index in topic.partition_indexes]
+    return [TopicPartition(topic.name, index) for topic in one.topics for index in topic.partition_indexes]
 
 
 def _all_refused(one: WriteTxnMarkersRequestMarker) -> Errors:
@@ -112,7 +114,7 @@ def _response(message: WriteTxnMarkersRequest, results: list[Errors]) -> WriteTx
                         partitions=[
                             WriteTxnMarkersResponsePartition(
                                 partition_index=index,
-                                error_code=errors.get((topic.name, index), ErrorCode.NONE),
+                                error_code=errors.get(TopicPartition(topic.name, index), ErrorCode.NONE),
                             )
                             for index in topic.partition_indexes
                         ],

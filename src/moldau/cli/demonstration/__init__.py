@@ -1,7 +1,7 @@
-"""`moldau demo`: a bank's transactions through a broker and a Spark pipeline that is killed in the middle.
+"""Command `moldau demo`: a bank's transactions through a broker and a Spark pipeline that is killed midway.
 
-`bank.py` is the bank, `pipeline.py` the Spark job (a process of its own), `run.py` what happens in which order,
-`show.py` what is seen meanwhile, `check.py` the comparison at the end, `quick.py` the smaller demo without Spark.
+`bank.py` generates the data, `pipeline.py` is the Spark job (a separate process), `run.py` runs the steps, `show.py`
+displays the progress, `check.py` compares the results, and `quick.py` is the smaller demo without Spark.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from shutil import which
 
 
 def start(*, quick: bool, records: int, seed: int) -> int:
-    """The demo that this machine can show; its exit code."""
+    """Run the demo that this machine supports, and return its exit code."""
     from rich.console import Console
 
     console = Console(highlight=False)
     missing = _missing()
     if not quick and missing:
-        console.print(f"[yellow]{missing}: this is the smaller demo.[/]")
+        console.print(f"[yellow]{missing}: running the smaller demo instead.[/]")
     if quick or missing:
         from moldau.cli.demonstration.quick import run_quick_demo
 
@@ -28,7 +28,7 @@ def start(*, quick: bool, records: int, seed: int) -> int:
 
 
 def _missing() -> str | None:
-    """What the whole demo needs and is not here."""
+    """The missing requirement of the full demo, or None."""
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         return "PySpark is not installed (pip install 'moldau[spark]')"
     if which("java") is None:

@@ -1,9 +1,9 @@
-"""A small bank: its transactions, the limits that its customers set, and the alerts that must come of both.
+"""Data of the demo: a bank's transactions, the limits of its customers, and the expected alerts.
 
-All of it follows from a seed, so the alerts that a pipeline should find are known without asking the pipeline. Pure.
+Everything follows from a seed, so the expected alerts are known without the pipeline. Pure functions.
 
-A customer is warned when the sum of a window of time exceeds the limit that was in force when the window began. Limits
-change while transactions flow; each says from when on it holds, and is sent before any transaction of that time.
+A customer gets an alert if the sum of a time window exceeds the limit that was valid when the window began. Limits
+change while transactions flow. Each limit has a start time, and is sent before any transaction of that time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 ACCOUNTS: Final = 100
 WINDOW_MS: Final = 5_000
 CLOSING: Final = "closing"
-"""An account without a limit, whose last transactions let the last windows end."""
+"""An account without a limit. Its last transactions close the last windows."""
 
 _CENTS: Final = (100, 50_000)
 _LIMIT_FACTORS: Final = (0.95, 1.25)
@@ -34,7 +34,7 @@ class Transaction(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """From `from_ms` on, this account's owner wants to hear of windows above `cents`."""
+    """From `from_ms` on, the owner of this account wants alerts for windows with a sum above `cents`."""
 
     account: str
     cents: int
@@ -47,12 +47,12 @@ class Limit(NamedTuple):
 class Alert(NamedTuple):
     account: str
     window_ms: int
-    """When the window began."""
+    """The start of the window."""
     cents: int
 
 
 class Bank:
-    """`a_second` transactions for `seconds`, and all that follows from them."""
+    """The data of `a_second` transactions per second for `seconds`."""
 
     def __init__(self, seed: int, begin_ms: int, seconds: int, a_second: int) -> None:
         self._seed = seed
@@ -62,7 +62,7 @@ class Bank:
         self._usual_cents = sum(_CENTS) / 2 * a_second * WINDOW_MS / 1000 / ACCOUNTS
 
     def transactions(self) -> Iterator[Transaction]:
-        """In the order of their time."""
+        """The transactions, ordered by time."""
         chance = random.Random(f"transactions {self._seed}")
         span_ms = self.end_ms - self.begin_ms
         for number in range(self.count):
@@ -70,7 +70,7 @@ class Bank:
             yield Transaction(number, f"account-{chance.randrange(ACCOUNTS):03d}", chance.randint(*_CENTS), at_ms)
 
     def limits(self) -> list[Limit]:
-        """In the order of their time: one for each account at the start, then a few changes a window."""
+        """The limits, ordered by time: one per account at the start, then a few changes per window."""
         chance = random.Random(f"limits {self._seed}")
 
         def limit(account: int, from_ms: int) -> Limit:
@@ -83,12 +83,12 @@ class Bank:
             for window_ms in range(self.begin_ms + WINDOW_MS, self.end_ms, WINDOW_MS)
             for _ in range(_CHANGES_A_WINDOW)
         ]
-        # Two changes of one account for one window would leave open which of them holds.
+        # With two changes of one account in one window, it would be unclear which one is valid.
         unique = {(one.account, one.from_ms): one for one in [*first, *changes]}
         return sorted(unique.values(), key=lambda one: one.from_ms)
 
     def closing(self, partitions: int) -> list[Transaction]:
-        """What is sent at the end, one for each partition: time goes on, so that every window of the day has ended."""
+        """The last transactions, one per partition: they advance the time, so that every window ends."""
         late_ms = self.end_ms + 10 * WINDOW_MS
         return [Transaction(self.count + number, CLOSING, 0, late_ms) for number in range(partitions)]
 
@@ -97,7 +97,7 @@ class Bank:
 
 
 def expected_alerts(transactions: Iterable[Transaction], limits: Iterable[Limit]) -> list[Alert]:
-    """The alerts that must come, sorted."""
+    """The expected alerts, sorted."""
     sums: dict[tuple[str, int], int] = {}
     for one in transactions:
         window = (one.account, one.at_ms - one.at_ms % WINDOW_MS)

@@ -1,4 +1,4 @@
-"""The end of the demo: are the alerts that came the ones that had to come, each once? Pure."""
+"""Comparison of the demo's alerts with the expected ones: each must arrive exactly once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from moldau.cli.demonstration.bank import Alert
 
 
-class Verdict(NamedTuple):
-    """How what was found compares with what was expected."""
+class AlertComparison(NamedTuple):
+    """The result of the comparison."""
 
     expected: int
     found: int
@@ -37,10 +37,10 @@ class Verdict(NamedTuple):
         return f"{self.found} found, {self.expected} expected: {', '.join(parts)}"
 
 
-def compare(expected: Sequence[Alert], found: Sequence[Alert]) -> Verdict:
+def compare(expected: Sequence[Alert], found: Sequence[Alert]) -> AlertComparison:
     counts = Counter(found)
     wanted = set(expected)
-    return Verdict(
+    return AlertComparison(
         expected=len(wanted),
         found=len(found),
         missing=tuple(sorted(wanted - counts.keys())),

@@ -1,7 +1,7 @@
-"""The Spark job of the demo: sums in windows, joined with limits, exactly once into a topic and a Parquet table.
+"""Spark job of the demo: sums per window, joined with limits, written exactly once to a topic and a table.
 
-`python -m moldau.cli.demonstration.pipeline BOOTSTRAP DIRECTORY`. A line of JSON on standard output for each step
-forward; ends when its standard input does, so that it never outlives whoever started it.
+`python -m moldau.cli.demonstration.pipeline BOOTSTRAP DIRECTORY`. It prints one line of JSON per completed batch. It
+ends when its standard input ends, so that it never outlives its parent process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.demonstration.bank import WINDOW_MS
+from moldau.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,17 +23,17 @@ LIMITS: Final = "bank-limits"
 ALERTS: Final = "bank-alerts"
 
 LATENESS: Final = "3 seconds"
-"""How far the partitions of a topic may be apart in time."""
+"""The largest difference in time between the partitions of a topic."""
 TRIGGER: Final = "1 second"
 LOOK_EVERY_S: Final = 0.5
 
 
 def alerts(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """Windows whose sum is above the limit that held when they began."""
+    """The windows whose sum exceeds the limit that was valid when they began."""
     from pyspark.sql import functions as f
     from pyspark.sql.window import Window
 
-    # The stream: a sum for each account and window, told once, when the window is over.
+    # The stream: one sum per account and window, emitted once, when the window has ended.
     sums = (
         spark.readStream.format("moldau")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -46,7 +47,7 @@ def alerts(spark: SparkSession, bootstrap: str) -> DataFrame:
         .agg(f.sum("cents").alias("cents"))
         .select("account", "cents", f.unix_millis(f.col("window.start")).alias("window_ms"))
     )
-    # The table: every limit with the time from which on it holds, until the next one of its account does.
+    # The table: every limit with its validity, from its start to the start of the account's next limit.
     limits = (
         spark.read.format("moldau")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -70,7 +71,7 @@ def alerts(spark: SparkSession, bootstrap: str) -> DataFrame:
 
 
 def start(spark: SparkSession, bootstrap: str, directory: Path) -> list[Any]:
-    """The two queries: transactions and limits to alerts, alerts to a table."""
+    """Start the two queries: transactions and limits to alerts, and alerts to a table."""
     from pyspark.sql import functions as f
 
     to_topic = (
@@ -100,19 +101,6 @@ def start(spark: SparkSession, bootstrap: str, directory: Path) -> list[Any]:
     return [to_topic, to_table]
 
 
-def session() -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("moldau-demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-
-
 def main(bootstrap: str, directory: str) -> int:
     told_to_stop = threading.Event()
 
@@ -121,7 +109,7 @@ def main(bootstrap: str, directory: str) -> int:
         told_to_stop.set()
 
     threading.Thread(target=until_input_ends, daemon=True).start()
-    spark = session()
+    spark = session("moldau-demo", master="local[2]", config={"spark.ui.enabled": "false"})
     spark.sparkContext.setLogLevel("ERROR")
     queries = start(spark, bootstrap, Path(directory))
     reported = [-1, -1]

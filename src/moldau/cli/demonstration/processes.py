@@ -1,4 +1,4 @@
-"""The processes of a demo: a broker and, where there is one, a Spark pipeline; nothing of them outlives the demo."""
+"""Processes of the demo: a broker and a Spark pipeline, none of which outlives the demo."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LOG_TAIL_CHARS: Final = 2_000
 
 
 class DemoError(Exception):
-    """What went wrong, for a person."""
+    """The error, as a message for the user."""
 
 
 @contextmanager
 def broker(data: Path) -> Iterator[str]:
-    """A broker on a free port, from its readiness to its clean stop; gives its address."""
+    """Run a broker on a free port, yield its address when it is ready, and stop it cleanly."""
     command = [sys.executable, "-m", "moldau", "up", "--data", str(data), "--port", "0"]
     command += ["--set", "transaction.two.phase.commit.enable=true"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), start_new_session=True)
@@ -34,7 +34,7 @@ def broker(data: Path) -> Iterator[str]:
         line = process.stdout.readline()
         ready = re.search(r"ready on (\S+)", line)
         if ready is None:
-            raise DemoError(f"the broker did not start: {line.strip() or 'it ended without a word'}")
+            raise DemoError(f"the broker did not start: {line.strip() or 'it ended without a message'}")
         yield ready[1]
     finally:
         process.send_signal(signal.SIGTERM)
@@ -48,7 +48,7 @@ def broker(data: Path) -> Iterator[str]:
 
 
 class Pipeline:
-    """The Spark job in a process group of its own: driver, JVM and Python workers die together."""
+    """The Spark job in its own process group: driver, JVM and Python workers are killed together."""
 
     def __init__(self, bootstrap: str, directory: Path, heard: Callable[[dict[str, Any]], None]) -> None:
         self._directory = directory
@@ -61,7 +61,7 @@ class Pipeline:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # Spark starts Python workers by the name `python3`, which may be another one than this.
+                # Spark starts Python workers as `python3`, which may be another interpreter.
                 env={**environment(), "PYSPARK_PYTHON": sys.executable},
                 start_new_session=True,
             )
@@ -79,7 +79,7 @@ class Pipeline:
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """kill -9, all of it, now."""
+        """Kill the whole process group with SIGKILL."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -87,7 +87,7 @@ class Pipeline:
         self._gone()
 
     def stop(self) -> None:
-        """A clean stop: its input ends."""
+        """Stop cleanly, by closing its standard input."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -108,7 +108,7 @@ class Pipeline:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the demo's processes: settings of the user's own broker must not reach them."""
+    """The environment of the demo's processes, without settings of the user's own broker."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_") or name == "MOLDAU_PURE"
     }

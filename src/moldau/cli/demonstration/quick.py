@@ -1,4 +1,4 @@
-"""The smaller demo: one broker, our own clients, every record there and back, and a checksum. Needs Moldau alone."""
+"""Smaller demo without Spark: one broker and our clients send and receive records and compare a checksum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORT_EVERY: Final = 10_000
 
 
 class Tally:
-    """Records counted and summed up, in an order that does not matter: partitions come back interleaved."""
+    """Counts and sums up records independently of their order, because partitions arrive interleaved."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -40,7 +40,9 @@ class Tally:
 
 def run_quick_demo(console: Console, records: int) -> int:
     with tempfile.TemporaryDirectory(prefix="moldau-demo-") as data:
-        console.print("[bold]Moldau demo[/]: one broker, one producer, one consumer, every record there and back")
+        console.print(
+            "[bold]Moldau demo[/]: one broker, one producer, one consumer; every record is written and read back"
+        )
         started = time.perf_counter()
         try:
             with broker(Path(data)) as address:
@@ -80,7 +82,7 @@ def _produce(console: Console, address: str, records: int) -> Tally:
         progress.update(task, completed=records)
     tally.seconds = time.perf_counter() - started
     if failures:
-        raise DemoError(f"{len(failures)} records failed, the first because {failures[0]}")
+        raise DemoError(f"{len(failures)} records failed; the first error: {failures[0]}")
     return tally
 
 
@@ -118,7 +120,7 @@ def _report(console: Console, records: int, sent: Tally, received: Tally) -> int
     table.add_row("written", f"{sent.count:,}", sent.rate, f"{sent.checksum:#x}")
     table.add_row("read", f"{received.count:,}", received.rate, f"{received.checksum:#x}")
     console.print(table)
-    console.print("(the rates include making each record and its checksum in Python)")
+    console.print("(the rates include creating each record and its checksum in Python)")
     if (sent.count, sent.checksum) != (received.count, received.checksum) or sent.count != records:
         console.print("[red]the records read are not the records written[/]")
         return 1

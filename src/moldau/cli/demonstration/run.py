@@ -1,4 +1,4 @@
-"""The demo from beginning to end: broker, bank, pipeline, a kill in the middle, the comparison."""
+"""Sequence of the demo: broker, data, pipeline, kill, restart and comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from moldau.cli.demonstration.bank import WINDOW_MS, Alert, Bank, parse_alert
-from moldau.cli.demonstration.check import Verdict, compare
+from moldau.cli.demonstration.check import AlertComparison, compare
 from moldau.cli.demonstration.pipeline import ALERTS, LIMITS, TRANSACTIONS
 from moldau.cli.demonstration.processes import DemoError, Pipeline, broker
 from moldau.cli.demonstration.show import Show
@@ -20,13 +20,13 @@ PARTITIONS: Final = 4
 SECONDS: Final = 40
 A_SECOND: Final = 1_500
 PATIENCE_S: Final = 150.0
-"""How long the demo waits for the pipeline to come forward before it gives up."""
+"""The longest time that the demo waits for progress of the pipeline."""
 KILL_AFTER: Final = 0.35
-"""The share of the alerts that must be there when the pipeline is killed."""
+"""The share of the alerts that must have arrived before the pipeline is killed."""
 
 
 def run_demo(console: Console, seed: int) -> int:
-    """The exit code: 0 where every alert came exactly once."""
+    """Run the demo. Return exit code 0 if every alert arrived exactly once."""
     with tempfile.TemporaryDirectory(prefix="moldau-demo-") as name:
         directory = Path(name)
         try:
@@ -55,9 +55,9 @@ class Demo:
         console = self._console
         console.print(
             f"[bold]Moldau demo.[/] A bank writes {self._bank.count:,} transactions and its customers' limits to "
-            f"topics. A Spark pipeline sums them up in windows of {WINDOW_MS // 1000} s, joins them with the limits "
-            "and writes alerts, exactly once, to a topic and a Parquet table. In the middle it is killed, and started "
-            f"again. The broker: {self._bootstrap}"
+            f"topics. A Spark pipeline sums them up in windows of {WINDOW_MS // 1000} s, joins the sums with the "
+            "limits and writes alerts, exactly once, to a topic and a Parquet table. In the middle the demo kills "
+            f"the pipeline and starts it again. The broker: {self._bootstrap}"
         )
         self._create_topics()
         threads = [threading.Thread(target=self._guarded, args=(work,)) for work in (self._write, self._read)]
@@ -85,23 +85,24 @@ class Demo:
                 ]
             )
 
-    # -- the pipeline ----------------------------------------------------------------------------------------------
+    # -- pipeline ---------------------------------------------------------------------------------------------------
 
     def _run_pipeline(self) -> None:
-        self._show.state("the pipeline starts (Spark takes a few seconds)")
+        self._show.state("starting the pipeline (Spark takes a few seconds)")
         pipeline = Pipeline(self._bootstrap, self._directory, self._heard)
         try:
             self._await(pipeline, lambda: len(self._found) >= KILL_AFTER * len(self._expected))
             pipeline.kill()
             self._show.state(
-                f"killed with kill -9 after {len(self._found)} alerts, in the middle of its work; it starts again"
+                f"killed the pipeline with kill -9 after {len(self._found)} alerts, in the middle of its work; "
+                "starting it again"
             )
             pipeline = Pipeline(self._bootstrap, self._directory, self._heard)
             self._await(pipeline, lambda: len(self._found) >= len(self._expected))
-            # One batch more than needed: were an alert to come twice, it would come now.
+            # Wait for one more batch: a duplicate alert would arrive in it.
             last = self._batches
             self._await(pipeline, lambda: self._batches > last and self._table_is_full())
-            self._show.state("all is there; the pipeline stops")
+            self._show.state("all alerts have arrived; stopping the pipeline")
             pipeline.stop()
         finally:
             pipeline.kill()
@@ -129,7 +130,7 @@ class Demo:
                 self._batches += 1
             self._changed.notify_all()
 
-    # -- bank and reader -------------------------------------------------------------------------------------------
+    # -- producer and consumer --------------------------------------------------------------------------------------
 
     def _guarded(self, work: Any) -> None:
         try:
@@ -140,7 +141,7 @@ class Demo:
                 self._changed.notify_all()
 
     def _write(self) -> None:
-        """Transactions at the speed of their own time; limits before the transactions that they hold for."""
+        """Write transactions in real time, and limits before the transactions that they apply to."""
         from moldau import Producer
 
         limits = self._bank.limits()
@@ -163,7 +164,7 @@ class Demo:
             self._show.sent(self._bank.count + PARTITIONS)
 
     def _read(self) -> None:
-        """What any client that reads committed records sees."""
+        """Read the committed alerts, like any other client."""
         from moldau import Consumer
 
         with Consumer(
@@ -181,10 +182,10 @@ class Demo:
                         self._changed.notify_all()
                     self._show.alerts(len(self._found), alert)
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------------
 
     def _table(self) -> list[Alert]:
-        """What the table holds, as Spark's own log of committed files says."""
+        """The alerts in the table, from the files that Spark's log lists as committed."""
         import pyarrow.parquet as pq
 
         log = self._directory / "alerts.parquet" / "_spark_metadata"
@@ -203,23 +204,25 @@ class Demo:
     def _report(self) -> int:
         in_topic = compare(self._expected, self._found)
         in_table = compare(self._expected, self._table())
-        self._say("the alerts topic, read as committed", in_topic)
+        self._say("the alerts topic, read with read_committed", in_topic)
         self._say("the Parquet table", in_table)
         if not (in_topic.right and in_table.right):
             return 1
         self._console.print(
-            "Next: [bold]moldau up[/] starts a broker to keep; docs/spark.md has the source and the sink, "
-            "docs/exactly-once.md how this works; the pipeline is src/moldau/cli/demonstration/pipeline.py."
+            "Next: [bold]moldau up[/] starts a broker that you can keep. See docs/spark.md for the source, "
+            "docs/spark-sink.md for the sink, and docs/exactly-once.md for how this works. The pipeline is "
+            "src/moldau/cli/demonstration/pipeline.py."
         )
         return 0
 
-    def _say(self, where: str, verdict: Verdict) -> None:
+    def _say(self, where: str, verdict: AlertComparison) -> None:
         colour = "green" if verdict.right else "red"
         self._console.print(f"[{colour}]{where}: {verdict}[/]")
 
 
 def _added_files(log_entry: str) -> list[str]:
-    """The files that an entry of a file sink's log adds: a version, then a line of JSON for each."""
+    """The files that an entry of a file sink's log adds. An entry is a version, followed by one line of JSON per
+    file."""
     import json
     from urllib.parse import unquote, urlparse
 

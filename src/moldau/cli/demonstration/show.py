@@ -1,4 +1,4 @@
-"""What is seen while the demo runs: a table that moves, or a line now and then where there is no terminal."""
+"""Progress display of the demo: a live table on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from moldau.cli.demonstration.bank import Alert
 SHOWN_ALERTS: Final = 6
 REDRAWS_A_SECOND: Final = 5
 REPORTS: Final = 4
-"""Without a terminal: how often progress is said between start and end."""
+"""The number of progress lines between start and end, without a terminal."""
 
 
 class Show:
-    """Progress of the demo. Any thread may tell it something; only its owner draws."""
+    """The progress of the demo. Any thread may update it; only its owner draws."""
 
     def __init__(self, console: Console, transactions: int, alerts: int) -> None:
         self._console = console
@@ -45,7 +45,7 @@ class Show:
             yield
 
     def state(self, text: str) -> None:
-        """What is going on now."""
+        """Set the current step."""
         with self._lock:
             self._state = text
         if not self._console.is_terminal:
@@ -69,7 +69,7 @@ class Show:
     def _draw(self) -> Group:
         with self._lock:
             recent, state = list(self._recent), self._state
-        table = Table(title="the latest alerts", title_justify="left", header_style="bold")
+        table = Table(title="latest alerts", title_justify="left", header_style="bold")
         for name in ("account", "window", "sum"):
             table.add_column(name, justify="left" if name == "account" else "right")
         for alert in recent:

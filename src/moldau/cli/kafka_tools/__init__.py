@@ -1,6 +1,6 @@
-"""Tools with the names, flags and output of Kafka's own, so that runbooks and other people's scripts work unchanged.
+"""Tools with the names, options and output of Kafka's tools, for existing scripts and runbooks.
 
-`moldau kafka-tools DIR` writes a script for each; one module here is one tool. They differ from Kafka's where that
-prints in the order of a hash table (here: sorted), and where it prints a stack trace (here: the line that says what
-went wrong).
+`moldau kafka-tools DIR` writes a script per tool; each module here is one tool. They differ from Kafka's in two ways:
+where Kafka's tool prints in the order of a hash table, the output is sorted, and where it prints a stack trace, only
+the line with the error is printed.
 """

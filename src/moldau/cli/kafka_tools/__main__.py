@@ -1,4 +1,4 @@
-"""`python -m moldau.cli.kafka_tools TOOL ...`: what the scripts call."""
+"""Entry point of the scripts: `python -m moldau.cli.kafka_tools TOOL ...`."""
 
 import sys
 
@@ -9,7 +9,7 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has had enough
+    except BrokenPipeError:  # the reader of our output has exited
         sys.stderr.close()
         code = 0
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions: the APIs that each broker serves, and the versions that a client of today would use."""
+"""Tool kafka-broker-api-versions: shows the APIs of brokers, and the versions that a client would use."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from moldau.client.errors import MoldauError
 from moldau.wire.api import APIS
 
 BETWEEN_BROKERS = {
-    64: "UnregisterBroker",
+    80: "AddRaftVoter",
+    81: "RemoveRaftVoter",
     83: "InitializeShareGroupState",
     84: "ReadShareGroupState",
     85: "WriteShareGroupState",
     86: "DeleteShareGroupState",
     87: "ReadShareGroupStateSummary",
 }
-"""APIs that Kafka's tool names and no client uses."""
+"""APIs that Kafka's tool names and that Moldau has no messages of."""
 
 
 def parser() -> ToolParser:

@@ -1,23 +1,27 @@
-"""kafka-cluster: the cluster's id, and where its brokers are."""
+"""Tool kafka-cluster: shows the cluster's id and the addresses of its brokers."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolParser, client
+from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolParser, client, java_text
 from moldau.client.admin import ClusterDescription
-from moldau.client.errors import MoldauError
+from moldau.client.errors import MoldauError, UnsupportedByBroker
+
+if TYPE_CHECKING:
+    from moldau.client.blocking.admin import Admin
 
 COMMANDS = {
-    "cluster-id": "the id of the cluster",
-    "unregister": "forget a broker",
-    "list-endpoints": "the addresses of the brokers",
+    "cluster-id": "show the id of the cluster",
+    "unregister": "remove the registration of a broker",
+    "list-endpoints": "show the addresses of the brokers",
 }
 
 
 def parser() -> ToolParser:
-    parser = ToolParser("kafka-cluster", "Look at the cluster.")
+    parser = ToolParser("kafka-cluster", "Show the cluster.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, about in COMMANDS.items():
         one = commands.add_parser(name, help=about)
@@ -37,9 +41,6 @@ def main(arguments: Sequence[str]) -> int:
         options_parser.error(f"{options_parser.prog}: error: too few arguments")
     if options.bootstrap_server is None:
         options_parser.error(f"{options_parser.prog}: error: argument --bootstrap-server/-b is required")
-    if options.command == "unregister":
-        print("The target cluster does not support the broker unregistration API.")
-        return EXIT_OK
     try:
         with client(options) as admin:
             if options.command == "cluster-id":
@@ -49,11 +50,26 @@ def main(arguments: Sequence[str]) -> int:
                     if not found
                     else f"Cluster ID: {found}"
                 )
+            elif options.command == "unregister":
+                return unregister(admin, options.id)
             else:
                 print_endpoints(admin.describe_cluster(include_fenced=options.include_fenced_brokers))
     except MoldauError as error:
         print(error, file=sys.stderr)
         return EXIT_ERROR
+    return EXIT_OK
+
+
+def unregister(admin: Admin, broker: int) -> int:
+    try:
+        admin.unregister_broker(broker)
+    except UnsupportedByBroker:
+        print("The target cluster does not support the broker unregistration API.")
+    except MoldauError as error:
+        print(f"java.util.concurrent.ExecutionException: {java_text(error)}", file=sys.stderr)
+        return EXIT_ERROR
+    else:
+        print(f"Broker {broker} is no longer registered.")
     return EXIT_OK
 
 

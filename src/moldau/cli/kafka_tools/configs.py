@@ -1,8 +1,9 @@
-"""kafka-configs: describe and alter the settings of topics, brokers and groups."""
+"""Tool kafka-configs: describes and alters the settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_text
 from moldau.client.admin import ConfigEntry, ConfigKind, ConfigResource, ConfigSource
-from moldau.client.errors import MoldauError
+from moldau.client.errors import MoldauError, UnsupportedByBroker
 from moldau.settings.sources import read_properties
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SOURCES = {
 }
 
 _PAIRS = re.compile(r",(?=[^\[\]]*(?:\[|$))")
-"""Commas outside of brackets: `a=1,b=[2,3]` is two settings."""
+"""Commas outside brackets: `a=1,b=[2,3]` is two settings."""
 
 
 def parser() -> ToolParser:
@@ -34,17 +35,17 @@ def parser() -> ToolParser:
     parser.add_connection()
     parser.add_argument("--describe", action="store_true", help="show settings")
     parser.add_argument("--alter", action="store_true", help="change settings")
-    parser.add_argument("--all", action="store_true", help="with --describe: those that nobody set, too")
+    parser.add_argument("--all", action="store_true", help="with --describe: include defaults")
     parser.add_argument("--entity-type", action="append", help="topics, brokers or groups")
     parser.add_argument("--entity-name", action="append", help="the topic, broker id or group")
-    parser.add_argument("--entity-default", action="store_true", help="with brokers: what is set for all of them")
+    parser.add_argument("--entity-default", action="store_true", help="with brokers: the settings for all of them")
     parser.add_argument("--topic", help="a topic")
-    parser.add_argument("--broker", help="a broker, by its id")
-    parser.add_argument("--broker-defaults", action="store_true", help="what is set for all brokers")
+    parser.add_argument("--broker", help="the id of a broker")
+    parser.add_argument("--broker-defaults", action="store_true", help="the settings for all brokers")
     parser.add_argument("--group", help="a group")
     parser.add_argument("--add-config", metavar="NAME=VALUE,NAME=[VALUE,VALUE]", help="settings to set")
     parser.add_argument("--add-config-file", metavar="FILE", help="a file with settings to set")
-    parser.add_argument("--delete-config", metavar="NAME,NAME", help="settings to take back to their defaults")
+    parser.add_argument("--delete-config", metavar="NAME,NAME", help="settings to reset to their defaults")
     return parser
 
 
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check(parser: ToolParser, options: argparse.Namespace) -> tuple[ConfigKind, str | None]:
-    """The kind of thing that is meant, and its name; None for all of that kind."""
+    """The kind and the name of the resource; the name is None for all of that kind."""
     if options.describe == options.alter:
         parser.error("Command must include exactly one action: --describe, --alter")
     if options.bootstrap_server is None:
@@ -85,7 +86,7 @@ def check(parser: ToolParser, options: argparse.Namespace) -> tuple[ConfigKind, 
             "with a --bootstrap-server or --bootstrap-controller argument"
         )
     if name not in ENTITIES:
-        raise ToolError(f"Settings of {name} cannot be described or altered here; only those of {', '.join(ENTITIES)}")
+        raise ToolError(f"Settings of {name} are not supported here; only those of {', '.join(ENTITIES)}")
     if len(options.entity_name or ()) > 1 or len(options.entity_type) > 1:
         raise ToolError("An entity name must be specified for every entity type")
     if options.alter and not options.entity_name and not options.entity_default:
@@ -104,7 +105,7 @@ def describe(admin: Admin, entity: tuple[ConfigKind, str | None], options: argpa
     known = names_of(admin, kind)
     if name is None:
         names = [*known, *([""] if kind is ConfigKind.BROKER else [])]
-    elif name and name not in known and kind is not ConfigKind.GROUP:
+    elif name and name not in known:
         print(f"The {kind.name.lower()} '{name}' doesn't exist and doesn't have dynamic config.")
         return
     else:
@@ -127,7 +128,10 @@ def names_of(admin: Admin, kind: ConfigKind) -> list[str]:
         return [one.name for one in admin.list_topics(include_internal=True)]
     if kind is ConfigKind.BROKER:
         return [str(one.id) for one in admin.describe_cluster().brokers]
-    return [one.id for one in admin.list_groups()]
+    groups = [one.id for one in admin.list_groups()]
+    with contextlib.suppress(UnsupportedByBroker):  # before Kafka 4.1
+        groups += [one.name for one in admin.list_config_resources(ConfigKind.GROUP)]
+    return list(dict.fromkeys(groups))
 
 
 def line(entry: ConfigEntry) -> str:
@@ -156,7 +160,7 @@ def alter(admin: Admin, entity: tuple[ConfigKind, str | None], options: argparse
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """`a=1,b=[2,3]`: settings and values, values with commas in brackets."""
+    """Parse settings such as `a=1,b=[2,3]`; values with commas are in brackets."""
     pairs = {}
     for pair in _PAIRS.split(text):
         name, equals, value = pair.partition("=")

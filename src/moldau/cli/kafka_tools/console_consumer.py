@@ -1,4 +1,4 @@
-"""kafka-console-consumer: Kafka's flags for what `moldau consume` does."""
+"""Tool kafka-console-consumer: `moldau consume` with Kafka's options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN_DESERIALIZERS = (
     "org.apache.kafka.common.serialization.StringDeserializer",
     "org.apache.kafka.common.serialization.ByteArrayDeserializer",
 )
-"""Deserialisers that leave a text as it is."""
+"""Deserializers that leave text unchanged."""
 
 PASSED_ON = ("topic", "include", "group", "partition", "offset", "max_messages", "timeout_ms", "isolation_level")
 
@@ -23,18 +23,18 @@ PASSED_ON = ("topic", "include", "group", "partition", "offset", "max_messages",
 def parser() -> ToolParser:
     parser = ToolParser("kafka-console-consumer", "Print the records of a topic.")
     parser.add_connection()
-    parser.add_argument("--consumer.config", dest="command_config", metavar="FILE", help="as --command-config")
+    parser.add_argument("--consumer.config", dest="command_config", metavar="FILE", help="same as --command-config")
     parser.add_argument("--topic", help="the topic")
-    parser.add_argument("--include", "--whitelist", metavar="PATTERN", help="all topics that match")
+    parser.add_argument("--include", "--whitelist", metavar="PATTERN", help="read all topics that match")
     parser.add_argument("--group", help="read as a member of this group")
-    parser.add_argument("--from-beginning", action="store_true", help="from the first record on")
-    parser.add_argument("--partition", help="this partition alone")
-    parser.add_argument("--offset", help="a number, earliest or latest; with --partition")
-    parser.add_argument("--max-messages", help="end after so many")
-    parser.add_argument("--timeout-ms", help="end when none has come for so long")
+    parser.add_argument("--from-beginning", action="store_true", help="start with the first record")
+    parser.add_argument("--partition", help="read only this partition")
+    parser.add_argument("--offset", help="start offset: a number, earliest or latest; needs --partition")
+    parser.add_argument("--max-messages", help="stop after this many records")
+    parser.add_argument("--timeout-ms", help="stop after this time without a record")
     parser.add_argument("--isolation-level", help="read_uncommitted or read_committed")
     parser.add_argument("--formatter", default=PLAIN_FORMATTERS[0], help=argparse.SUPPRESS)
-    parser.add_argument("--formatter-config", metavar="FILE", help="a file with properties of --formatter-property")
+    parser.add_argument("--formatter-config", metavar="FILE", help="a file with properties for --formatter-property")
     parser.add_argument("--key-deserializer", default=PLAIN_DESERIALIZERS[0], help=argparse.SUPPRESS)
     parser.add_argument("--value-deserializer", default=PLAIN_DESERIALIZERS[0], help=argparse.SUPPRESS)
     parser.add_argument("--skip-message-on-error", action="store_true", help=argparse.SUPPRESS)
@@ -61,23 +61,23 @@ def check(parser: ToolParser, options: argparse.Namespace) -> None:
     if (options.topic is None) == (options.include is None):
         parser.error("Exactly one of --include/--topic is required. ")
     if options.formatter not in PLAIN_FORMATTERS:
-        parser.error(f"--formatter {options.formatter}: a class of Java's cannot be run here")
+        parser.error(f"--formatter {options.formatter}: Java classes are not supported here")
     for part in ("key", "value"):
         name = getattr(options, f"{part}_deserializer")
         if name not in PLAIN_DESERIALIZERS:
-            parser.error(f"--{part}-deserializer {name}: a class of Java's cannot be run here")
+            parser.error(f"--{part}-deserializer {name}: Java classes are not supported here")
     if options.offset is not None and options.partition is None:
         parser.error("The partition is required when offset is specified.")
 
 
 def translated(options: argparse.Namespace) -> list[str]:
-    """The same as arguments of `moldau consume`."""
-    found = ["--bootstrap-server", options.bootstrap_server]
+    """The corresponding arguments of `moldau consume`."""
+    found = ["--bootstrap-server", options.bootstrap_server, "--wait"]
     if options.command_config is not None:
         found += ["--command-config", options.command_config]
     for name in PASSED_ON:
         value = getattr(options, name)
-        # A negative number of messages, or no time-out, is how Kafka's tool says "without end".
+        # In Kafka's tool, a negative number of messages or a negative timeout means "no limit".
         if value is not None and not (name in ("max_messages", "timeout_ms") and value.startswith("-")):
             found += [f"--{name.replace('_', '-')}", value]
     for pair in options.settings:

@@ -1,4 +1,4 @@
-"""kafka-console-producer: Kafka's flags for what `moldau produce` does."""
+"""Tool kafka-console-producer: `moldau produce` with Kafka's options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = {
     "socket_buffer_size": "send.buffer.bytes",
     "timeout": "linger.ms",
 }
-"""Flags that set one setting of the producer."""
+"""Options that set one producer setting."""
 
 PLAIN_READER = "org.apache.kafka.tools.LineMessageReader"
 
@@ -27,15 +27,15 @@ PLAIN_READER = "org.apache.kafka.tools.LineMessageReader"
 def parser() -> ToolParser:
     parser = ToolParser("kafka-console-producer", "Write the lines of standard input to a topic.")
     parser.add_connection()
-    parser.add_argument("--producer.config", dest="command_config", metavar="FILE", help="as --command-config")
+    parser.add_argument("--producer.config", dest="command_config", metavar="FILE", help="same as --command-config")
     parser.add_argument("--topic", help="the topic")
-    parser.add_argument("--sync", action="store_true", help="wait for each line")
+    parser.add_argument("--sync", action="store_true", help="wait until each line is written")
     parser.add_argument("--compression-codec", nargs="?", const="gzip", help="none, gzip, snappy, lz4 or zstd")
     for flag, setting in SETTINGS.items():
         parser.add_argument(f"--{flag.replace('_', '-')}", help=f"{setting} of the producer")
-    parser.add_argument("--max-partition-memory-bytes", help="as --batch-size")
+    parser.add_argument("--max-partition-memory-bytes", help="same as --batch-size")
     parser.add_argument("--line-reader", default=PLAIN_READER, help=argparse.SUPPRESS)
-    parser.add_argument("--reader-config", metavar="FILE", help="a file with properties of --reader-property")
+    parser.add_argument("--reader-config", metavar="FILE", help="a file with properties for --reader-property")
     for flag in ("--property", "--reader-property"):
         parser.add_argument(flag, dest="reader", action="append", default=[], metavar="NAME=VALUE", help="parse.key …")
     for flag in ("--producer-property", "--command-property"):
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     options_parser = parser()
     options = options_parser.parse(arguments)
     if options.line_reader not in (PLAIN_READER, "kafka.tools.ConsoleProducer$LineMessageReader"):
-        options_parser.error(f"--line-reader {options.line_reader}: a class of Java's cannot be run here")
+        options_parser.error(f"--line-reader {options.line_reader}: Java classes are not supported here")
     for name in ("bootstrap_server", "topic"):
         if getattr(options, name) is None:
             options_parser.error(f'Missing required argument "[{name.replace("_", "-")}]"')
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def translated(options: argparse.Namespace) -> list[str]:
-    """The same as arguments of `moldau produce`."""
-    found = ["--topic", options.topic, "--bootstrap-server", options.bootstrap_server]
+    """The corresponding arguments of `moldau produce`."""
+    found = ["--topic", options.topic, "--bootstrap-server", options.bootstrap_server, "--wait"]
     if options.command_config is not None:
         found += ["--command-config", options.command_config]
     settings = {name: getattr(options, flag) for flag, name in SETTINGS.items()}

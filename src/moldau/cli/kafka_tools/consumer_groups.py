@@ -1,4 +1,4 @@
-"""kafka-consumer-groups: list, describe, delete groups, reset and delete their offsets."""
+"""Tool kafka-consumer-groups: lists, describes and deletes groups, resets and deletes their offsets."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from moldau.cli.kafka_tools.tool import (
 )
 from moldau.client.admin import GroupDescription, GroupListing
 from moldau.client.admin.resets import NothingToShift
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import (
     BrokerError,
     ErrorCode,
@@ -26,17 +27,16 @@ from moldau.client.errors import (
     MoldauError,
     UnknownTopicOrPartition,
 )
-from moldau.client.model import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
 
 CONSUMERS = ("consumer", "")
-"""Protocol types of groups that consumers are in; the empty one is of groups that only have offsets."""
+"""Protocol types of consumer groups. Groups that only have offsets have the empty one."""
 
 
 OF_THE_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID, ErrorCode.NON_EMPTY_GROUP})
-"""Errors that are the group's, and not one of a partition."""
+"""Errors about the group, not about a partition."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
             f"Cannot shift offset for partition {error.partition} since there is no current committed offset"
         )
     except (ToolError, MoldauError, ValueError) as error:
-        # Kafka's tool reports this on standard output, and calls it a success.
+        # Kafka's tool prints this on standard output and exits with 0.
         reason = java_text(error) if isinstance(error, GroupIdNotFound) else java_message(error)
         print(f"\nError: Executing consumer group command failed due to {reason}")
     return EXIT_OK

@@ -1,4 +1,4 @@
-"""kafka-delete-records: delete the records before offsets that a JSON file gives."""
+"""Tool kafka-delete-records: deletes the records before the offsets in a JSON file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_text
 from moldau.client.admin import SomeFailed
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import BrokerError, MoldauError
-from moldau.client.model import TopicPartition
 
 
 def parser() -> ToolParser:
-    parser = ToolParser("kafka-delete-records", "Delete records of partitions, up to offsets.")
+    parser = ToolParser("kafka-delete-records", "Delete the records of partitions before given offsets.")
     parser.add_connection()
     parser.add_argument(
         "--offset-json-file",
@@ -76,7 +76,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ToolError(
-            'The JSON wants {"partitions": [{"topic": …, "partition": …, "offset": …}], "version": 1}'
+            'The JSON must be {"partitions": [{"topic": …, "partition": …, "offset": …}], "version": 1}'
         ) from None
     twice = [str(one) for one, number in Counter(one for one, _ in pairs).items() if number > 1]
     if twice:

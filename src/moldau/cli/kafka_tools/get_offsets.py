@@ -1,4 +1,4 @@
-"""kafka-get-offsets: one line TOPIC:PARTITION:OFFSET for each partition that a filter names."""
+"""Tool kafka-get-offsets: prints a line TOPIC:PARTITION:OFFSET for each matching partition."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_message, topic_filter
 from moldau.client.admin import OffsetSpec, SomeFailed
+from moldau.client.data_types import NO_OFFSET, TopicPartition
 from moldau.client.errors import MoldauError
-from moldau.client.model import NO_OFFSET, TopicPartition
 
 TIMES = {
     "latest": OffsetSpec.LATEST,
@@ -28,11 +28,11 @@ _RULE = re.compile(r"(?P<topic>[^:,]*)(?::(?P<one>\d*)(?:(?P<to>-)(?P<end>\d*))?
 def parser() -> ToolParser:
     parser = ToolParser("kafka-get-offsets", "Print offsets of partitions.")
     parser.add_connection()
-    parser.add_argument("--topic", help="a regular expression of topics")
+    parser.add_argument("--topic", help="a regular expression for topic names")
     parser.add_argument("--partitions", help="partition ids, separated by commas")
     parser.add_argument("--topic-partitions", metavar="TOPIC:FROM-TO,...", help="patterns of topics and partitions")
     parser.add_argument("--time", default="latest", help=f"{', '.join(TIMES)}, or milliseconds since 1970")
-    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave Kafka's own topics out")
+    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out internal topics")
     return parser
 
 
@@ -108,7 +108,7 @@ def parse_ids(text: str) -> set[int]:
 
 
 def parse_rule(text: str) -> Filter:
-    """`orders`, `orders:0`, `orders:0-2` (2 not among them), `orders:1-`, `orders:-2`; the topic is a pattern."""
+    """Parse `orders`, `orders:0`, `orders:0-2` (without 2), `orders:1-` or `orders:-2`; the topic is a pattern."""
     found = _RULE.fullmatch(text)
     if found is None:
         raise ToolError(f"Invalid rule specification: {text}")

@@ -1,4 +1,4 @@
-"""The options of kafka-consumer-groups, which go together in some ways and not in others."""
+"""Options of kafka-consumer-groups, and the rules for combining them."""
 
 from __future__ import annotations
 
@@ -31,27 +31,33 @@ def parser() -> ToolParser:
     parser.add_connection()
     for action in ACTIONS[:-1]:
         parser.add_argument(f"--{action}", action="store_true", help=f"{action.replace('-', ' ')}")
-    parser.add_argument("--validate-regex", metavar="PATTERN", help="whether brokers can read this pattern")
-    parser.add_argument("--group", action="append", help="a group; may be given often")
-    parser.add_argument("--all-groups", action="store_true", help="every group")
+    parser.add_argument("--validate-regex", metavar="PATTERN", help="check whether brokers accept this pattern")
+    parser.add_argument("--group", action="append", help="a group; can be repeated")
+    parser.add_argument("--all-groups", action="store_true", help="all groups")
     parser.add_argument("--topic", action="append", metavar="TOPIC[:0,1]", help="a topic, or some of its partitions")
-    parser.add_argument("--all-topics", action="store_true", help="all that the group has committed")
+    parser.add_argument(
+        "--all-topics", action="store_true", help=("all topics that the group has committed offsets for")
+    )
     parser.add_argument("--members", action="store_true", help="with --describe: the members")
     parser.add_argument("--offsets", action="store_true", help="with --describe: the offsets (the default)")
     parser.add_argument("--state", nargs="?", const="", help="with --describe and --list: the state")
     parser.add_argument("--type", nargs="?", const="", help="with --list: the type")
     parser.add_argument("--verbose", action="store_true", help="more columns")
     parser.add_argument("--timeout", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
-    parser.add_argument("--execute", action="store_true", help="do it")
-    parser.add_argument("--export", action="store_true", help="show what would be done as CSV")
+    parser.add_argument("--dry-run", action="store_true", help="only show the changes")
+    parser.add_argument("--execute", action="store_true", help="make the changes")
+    parser.add_argument("--export", action="store_true", help="show the changes as CSV")
     for flag in ("to-earliest", "to-latest", "to-current"):
-        parser.add_argument(f"--{flag}", action="store_true", help="where to reset to")
-    parser.add_argument("--to-offset", type=int, help="where to reset to")
-    parser.add_argument("--shift-by", type=int, help="by how many records to go on, or back")
-    parser.add_argument("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="to the first record since then")
-    parser.add_argument("--by-duration", metavar="PnDTnHnMnS", help="to the first record since so long ago")
-    parser.add_argument("--from-file", metavar="FILE", help="to the offsets of a file that --export wrote")
+        parser.add_argument(f"--{flag}", action="store_true", help="the position to reset to")
+    parser.add_argument("--to-offset", type=int, help="the offset to reset to")
+    parser.add_argument("--shift-by", type=int, help="the number of records to move forward, or backward if negative")
+    parser.add_argument(
+        "--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help=("to the first record at or after this time")
+    )
+    parser.add_argument(
+        "--by-duration", metavar="PnDTnHnMnS", help=("to the first record after now minus this duration")
+    )
+    parser.add_argument("--from-file", metavar="FILE", help="to the offsets in a file that --export wrote")
     return parser
 
 
@@ -101,7 +107,7 @@ def check_reset(parser: ToolParser, options: argparse.Namespace) -> None:
 
 
 def names_of_states(text: str) -> list[str]:
-    """States as they are called, from a list in any case."""
+    """The exact names of states, from a comma-separated list in any case."""
     known = {state.lower(): state for state in STATES}
     wanted = [one.strip().lower() for one in text.split(",")]
     if any(one not in known for one in wanted):

@@ -1,4 +1,4 @@
-"""The tables of kafka-consumer-groups, column for column as Kafka's tool prints them, blanks at the ends included."""
+"""Tables of kafka-consumer-groups, exactly as Kafka's tool prints them, including trailing blanks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.cli.group_rows import OffsetRow
 from moldau.client.admin import GroupDescription
-from moldau.client.model import TopicPartition
+from moldau.client.data_types import TopicPartition
+from moldau.wire.topic_partition import by_topic
 
 MISSING = "-"
 LEAST = 15
@@ -84,10 +85,8 @@ def print_members(group: GroupDescription, verbose: bool) -> None:
 
 
 def assignment_text(partitions: Sequence[TopicPartition]) -> str:
-    """`m1:0,1;m2:0`."""
-    topics: dict[str, list[int]] = {}
-    for one in sorted(partitions):
-        topics.setdefault(one.topic, []).append(one.partition)
+    """The text `m1:0,1;m2:0`."""
+    topics = by_topic(partitions)
     return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in topics.items()) or MISSING
 
 
@@ -127,7 +126,7 @@ def print_reset(planned: Mapping[str, Mapping[TopicPartition, int]]) -> None:
 
 
 def print_export(planned: Mapping[str, Mapping[TopicPartition, int]], *, several: bool) -> None:
-    """CSV that --from-file reads; with the group in front where there are several."""
+    """Print CSV for --from-file; with several groups, each line starts with the group."""
     for group, plan in planned.items():
         for one, offset in plan.items():
             print(f"{group + ',' if several else ''}{one.topic},{one.partition},{offset}")

@@ -1,4 +1,4 @@
-"""kafka-leader-election: preferred leaders again, or any leader at all."""
+"""Tool kafka-leader-election: elects preferred leaders, or any live replica."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moldau.cli.electing import elected
+from moldau.cli.election_results import elected
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_text
 from moldau.client.admin import ElectionType
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
-from moldau.client.model import TopicPartition
 
 
 def parser() -> ToolParser:
     parser = ToolParser("kafka-leader-election", "Elect leaders of partitions.")
     parser.add_connection()
     parser.add_argument("--admin.config", dest="command_config", help=argparse.SUPPRESS)
-    parser.add_argument("--election-type", metavar="preferred|unclean", help="whom to elect")
+    parser.add_argument("--election-type", metavar="preferred|unclean", help="the type of the election")
     parser.add_argument("--topic", help="the topic of --partition")
     parser.add_argument("--partition", type=int, help="one partition")
     parser.add_argument("--all-topic-partitions", action="store_true", help="all partitions")
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def checked(options: argparse.Namespace) -> ElectionType:
-    """What of the options does not go together is said as Kafka's tool says it."""
+    """The election type. Conflicting options raise ToolError with the messages of Kafka's tool."""
     missing = [name for name in ("bootstrap_server", "election_type") if getattr(options, name) is None]
     if missing:
         raise ToolError(f"Missing required option(s): {', '.join(name.replace('_', '-') for name in missing)}")
@@ -66,7 +66,7 @@ def checked(options: argparse.Namespace) -> ElectionType:
 
 
 def partitions(options: argparse.Namespace) -> list[TopicPartition] | None:
-    """None stands for all of them."""
+    """The partitions to elect leaders for; None for all."""
     if options.all_topic_partitions:
         return None
     if options.topic is not None:

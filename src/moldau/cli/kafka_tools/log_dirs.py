@@ -1,4 +1,4 @@
-"""kafka-log-dirs: the data directories of brokers and the partitions in them, as JSON."""
+"""Tool kafka-log-dirs: prints the data directories of brokers and the partitions in them, as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moldau.client.errors import MoldauError
 def parser() -> ToolParser:
     parser = ToolParser("kafka-log-dirs", "Describe the data directories of brokers.")
     parser.add_connection()
-    parser.add_argument("--describe", action="store_true", help="describe them")
+    parser.add_argument("--describe", action="store_true", help="describe the directories")
     parser.add_argument("--topic-list", default="", metavar="TOPIC,...", help="only these topics")
     parser.add_argument("--broker-list", default="", metavar="ID,...", help="only these brokers")
     return parser

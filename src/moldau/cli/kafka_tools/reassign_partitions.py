@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions: plans for other replicas of partitions, carried out, watched, taken back."""
+"""Tool kafka-reassign-partitions: generates, executes, verifies and cancels reassignment plans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_message, java_text
-from moldau.cli.reassigning import (
+from moldau.cli.reassignment_plans import (
     BadPlanError,
     Plan,
     as_brokers,
@@ -40,7 +40,7 @@ ACTIONS = {
     "cancel": ("reassignment_json_file",),
     "list": (),
 }
-"""Each action, and the options that it wants."""
+"""The required options of each action."""
 
 ALLOWED = {
     "generate": {"disable_rack_aware"},
@@ -49,7 +49,7 @@ ALLOWED = {
     "cancel": {"preserve_throttles"},
     "list": set[str](),
 }
-"""The options that an action takes besides; a few go with all of them."""
+"""The additional options of each action; a few options are allowed with all of them."""
 
 UNDER_WAY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
@@ -64,14 +64,14 @@ def parser() -> ToolParser:
     for action in ACTIONS:
         parser.add_argument(f"--{action}", action="store_true", help=f"{action} reassignments")
     parser.add_argument("--reassignment-json-file", metavar="FILE", help="the plan")
-    parser.add_argument("--topics-to-move-json-file", metavar="FILE", help="with --generate: which topics")
-    parser.add_argument("--broker-list", metavar="0,1,2", help="with --generate: on which brokers")
-    parser.add_argument("--throttle", type=int, default=UNSET, metavar="BYTES", help="at most so many bytes a second")
+    parser.add_argument("--topics-to-move-json-file", metavar="FILE", help="with --generate: the topics")
+    parser.add_argument("--broker-list", metavar="0,1,2", help="with --generate: the brokers to use")
+    parser.add_argument("--throttle", type=int, default=UNSET, metavar="BYTES", help="limit in bytes per second")
     parser.add_argument("--replica-alter-log-dirs-throttle", type=int, default=UNSET, help=argparse.SUPPRESS)
     parser.add_argument("--timeout", type=int, default=UNSET, help=argparse.SUPPRESS)
-    parser.add_argument("--additional", action="store_true", help="beside what is under way")
-    parser.add_argument("--preserve-throttles", action="store_true", help="leave throttles as they are")
-    parser.add_argument("--disable-rack-aware", action="store_true", help="do not look at racks")
+    parser.add_argument("--additional", action="store_true", help="allow other reassignments in progress")
+    parser.add_argument("--preserve-throttles", action="store_true", help="do not remove throttles")
+    parser.add_argument("--disable-rack-aware", action="store_true", help="ignore racks")
     parser.add_argument("--disallow-replication-factor-change", action="store_true", help="keep the number of replicas")
     return parser
 
@@ -84,14 +84,14 @@ def main(arguments: Sequence[str]) -> int:
         with client(options) as admin:
             act(admin, options)
     except (ToolError, BadPlanError, MoldauError) as error:
-        # Kafka's tool says so on standard output.
+        # Kafka's tool prints errors on standard output.
         print(f"Error: {java_message(error)}")
         return EXIT_ERROR
     return EXIT_OK
 
 
 def chosen(parser: ToolParser, options: argparse.Namespace) -> str:
-    """The one action, with the options that go with it."""
+    """The action. Checks that the other options are allowed with it."""
     actions = [action for action in ACTIONS if getattr(options, action)]
     if len(actions) != 1:
         parser.error(f"Command must include exactly one action: --{', --'.join(ACTIONS)}")

@@ -1,4 +1,4 @@
-"""The scripts themselves: which tools there are, the few lines in each file, and the way from a name to its module."""
+"""Scripts of the tools: the list of tools, the content of a script, and the start of a tool by its name."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ TOOLS = {
     "kafka-cluster": "cluster",
     "kafka-broker-api-versions": "broker_api_versions",
 }
-"""Each tool and its module in this package."""
+"""The module of each tool in this package."""
 
 MODE = 0o755
 
 
 def script(tool: str) -> str:
     command = f"{shlex.quote(sys.executable)} -m moldau.cli.kafka_tools {tool}"
-    return f'#!/bin/sh\n# Written by `moldau kafka-tools`: {tool}, as Kafka has it, by Moldau.\nexec {command} "$@"\n'
+    about = f"Written by `moldau kafka-tools`: {tool} with Kafka's options, implemented by Moldau."
+    return f'#!/bin/sh\n# {about}\nexec {command} "$@"\n'
 
 
 def write_scripts(directory: Path) -> list[Path]:
-    """A file for each tool, with and without `.sh` behind its name; those that are there are written anew."""
+    """Write two files per tool, with and without the suffix `.sh`. Existing files are overwritten."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     for tool in TOOLS:
@@ -47,10 +48,10 @@ def write_scripts(directory: Path) -> list[Path]:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the tool that the first argument names; the exit code."""
+    """Run the tool that the first argument names, and return the exit code."""
     name = arguments[0].removesuffix(".sh") if arguments else ""
     if name not in TOOLS:
-        print(f"moldau: no tool is called {name!r}; there are {', '.join(TOOLS)}", file=sys.stderr)
+        print(f"moldau: there is no tool {name!r}; the tools are {', '.join(TOOLS)}", file=sys.stderr)
         return 1
     module = import_module(f"moldau.cli.kafka_tools.{TOOLS[name]}")
     try:
@@ -59,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         return 130
     except BrokenPipeError:
         raise
-    except (OSError, ValueError) as error:  # a file that cannot be read, a number that is none
+    except (OSError, ValueError) as error:  # an unreadable file or an invalid number
         print(error, file=sys.stderr)
         return 1
     return code

@@ -1,4 +1,4 @@
-"""What the tools share: options as Kafka's parser takes them, errors as Kafka's exceptions are called, the client."""
+"""Shared parts of the tools: options like Kafka's parser, errors with Kafka's exception names, and the client."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
 
 KAFKA_VERSION = "4.3.0"
-"""Whose tools these are like."""
+"""The Kafka version whose tools these imitate."""
 
 EXIT_OK = 0
 EXIT_ERROR = 1
 
 
 class ToolError(Exception):
-    """Ends a tool with a line on standard error and exit code 1."""
+    """Ends a tool with one line on standard error and exit code 1."""
 
 
 class ToolParser(argparse.ArgumentParser):
-    """Options as Kafka's tools take them: `--name value`, `--name=value`, or the beginning of a name.
+    """Option parser like that of Kafka's tools: `--name value`, `--name=value`, or the beginning of a name.
 
-    What is wrong with them is said in a line, and ends the tool with 1.
+    A wrong option ends the tool with one line and exit code 1.
     """
 
     def __init__(self, prog: str | None = None, description: str | None = None, **more: Any) -> None:
@@ -50,11 +50,17 @@ class ToolParser(argparse.ArgumentParser):
         return options
 
     def add_connection(self) -> None:
-        self.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to ask first, separated by commas")
-        self.add_argument("--command-config", metavar="FILE", help="settings of the client, one NAME=VALUE a line")
+        self.add_argument(
+            "--bootstrap-server",
+            metavar="HOST:PORT",
+            help=("addresses of brokers to connect to first, separated by commas"),
+        )
+        self.add_argument(
+            "--command-config", metavar="FILE", help=("a file with client settings, one NAME=VALUE per line")
+        )
 
     def only_one(self, options: argparse.Namespace, *names: str) -> None:
-        """Kafka's parser takes a repeated option, and complains when the one value is asked for."""
+        """Reject repeated options: Kafka's parser accepts them, and complains only when a single value is read."""
         for name in names:
             values = getattr(options, name)
             if values is not None and len(values) > 1:
@@ -66,12 +72,13 @@ class ToolParser(argparse.ArgumentParser):
 
 @contextlib.contextmanager
 def client(options: argparse.Namespace) -> Iterator[Admin]:
-    """The admin client that a tool's options describe."""
-    from moldau.cli.connect import client_settings
+    """The admin client for a tool's options."""
+    from moldau.cli.connection_options import client_settings, require_listener
     from moldau.client.blocking.admin import Admin
 
     config = None if options.command_config is None else Path(options.command_config)
     with Admin(client_settings(options.bootstrap_server, config)) as admin:
+        require_listener(options.bootstrap_server, wait=True)  # print a warning and keep trying, as Kafka's tools do
         yield admin
 
 
@@ -85,7 +92,7 @@ JAVA_NAMES = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "InvalidTopicException",
     ErrorCode.MESSAGE_TOO_LARGE: "RecordTooLargeException",
 }
-"""Classes that are not called as their code is."""
+"""Exception classes whose name does not follow from the error code."""
 
 JAVA_MESSAGES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -95,11 +102,11 @@ JAVA_MESSAGES = {
     "actively subscribed to it.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "The requested offset is not within the range of offsets maintained by the server.",
 }
-"""What scripts look for in the output where the broker itself says nothing."""
+"""The messages that scripts search for, if the broker sends none."""
 
 
 def java_name(error: MoldauError) -> str:
-    """The class that Kafka's tools would name."""
+    """The name of the exception class in Kafka's tools."""
     if isinstance(error, BrokerError):
         code = error.code
         camel = "".join(part.capitalize() for part in code.name.split("_"))
@@ -112,7 +119,7 @@ def java_name(error: MoldauError) -> str:
 
 
 def java_message(error: BaseException) -> str:
-    """What Kafka's exception would say: the broker's words, or those that go with the code."""
+    """The message of Kafka's exception: the broker's message, or the default of the error code."""
     if isinstance(error, BrokerError):
         return error.detail or JAVA_MESSAGES.get(error.code) or str(error)
     return str(error)
@@ -126,7 +133,7 @@ def java_text(error: MoldauError) -> str:
 
 
 def topic_filter(text: str) -> re.Pattern[str]:
-    """A pattern of topic names as Kafka's tools take it: a regular expression, or several separated by commas."""
+    """A topic filter as in Kafka's tools: a regular expression, or several separated by commas."""
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         return re.compile(pattern)
@@ -135,7 +142,7 @@ def topic_filter(text: str) -> re.Pattern[str]:
 
 
 def errors_of(call: Callable[[], object], things: Sequence[Any]) -> dict[Any, MoldauError]:
-    """Make a call about these things; the error of each that failed."""
+    """Make a call about these things, and return the error of each that failed."""
     from moldau.client.admin import SomeFailed
 
     try:
@@ -150,7 +157,7 @@ def errors_of(call: Callable[[], object], things: Sequence[Any]) -> dict[Any, Mo
 
 
 def properties_of(file: str | None) -> list[str]:
-    """The settings of a file, as NAME=VALUE each."""
+    """The settings of a file, each as NAME=VALUE."""
     from moldau.settings.sources import read_properties
 
     if file is None:
@@ -159,7 +166,7 @@ def properties_of(file: str | None) -> list[str]:
 
 
 def run_command(command: Callable[..., None], name: str, arguments: Sequence[str]) -> int:
-    """Run one of our own commands under another name; its exit code."""
+    """Run one of our commands under another name, and return its exit code."""
     import typer
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -1,4 +1,4 @@
-"""kafka-topics: create, list, describe, alter and delete topics."""
+"""Tool kafka-topics: creates, lists, describes, alters and deletes topics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from moldau.client.admin import ConfigResource, NewPartitions, NewTopic, Partiti
 from moldau.client.admin.topics import BROKERS_CHOICE, topic_id_text
 from moldau.client.errors import MoldauError, TopicAlreadyExists
 from moldau.settings import TOPIC
+from moldau.wire.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 MAX_REPLICATION_FACTOR = 32_767
 NOT_THERE = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id that stands for none."""
+"""The topic id that means "none"."""
 
 COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
@@ -32,16 +33,16 @@ def parser() -> ToolParser:
     parser.add_connection()
     for action in ACTIONS:
         parser.add_argument(f"--{action}", action="store_true", help=f"{action} topics")
-    parser.add_argument("--topic", action="append", help="the topic; a regular expression, but for --create")
+    parser.add_argument("--topic", action="append", help="the topic; a regular expression, except with --create")
     parser.add_argument("--topic-id", action="append", help="with --describe: the topic with this id")
-    parser.add_argument("--partitions", type=int, help="how many partitions")
-    parser.add_argument("--replication-factor", type=int, help="how many copies")
+    parser.add_argument("--partitions", type=int, help="the number of partitions")
+    parser.add_argument("--replication-factor", type=int, help="the number of replicas")
     parser.add_argument("--replica-assignment", metavar="1:2,2:3", help="the brokers of each partition")
     parser.add_argument("--config", action="append", metavar="NAME=VALUE", help="with --create: a setting")
-    parser.add_argument("--if-exists", action="store_true", help="a topic that is not there is no error")
-    parser.add_argument("--if-not-exists", action="store_true", help="a topic that is there is no error")
-    parser.add_argument("--exclude-internal", action="store_true", help="leave Kafka's own topics out")
-    parser.add_argument("--topics-with-overrides", action="store_true", help="only topics with settings of their own")
+    parser.add_argument("--if-exists", action="store_true", help="do not fail if the topic does not exist")
+    parser.add_argument("--if-not-exists", action="store_true", help="do not fail if the topic exists")
+    parser.add_argument("--exclude-internal", action="store_true", help="leave out internal topics")
+    parser.add_argument("--topics-with-overrides", action="store_true", help="only topics with their own settings")
     for name in ("under-replicated", "unavailable", "under-min-isr", "at-min-isr"):
         parser.add_argument(f"--{name}-partitions", action="store_true", help="with --describe: only such partitions")
     parser.add_argument("--partition-size-limit-per-response", type=int, help=argparse.SUPPRESS)
@@ -112,7 +113,7 @@ def create(admin: Admin, options: argparse.Namespace) -> None:
 
 
 def assignment(text: str | None) -> list[list[int]]:
-    """`1:2,2:3`: the brokers of each partition in turn."""
+    """Parse `1:2,2:3`, the brokers of each partition in order."""
     if text is None:
         return []
     try:
@@ -147,7 +148,7 @@ def delete(admin: Admin, options: argparse.Namespace) -> None:
 def alter(admin: Admin, options: argparse.Namespace) -> None:
     new = assignment(options.replica_assignment)
     topics = admin.describe_topics(existing(admin, options))
-    # The assignment is of all partitions; those that are there stay where they are.
+    # The assignment covers all partitions; existing partitions are not moved.
     admin.create_partitions(
         {
             name: NewPartitions(options.partitions, new[len(topic.partitions) :]) if new else options.partitions
@@ -166,28 +167,29 @@ def describe(admin: Admin, options: argparse.Namespace) -> None:
         names = existing(admin, options)
     topics = admin.describe_topics(names)
     configs = admin.describe_configs([ConfigResource.topic(name) for name in topics])
-    moving = admin.list_partition_reassignments() if options.under_replicated_partitions else {}
-    adding = {(name, index): one.adding for (name, index), one in moving.items()}
-    for name, topic in topics.items():
-        entries = configs[ConfigResource.topic(name)]
-        own = {entry.name: entry.value for entry in entries.values() if not entry.is_default}
-        minimum = entries["min.insync.replicas"].value if "min.insync.replicas" in entries else None
-        print_topic(topic, own, int(minimum or 1), adding, options)
-
-
-def print_topic(
-    topic: TopicDescription,
-    configs: dict[str, str | None],
-    min_isr: int,
-    adding: Mapping[tuple[str, int], tuple[int, ...]],
-    options: argparse.Namespace,
-) -> None:
     filters = Filters(
         options.under_replicated_partitions,
         options.unavailable_partitions,
         options.under_min_isr_partitions,
         options.at_min_isr_partitions,
     )
+    moving = admin.list_partition_reassignments() if any(filters) else {}
+    adding = {partition: one.adding for partition, one in moving.items()}
+    for name, topic in topics.items():
+        entries = configs[ConfigResource.topic(name)]
+        own = {entry.name: entry.value for entry in entries.values() if not entry.is_default}
+        minimum = entries["min.insync.replicas"].value if "min.insync.replicas" in entries else None
+        print_topic(topic, own, int(minimum or 1), adding, filters, options)
+
+
+def print_topic(
+    topic: TopicDescription,
+    configs: dict[str, str | None],
+    min_isr: int,
+    adding: Mapping[TopicPartition, tuple[int, ...]],
+    filters: Filters,
+    options: argparse.Namespace,
+) -> None:
     if not any(filters) and (configs or not options.topics_with_overrides):
         settings = ",".join(f"{name}={value}" for name, value in configs.items())
         print(
@@ -197,7 +199,7 @@ def print_topic(
     if options.topics_with_overrides:
         return
     for one in topic.partitions:
-        if filters.choose(one, min_isr, adding.get((topic.name, one.index), ())):
+        if filters.choose(one, min_isr, adding.get(TopicPartition(topic.name, one.index), ())):
             print(partition_line(topic.name, one))
 
 

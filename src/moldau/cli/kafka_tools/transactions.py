@@ -1,4 +1,4 @@
-"""kafka-transactions: list and describe transactions and producers, find those that hang, end them."""
+"""Tool kafka-transactions: lists and describes transactions, finds hanging ones, and ends them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_message
 from moldau.cli.transactions import DEFAULT_MAX_TIMEOUT_MIN, producer_at
 from moldau.client.admin import AbortSpec
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError, TransactionalIdNotFound
-from moldau.client.model import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.blocking.admin import Admin
@@ -25,23 +25,25 @@ def parser() -> ToolParser:
     parser = ToolParser("kafka-transactions.sh", "List, describe and end transactions.")
     parser.add_connection()
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    one = commands.add_parser("list", help="transactional ids and their states")
-    one.add_argument("--duration-filter", type=int, help="only those that are open for longer, in milliseconds")
-    one.add_argument("--transactional-id-pattern", help="only those that a regular expression matches")
-    one = commands.add_parser("describe", help="the state of a transactional id")
+    one = commands.add_parser("list", help="list transactional ids and their states")
+    one.add_argument(
+        "--duration-filter", type=int, help=("only transactions open for longer than this, in milliseconds")
+    )
+    one.add_argument("--transactional-id-pattern", help="only ids that match this regular expression")
+    one = commands.add_parser("describe", help="show the state of a transactional id")
     one.add_argument("--transactional-id", required=True)
-    one = commands.add_parser("describe-producers", help="the producers of a partition")
+    one = commands.add_parser("describe-producers", help="show the producers of a partition")
     one.add_argument("--topic", required=True)
     one.add_argument("--partition", type=int, required=True)
     one.add_argument("--broker-id", type=int)
-    one = commands.add_parser("abort", help="abort a transaction that hangs in a partition")
+    one = commands.add_parser("abort", help="abort a hanging transaction of a partition")
     one.add_argument("--topic", required=True)
     one.add_argument("--partition", type=int, required=True)
     one.add_argument("--start-offset", type=int)
     one.add_argument("--producer-id", type=int)
     one.add_argument("--producer-epoch", type=int)
     one.add_argument("--coordinator-epoch", type=int)
-    one = commands.add_parser("find-hanging", help="find transactions that nobody is going to end")
+    one = commands.add_parser("find-hanging", help="find transactions that no coordinator will end")
     one.add_argument("--broker-id", type=int)
     one.add_argument("--max-transaction-timeout", type=int, default=DEFAULT_MAX_TIMEOUT_MIN, help="minutes")
     one.add_argument("--topic")
@@ -68,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns as wide as their widest cell, a tab behind each."""
+    """Print columns as wide as their widest cell, each followed by a tab."""
     lines = [list(headers), *([str(value) for value in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     for line in lines:
@@ -185,7 +187,7 @@ def abort(admin: Admin, options: argparse.Namespace) -> None:
             raise ToolError(
                 f"Could not find any open transactions starting at offset {options.start_offset} on partition {where}"
             )
-        # A transaction that hangs since its coordinator never wrote a marker has no coordinator's epoch yet.
+        # A transaction that hangs because its coordinator never wrote a marker has no coordinator epoch.
         spec = AbortSpec(where, found.producer_id, found.producer_epoch, max(0, number(found.coordinator_epoch)))
     else:
         for name in ("producer_id", "producer_epoch", "coordinator_epoch"):

@@ -1,4 +1,4 @@
-"""A ZooKeeper of one's own, for development and tests: the server that is inside of PySpark's jars, as processes here.
+"""Local ZooKeeper for development and tests: processes that run the server in PySpark's jars.
 
-Production points at an ensemble that somebody runs; nothing of this is needed there.
+In production, brokers use an existing ensemble, and this package is not needed.
 """

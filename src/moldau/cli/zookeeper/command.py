@@ -1,4 +1,4 @@
-"""`moldau zookeeper`: servers in the foreground, until Ctrl-C or SIGTERM."""
+"""Command `moldau zookeeper`: runs servers in the foreground until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ EXIT_OK = 0
 
 
 def run_zookeeper(data: Path, port: int, servers: int) -> int:
-    """The exit code: 0 after a stop that was asked for, 1 where a server did not start or died, 2 where that many
-    servers make no ensemble."""
+    """Run the servers and return the exit code: 0 after a requested stop, 1 if a server did not start or died, 2 for an
+    invalid number of servers."""
     try:
         ensemble = ZooKeeperEnsemble(data, port=port, servers=servers)
     except ValueError as error:
@@ -32,7 +32,7 @@ def run_zookeeper(data: Path, port: int, servers: int) -> int:
             complain(str(error))
             return EXIT_ERROR
         except OSError as error:
-            from moldau.cli.serve import describe  # a broker's modules, which are not needed otherwise
+            from moldau.cli.serve import describe  # imports the modules of a broker, which are not needed otherwise
 
             complain(describe(error))
             return EXIT_ERROR
@@ -42,8 +42,8 @@ def run_zookeeper(data: Path, port: int, servers: int) -> int:
             while ensemble.has_majority():
                 gone = first_to_end([server.child for server in ensemble.servers if server.alive])
                 code = EXIT_ERROR
-                complain(f"{gone.name} (process {gone.pid}) is gone: {gone.ending()}; its log is in {data}")
-            complain("no majority of the servers is left: stopping")
+                complain(f"{gone.name} (process {gone.pid}) has died: {gone.ending()}; its log is in {data}")
+            complain("fewer than half of the servers are left: stopping")
         except StopAsked:
             pass
         finally:

@@ -1,4 +1,4 @@
-"""Where Java and ZooKeeper's classes are on this machine, or what to install."""
+"""Locations of Java and of ZooKeeper's classes on this machine, or advice what to install."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class NotInstalled(Exception):
-    """What is missing, and what to do about it."""
+    """A missing program or package, and what to do about it."""
 
 
 def java_program() -> str:
@@ -22,19 +22,19 @@ def java_program() -> str:
     found = shutil.which("java")
     if found is None:
         raise NotInstalled(
-            "ZooKeeper runs on Java, which is not installed here; install Java 17 (on Debian or Ubuntu: "
-            "apt install openjdk-17-jre-headless), or use an ensemble that runs elsewhere (--zookeeper HOST:PORT)"
+            "ZooKeeper needs Java, which is not installed; install Java 17 (on Debian or Ubuntu: apt install "
+            "openjdk-17-jre-headless), or use an existing ensemble (--zookeeper HOST:PORT)"
         )
     return found
 
 
 def zookeeper_jars() -> Path:
-    """The directory of jars with ZooKeeper's server among them."""
-    advice = "install it (pip install 'moldau[spark]'), or use an ensemble that runs elsewhere (--zookeeper HOST:PORT)"
+    """The directory with the jars of ZooKeeper's server."""
+    advice = "install it (pip install 'moldau[spark]'), or use an existing ensemble (--zookeeper HOST:PORT)"
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
-        raise NotInstalled(f"ZooKeeper's server is taken from PySpark's package, which is not installed here; {advice}")
+        raise NotInstalled(f"ZooKeeper's server comes from the PySpark package, which is not installed; {advice}")
     jars = Path(pyspark.origin).parent / "jars"
     if not any(jars.glob("zookeeper-[0-9]*.jar")):
-        raise NotInstalled(f"there is no ZooKeeper in {jars}: this PySpark is not a complete one; {advice}")
+        raise NotInstalled(f"there is no ZooKeeper in {jars}: this PySpark package is incomplete; {advice}")
     return jars

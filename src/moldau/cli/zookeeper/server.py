@@ -1,14 +1,13 @@
-"""ZooKeeper servers as processes of this machine: one alone, or an ensemble, from their start to their end.
+"""ZooKeeper servers as processes of this machine: a single server or an ensemble.
 
-They listen on 127.0.0.1, or where they are told, and serve nothing but clients (no admin server, no JMX). Time is
-counted in small ticks, so that a session ends when its time-out says and not seconds later. Data is on disk before it
-is acknowledged, as in production; started again on the same directory, a server has everything it had.
+They listen on 127.0.0.1, or on the given hosts, and serve only clients (no admin server, no JMX). The tick is short, so
+that a session ends at its timeout and not seconds later. Data is on disk before it is acknowledged, as in production. A
+server that is started again in the same directory has all its data.
 """
 
 from __future__ import annotations
 
 import fcntl
-import os
 import random
 import socket
 import time
@@ -19,6 +18,7 @@ from types import TracebackType
 from typing import IO, Final, NamedTuple, Self
 
 from moldau.cli.children import ChildProcess
+from moldau.cli.ports import is_free, who_listens
 from moldau.cli.zookeeper.java import java_program, zookeeper_jars
 from moldau.settings.listeners import MAX_PORT
 
@@ -31,17 +31,17 @@ LOG_TAIL_CHARACTERS: Final = 1_500
 MAX_SERVERS: Final = 7
 
 TICK_MS: Final = 250
-# In ticks: ten seconds to join a leader, five to lag behind it, however small the tick.
+# In ticks: ten seconds to join a leader, five seconds to lag behind it, for any length of the tick.
 INIT_LIMIT: Final = 10_000 // TICK_MS
 SYNC_LIMIT: Final = 5_000 // TICK_MS
 MIN_SESSION_MS: Final = 2 * TICK_MS
 MAX_SESSION_MS: Final = 120_000
 
-# Where the ports of an ensemble are that only its servers use, seen from the port of the clients: 2888 and 3888.
+# Offsets from the client port to the two ports between the servers: 2181 gives 2888 and 3888.
 PEER_PORT_OFFSET: Final = 707
 ELECTION_PORT_OFFSET: Final = 1_707
 
-# Below those that Linux gives to clients (from 32768).
+# Below the range of ephemeral ports of Linux (from 32768).
 SERVER_PORTS: Final = range(20_000, 32_000)
 
 LOG_FILE: Final = "zookeeper.log"
@@ -57,16 +57,16 @@ rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 """
 
-# A small heap, a plain collector and no second compiler: it starts in a second and takes little of a laptop.
+# A small heap, the serial collector and one compiler: it starts in a second and needs few resources.
 _JAVA_OPTIONS: Final = ("-Xms32m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 class ZooKeeperFailed(Exception):
-    """A server did not start or did not go on, and why, for a person."""
+    """A server that did not start or died, with the reason as a message for the user."""
 
 
 class Ports(NamedTuple):
-    """Where a server listens: for clients, for the other servers, for their elections."""
+    """The ports of a server: for clients, for the other servers, and for their elections."""
 
     client: int
     peer: int
@@ -75,9 +75,9 @@ class Ports(NamedTuple):
 
 
 class ZooKeeperServer:
-    """One server. Made by `ZooKeeperEnsemble`, which knows the others.
+    """One server. Created by `ZooKeeperEnsemble`, which knows the others.
 
-    `enter` is what stands before its command where it is to run in another network namespace.
+    `enter` is the prefix of the command that runs it in another network namespace.
     """
 
     def __init__(self, number: int, directory: Path, ports: Sequence[Ports], enter: Sequence[str] = ()) -> None:
@@ -91,7 +91,7 @@ class ZooKeeperServer:
 
     @property
     def child(self) -> ChildProcess:
-        assert self._child is not None, "it was not started"
+        assert self._child is not None, "the server was not started"
         return self._child
 
     @property
@@ -103,7 +103,7 @@ class ZooKeeperServer:
         return f"{self.host}:{self.port}"
 
     def launch(self) -> None:
-        """Starts the process, and does not wait for it to serve."""
+        """Start the process, without waiting until it is ready."""
         java, jars = java_program(), zookeeper_jars()
         if not self._enter:
             for port in self._ports[self.number - 1][:3] if len(self._ports) > 1 else (self.port,):
@@ -115,13 +115,14 @@ class ZooKeeperServer:
             self._launch(data, java, jars, lock)
 
     def _require_alone(self, lock: IO[bytes]) -> None:
-        """Two servers on one directory would write over each other, and ZooKeeper itself lets them. The server holds
-        the lock, not this process: it may live on for a moment when this one is killed."""
+        """Lock the directory: two servers in it would overwrite each other's data, and ZooKeeper does not prevent that.
+        The server holds the lock, not this process, because it may outlive this process for a moment."""
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ZooKeeperFailed(
-                f"a ZooKeeper server runs on {self.directory} already; stop it, or name another directory (--data)"
+                f"a ZooKeeper server is already running in {self.directory}; stop it, or give another directory "
+                "(--data)"
             ) from None
 
     def _launch(self, data: Path, java: str, jars: Path, lock: IO[bytes]) -> None:
@@ -130,12 +131,13 @@ class ZooKeeperServer:
         configuration.write_text(self._configuration())
         logging = self.directory / "log4j2.properties"
         logging.write_text(_LOGGING)
+        # Do not set com.sun.management.jmxremote, not even to "false": if the property exists, Java opens a random port
+        # for JMX on all interfaces.
         command = [
             *self._enter,
             java,
             *_JAVA_OPTIONS,
             "-Dzookeeper.jmx.log4j.disable=true",
-            "-Dcom.sun.management.jmxremote=false",
             f"-Dlog4j2.configurationFile={logging.absolute().as_uri()}",
             "-cp",
             f"{jars}/*",
@@ -170,11 +172,11 @@ class ZooKeeperServer:
         return "\n".join([*lines, ""])
 
     def serves(self) -> bool:
-        """Whether it answers clients now: alone at once, in an ensemble when there is a leader."""
+        """Whether it answers clients: a single server at once, an ensemble when it has a leader."""
         return b"Mode: " in ask(self.host, self.port, b"srvr")
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the process with SIGKILL."""
         self.child.kill()
 
     def stop(self) -> None:
@@ -186,23 +188,23 @@ class ZooKeeperServer:
 
 
 class ZooKeeperEnsemble:
-    """One server or several that agree, in one directory. `with` starts and stops it."""
+    """A single server or an ensemble, in one directory. `with` starts and stops it."""
 
     def __init__(self, directory: Path, *, port: int = 0, servers: int = 1) -> None:
-        """`port` is the first server's for clients, the others have those after it; 0: any free ones."""
+        """`port` is the client port of the first server, the others get the next ones; 0 means any free ports."""
         if not 1 <= servers <= MAX_SERVERS or servers % 2 == 0:
-            raise ValueError(f"an ensemble has an odd number of servers, at most {MAX_SERVERS}, not {servers}")
+            raise ValueError(f"an ensemble must have an odd number of servers, at most {MAX_SERVERS}, not {servers}")
         ports = _free_ports(servers) if port == 0 else _ports_from(port, servers)
         names = ["zookeeper"] if servers == 1 else [f"zookeeper-{number}" for number in range(1, servers + 1)]
         self.servers = [ZooKeeperServer(number, directory / name, ports) for number, name in enumerate(names, 1)]
 
     @property
     def connect(self) -> str:
-        """The addresses of all servers, as `zookeeper.connect` takes them."""
+        """The addresses of all servers, in the format of `zookeeper.connect`."""
         return ",".join(server.address for server in self.servers)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Returns when every server serves. `ZooKeeperFailed` where one does not; then none is left running."""
+        """Start all servers and wait until they are ready. If one fails, stop all and raise `ZooKeeperFailed`."""
         try:
             for server in self.servers:
                 server.launch()
@@ -221,16 +223,16 @@ class ZooKeeperEnsemble:
                     raise ZooKeeperFailed(f"ZooKeeper on {server.address} ended ({ended}):\n{server.log_tail()}")
                 if time.monotonic() > deadline:
                     raise ZooKeeperFailed(
-                        f"ZooKeeper on {server.address} does not serve after {timeout_s:g} s:\n{server.log_tail()}"
+                        f"ZooKeeper on {server.address} is not ready after {timeout_s:g} s:\n{server.log_tail()}"
                     )
                 time.sleep(BETWEEN_QUESTIONS_S)
 
     def has_majority(self) -> bool:
-        """Whether enough servers run to agree on anything."""
+        """Whether more than half of the servers are running."""
         return 2 * sum(server.alive for server in self.servers) > len(self.servers)
 
     def stop(self) -> None:
-        """Ends every server, all at once: what was acknowledged is on disk."""
+        """End all servers at the same time: acknowledged data is on disk."""
         for server in self.servers:
             if server.alive:
                 server.child.terminate()
@@ -247,7 +249,7 @@ class ZooKeeperEnsemble:
 
 
 def ask(host: str, port: int, word: bytes) -> bytes:
-    """The answer to a four-letter word; empty where nobody answers."""
+    """The answer to a four-letter command; empty if there is none."""
     answer = b""
     try:
         with closing(socket.create_connection((host, port), ASK_TIMEOUT_S)) as connection:
@@ -255,14 +257,14 @@ def ask(host: str, port: int, word: bytes) -> bytes:
             while part := connection.recv(4_096):
                 answer += part
     except OSError:
-        pass  # not there yet, or not any more
+        pass  # not listening yet, or not any more
     return answer
 
 
 def _ports_from(port: int, servers: int) -> list[Ports]:
     last = port + servers - 1 + (ELECTION_PORT_OFFSET if servers > 1 else 0)
     if not 0 < port <= last <= MAX_PORT:
-        among = f"; the last one of the ensemble would be {last}" if servers > 1 else ""
+        among = f"; the last port of the ensemble would be {last}" if servers > 1 else ""
         raise ZooKeeperFailed(f"--port: {port} is not a port from 1 to {MAX_PORT}{among}")
     return [
         Ports(port + index, port + PEER_PORT_OFFSET + index, port + ELECTION_PORT_OFFSET + index)
@@ -271,8 +273,8 @@ def _ports_from(port: int, servers: int) -> list[Ports]:
 
 
 def _free_ports(servers: int) -> list[Ports]:
-    """Ports that nobody has now, and that nobody gets by chance while a server is down for a while: the system gives
-    its clients others. Held until all are chosen, so that they differ."""
+    """Choose free ports that no other program gets by chance while a server is down, because they are not ephemeral
+    ports. The sockets stay open until all are chosen, so that all ports differ."""
     held: list[socket.socket] = []
     for port in random.sample(SERVER_PORTS, len(SERVER_PORTS)):
         try:
@@ -291,9 +293,9 @@ def _free_ports(servers: int) -> list[Ports]:
 
 def _require_free(host: str, port: int) -> None:
     try:
-        socket.create_server((host, port)).close()
+        if is_free(host, port):
+            return
+        why = who_listens(host, port)
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise ZooKeeperFailed(
-            f"ZooKeeper cannot listen on {host}:{port} ({why}); stop what does, or choose another --port"
-        ) from None
+        why = error.strerror or str(error)
+    raise ZooKeeperFailed(f"ZooKeeper cannot listen on {host}:{port}: {why}; or choose another --port") from None

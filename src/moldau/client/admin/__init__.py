@@ -1,4 +1,4 @@
-"""The admin client: topics, replicas, settings, groups and their offsets, data directories, transactions, cluster."""
+"""Admin client: topics, replicas, settings, groups and their offsets, data directories, transactions, cluster."""
 
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.cluster import ClusterDescription, Features, VersionRange

@@ -1,4 +1,4 @@
-"""The asyncio admin client: `async with Admin(bootstrap_servers=…) as admin: await admin.create_topics("orders")`."""
+"""Admin client for asyncio: `from moldau.aio import Admin`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from moldau.client.settings import ADMIN, ClientSettings
 class Admin(
     TopicCalls, ReplicaCalls, ConfigCalls, GroupCalls, GroupOffsetCalls, LogDirCalls, TransactionCalls, ClusterCalls
 ):
-    """What an operator does to a cluster, call by call. One subject is one module beside this.
+    """Administers a cluster: topics, replicas, settings, groups, offsets, data directories, transactions.
 
-    Settings are Kafka's (`bootstrap.servers`, `request.timeout.ms` …), as a mapping or as keywords. Every call takes a
-    `timeout` in seconds (default.api.timeout.ms where none is given), retries what may pass by itself until then, and
-    either does everything that it was asked for or raises: the error of the one thing that failed, or `SomeFailed`
-    with the errors of several and the results of the rest. Calls may run at the same time.
+    Settings have Kafka's names (`bootstrap.servers`, `request.timeout.ms` …). Give them as a mapping or as keywords.
+    Each call has a `timeout` in seconds; the default is default.api.timeout.ms. Until then it retries errors that are
+    retriable. A call raises if anything failed: a call about one item raises its error, a call about several items
+    raises `SomeFailed` with the errors of those that failed and the results of the others. Calls may run concurrently.
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, **keywords: Any) -> None:
         super().__init__(ClientSettings.of(ADMIN, settings, keywords))
 
     async def close(self) -> None:
-        """Close the connections; calls that are under way fail. Closing twice is allowed."""
+        """Close the connections. Calls that have not finished fail with ClosedError. A second call has no effect."""
         await self._close()
 
     async def __aenter__(self) -> Self:

@@ -1,9 +1,9 @@
-"""How admin calls reach the right broker: things are routed, those of one broker share a request, failures are retried.
+"""Routing and retries of admin calls: sends the items of a call to the right brokers, one request per broker.
 
-A subject's module says what to send and how to read the answer, in pure functions; it hands them to `Calls._each` with
-a route (the controller, any broker, a coordinator, the partitions' leaders). Each thing has an answer of its own: one
-that is refused for good does not hold the others up, one that may be answered better in a moment is asked again until
-the call's time is over.
+A module per subject defines how to build the request and read the response, in pure functions. It passes them to
+`Calls._each` with a route (the controller, any broker, a coordinator, the partition leaders). Each item has its own
+result. An item that fails for good does not delay the others. An item with a retriable error is sent again until the
+timeout of the call.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from moldau.client import arguments
 from moldau.client.admin.outcome import (
     Answers,
     K,
@@ -21,8 +22,8 @@ from moldau.client.admin.outcome import (
     unanswered,
     worth_retrying,
 )
+from moldau.client.data_types import NO_LEADER, Node, TopicPartition
 from moldau.client.errors import COORDINATOR_MOVED, BrokerError, ClosedError, ErrorCode, MoldauError, error_for
-from moldau.client.model import NO_LEADER, Node, TopicPartition
 from moldau.client.network import ANY_NODE, Anyone, CoordinatorKind, Network
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Clock, SystemClock
@@ -33,27 +34,27 @@ T = TypeVar("T")
 Target = int | Anyone
 
 MAX_THINGS_IN_A_REQUEST = 2_000
-"""Requests stay small enough to be answered within request.timeout.ms, however many things a call is asked about."""
+"""Requests stay small enough to be answered within request.timeout.ms, for any number of items per call."""
 
 MAX_REQUESTS_AT_ONCE = 32
-"""How many requests of one call are under way at the same time, over all brokers."""
+"""The maximum number of concurrent requests of one call, over all brokers."""
 
 
 NO_CREATION_FROM = 4
-"""The version of Metadata that can be asked about a topic without creating it."""
+"""The first version of Metadata that can be requested without creating the topics."""
 
 
 class Route(Protocol[K]):
-    """Which broker to ask about each thing."""
+    """The broker for each item."""
 
     async def targets(self, things: Sequence[K], deadline: float) -> Answers[K, Target]: ...
 
     def failed(self, thing: K, error: MoldauError) -> None:
-        """Told of each error that will be retried, so that the next attempt may look elsewhere."""
+        """Called with each error that will be retried, so that the next attempt may use another broker."""
 
 
 class Fixed(Generic[K]):
-    """Everything goes to one place: a broker, the controller, or whichever broker is at hand."""
+    """The same target for all items: a broker, the controller, or any broker."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -66,7 +67,7 @@ class Fixed(Generic[K]):
 
 
 class Brokers(Generic[K]):
-    """Things that are a certain broker's own."""
+    """Items that belong to a certain broker."""
 
     def __init__(self, broker: Callable[[K], int]) -> None:
         self._broker = broker
@@ -79,7 +80,7 @@ class Brokers(Generic[K]):
 
 
 class Coordinators(Generic[K]):
-    """Things that belong to a group or to a transactional id, each with the broker that coordinates it."""
+    """Items of a group or a transactional id: the target is its coordinator."""
 
     def __init__(self, network: Network, kind: CoordinatorKind, key: Callable[[K], str] = str) -> None:
         self._network = network
@@ -103,7 +104,7 @@ class Coordinators(Generic[K]):
 
 
 class Leaders:
-    """Partitions, each with its leader, looked up anew in every attempt."""
+    """Partitions: the target is the leader, which is looked up again for each attempt."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -141,7 +142,7 @@ def read_leaders(response: MetadataResponse, things: Sequence[TopicPartition]) -
 
 
 async def bounded(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """All results in order, with at most MAX_REQUESTS_AT_ONCE under way. The first failure cancels the rest."""
+    """Return all results in order, with at most MAX_REQUESTS_AT_ONCE calls at a time. A failure cancels the rest."""
     if len(calls) == 1:
         return [await calls[0]()]
     places = asyncio.Semaphore(MAX_REQUESTS_AT_ONCE)
@@ -159,7 +160,7 @@ async def bounded(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
 
 
 class Calls:
-    """What the calls of every subject stand on: the network, the call's time-out, the loop of attempts."""
+    """Common base of all admin calls: the network, timeouts, and retries."""
 
     _clock: Clock = SystemClock()
 
@@ -170,24 +171,25 @@ class Calls:
         self._closed = False
 
     def _deadline(self, timeout: float | None) -> float:
+        timeout = arguments.seconds("timeout", timeout)
         if timeout is None:
             timeout = self._settings.seconds("default.api.timeout.ms")
         return asyncio.get_running_loop().time() + timeout
 
     def _left(self, deadline: float) -> float:
-        """What is left of a call's time, for a call that is a part of it."""
+        """The time left until the deadline, as the timeout of a nested call."""
         return max(0.0, deadline - asyncio.get_running_loop().time())
 
     def _broker_timeout_ms(self, deadline: float) -> int:
-        """How long a broker may take over one request: request.timeout.ms, or what is left of the call."""
+        """The timeout of a broker for one request: request.timeout.ms, or the time left until the deadline."""
         left_ms = int(self._left(deadline) * 1000)
         request_timeout_ms: int = self._settings["request.timeout.ms"]
         return max(1, min(left_ms, request_timeout_ms))
 
     async def _ready(self) -> Network:
-        """The network, started by whoever needs it first; everybody waits for the same start."""
+        """Return the network. The first call starts it, and concurrent calls wait for the same start."""
         if self._closed:
-            raise ClosedError("the admin client is closed; make a new one")
+            raise ClosedError("the admin client is closed; create a new one")
         if self._start is None:
             self._start = asyncio.ensure_future(self._network.start())
         await asyncio.shield(self._start)
@@ -198,7 +200,7 @@ class Calls:
         await self._network.close()
 
     async def _metadata(self, topics: Sequence[str] | None, deadline: float) -> MetadataResponse:
-        """Topics as a broker sees them now; None for all. Asking creates none."""
+        """Request metadata of these topics, or of all (None), without creating topics."""
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
@@ -207,12 +209,12 @@ class Calls:
         response: MetadataResponse = await network.call(
             ANY_NODE, request, deadline=deadline, min_version=NO_CREATION_FROM, what="looking up topics"
         )
-        # Whoever is named here may be asked next.
+        # The next request may go to one of these brokers.
         network.new_leaders({}, (Node(one.node_id, one.host, one.port, one.rack) for one in response.brokers))
         return response
 
     async def _nodes(self, deadline: float) -> list[int]:
-        """The ids of all brokers that are there now."""
+        """The ids of all online brokers."""
         network = await self._ready()
         response = await network.retrying(
             lambda: self._metadata((), deadline), deadline=deadline, what="looking up the brokers"
@@ -229,7 +231,7 @@ class Calls:
         what: str,
         min_version: int = 0,
     ) -> T:
-        """A request whose answer stands or falls as a whole: `read` raises the error that it finds."""
+        """Send a request with one result, and retry it. `read` returns the result or raises the error."""
         network = await self._ready()
 
         async def attempt() -> T:
@@ -249,10 +251,10 @@ class Calls:
         min_version: int = 0,
         max_version: int | None = None,
     ) -> Answers[K, V]:
-        """Ask about each thing at the broker that `route` names, until each has an answer that stands.
+        """Send each item to the broker that `route` names, until each has a final result.
 
-        `make` and `read` are the request about some of the things, and the answer to it. `what` says what is done to a
-        thing, for errors: "creating topic".
+        `make` builds the request for some of the items, `read` reads the response. `what` describes the operation on
+        an item for error messages: "creating topic".
         """
         network = await self._ready()
         asking = _Asking(
@@ -262,7 +264,7 @@ class Calls:
 
 
 class _Asking(Generic[K, V]):
-    """One call about many things: which of them wait for an answer, and what the others were answered."""
+    """One call about many items: the pending items, and the results of the others."""
 
     def __init__(
         self,
@@ -286,21 +288,21 @@ class _Asking(Generic[K, V]):
         self._versions = (min_version, max_version)
         self._answered: Answers[K, V] = {}
         self._pending: dict[K, MoldauError | None] = dict.fromkeys(things)
-        """Things without an answer that stands, each with the error that is to be retried."""
+        """The items without a final result, each with its last retriable error."""
 
     async def answers(self) -> Answers[K, V]:
         if self._pending:
             try:
                 await self._network.retrying(self._attempt, deadline=self._deadline, what=self._what)
             except MoldauError as error:
-                # Nothing at all was answered: one error says it better than the same error for each thing.
+                # No item has a result: raise one error instead of the same error for each item.
                 if not error.retriable or not self._answered:
                     raise
                 self._answered |= dict.fromkeys(self._pending, error)
         return {thing: self._answered[thing] for thing in self._things}
 
     async def _attempt(self) -> None:
-        """One round for what is pending. Raises where something still is: the caller waits, then tries again."""
+        """Send the pending items once. Raises if items are still pending: the caller pauses and calls it again."""
         targets = await self._route.targets(list(self._pending), self._deadline)
         of_target: dict[Target, list[K]] = {}
         for thing, target in targets.items():
@@ -340,6 +342,6 @@ class _Asking(Generic[K, V]):
                 return
             before = self._pending[thing]
             if before is not None and leaves_doubt(before):
-                answer.add_note(f"An attempt before this one was interrupted, and may have done it: {before}")
+                answer.add_note(f"An earlier attempt got no response and may have succeeded: {before}")
         self._answered[thing] = answer
         del self._pending[thing]

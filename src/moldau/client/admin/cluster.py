@@ -1,4 +1,4 @@
-"""The cluster as a whole: its brokers, which of them is the controller, features, and which APIs each broker serves."""
+"""Cluster calls of the admin client: brokers, controller, features, and the APIs that each broker serves."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from moldau.client import arguments
 from moldau.client.admin.calls import Calls, Target
 from moldau.client.admin.outcome import checked
+from moldau.client.data_types import Node
 from moldau.client.errors import BrokerUnavailable, UnsupportedByBroker
-from moldau.client.model import Node
 from moldau.client.network import ANY_NODE
 from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.wire.messages.metadata import MetadataResponse
+from moldau.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 NO_CONTROLLER = -1
 CLIENT_NAME = "moldau"
@@ -21,17 +23,17 @@ CLIENT_NAME = "moldau"
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """A cluster and its brokers, by id."""
+    """A cluster: its id, controller and brokers, in the order of broker ids."""
 
     cluster_id: str | None
     controller: int | None
     brokers: tuple[Node, ...]
     fenced: frozenset[int] = frozenset()
-    """Brokers that are known and may not serve; only where they were asked for."""
+    """The ids of fenced brokers; empty unless `include_fenced` was set."""
 
 
 class VersionRange(NamedTuple):
-    """From which version to which."""
+    """The lowest and the highest version."""
 
     low: int
     high: int
@@ -39,7 +41,7 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Features:
-    """What the cluster could do, and what it was told to do."""
+    """The features that the brokers support, and the finalized versions that are in use."""
 
     supported: Mapping[str, VersionRange]
     finalized: Mapping[str, VersionRange]
@@ -57,7 +59,7 @@ def read_cluster(response: DescribeClusterResponse) -> ClusterDescription:
 
 
 def read_metadata(response: MetadataResponse) -> ClusterDescription:
-    """The cluster as Metadata tells it: for brokers without DescribeCluster."""
+    """Read the cluster from a Metadata response, for brokers without DescribeCluster."""
     return ClusterDescription(
         response.cluster_id,
         None if response.controller_id == NO_CONTROLLER else response.controller_id,
@@ -80,12 +82,12 @@ def read_api_versions(response: ApiVersionsResponse) -> dict[int, VersionRange]:
 
 
 class ClusterCalls(Calls):
-    """The admin's calls about the cluster."""
+    """Admin calls about the cluster."""
 
     async def describe_cluster(
         self, *, include_fenced: bool = False, timeout: float | None = None
     ) -> ClusterDescription:
-        """The cluster's id, its brokers, and which of them is the controller."""
+        """Return the cluster id, the brokers and the controller; with `include_fenced` also fenced brokers."""
         deadline = self._deadline(timeout)
         try:
             return await self._once(
@@ -106,7 +108,7 @@ class ClusterCalls(Calls):
         return read_metadata(response)
 
     async def describe_features(self, *, timeout: float | None = None) -> Features:
-        """The features that the brokers know, and the versions of them that are in force."""
+        """Return the features that the brokers support, and their finalized versions."""
         return await self._once(
             ANY_NODE,
             _versions_request(),
@@ -116,12 +118,29 @@ class ClusterCalls(Calls):
             min_version=3,
         )
 
-    async def api_versions(self, broker: int, *, timeout: float | None = None) -> dict[int, VersionRange]:
-        """The APIs that a broker serves, by number, and in which versions."""
+    async def unregister_broker(self, broker: int, *, timeout: float | None = None) -> None:
+        """Remove the registration of a broker that is shut down for good. Raises if it is not registered."""
         deadline = self._deadline(timeout)
+        arguments.number("broker", broker)
+
+        def read(response: UnregisterBrokerResponse) -> None:
+            checked(response.error_code, f"unregistering broker {broker}", response.error_message)
+
+        await self._once(
+            ANY_NODE,
+            UnregisterBrokerRequest(broker_id=broker),
+            read,
+            deadline=deadline,
+            what=f"unregistering broker {broker}",
+        )
+
+    async def api_versions(self, broker: int, *, timeout: float | None = None) -> dict[int, VersionRange]:
+        """Return the API keys that a broker serves, with their versions. Raises BrokerUnavailable for an unknown id."""
+        deadline = self._deadline(timeout)
+        arguments.number("broker", broker)
         nodes = await self._nodes(deadline)
         if broker not in nodes:
-            raise BrokerUnavailable(f"there is no broker {broker}; the cluster has {', '.join(map(str, nodes))}")
+            raise BrokerUnavailable(f"there is no broker {broker}; the brokers are {', '.join(map(str, nodes))}")
         target: Target = broker
         return await self._once(
             target,

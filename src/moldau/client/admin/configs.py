@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups as they are stored in the cluster: describe them, and change single ones."""
+"""Settings calls of the admin client: describe and change settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from moldau.client import arguments
 from moldau.client.admin.calls import Calls, Target
-from moldau.client.admin.outcome import Answers, judged, listed, settled
+from moldau.client.admin.outcome import Answers, checked, judged, settled
 from moldau.client.errors import ConfigurationError, MoldauError
 from moldau.client.network import ANY_NODE, CONTROLLER
 from moldau.wire.messages.describe_configs import (
@@ -23,10 +24,11 @@ from moldau.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
     IncrementalAlterConfigsResponse,
 )
+from moldau.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 
 class ConfigKind(IntEnum):
-    """What has settings."""
+    """The kinds of resources that have settings."""
 
     TOPIC = 2
     BROKER = 4
@@ -36,7 +38,7 @@ class ConfigKind(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, the strongest first."""
+    """The source of a value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -50,11 +52,11 @@ class ConfigSource(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ConfigSource:
-        return cls.UNKNOWN  # of a newer broker
+        return cls.UNKNOWN  # a source of a newer broker
 
 
 class ConfigResource(NamedTuple):
-    """One thing that has settings; a broker by its id, and all brokers together by the empty name."""
+    """A resource that has settings. The name of a broker is its id; the empty name stands for all brokers."""
 
     kind: ConfigKind
     name: str
@@ -69,7 +71,7 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def all_brokers(cls) -> ConfigResource:
-        """What is set for all brokers at run time."""
+        """The dynamic settings of all brokers."""
         return cls(ConfigKind.BROKER, "")
 
     @classmethod
@@ -83,7 +85,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """A value that holds, or would hold if those before it were not set."""
+    """One source of a setting's value. The first synonym is in effect; each one hides those after it."""
 
     name: str
     value: str | None
@@ -92,11 +94,11 @@ class ConfigSynonym(NamedTuple):
 
 @dataclass(frozen=True)
 class ConfigEntry:
-    """One setting of one thing, and where its value comes from."""
+    """One setting of a resource, with its value and source."""
 
     name: str
     value: str | None
-    """None where it is a secret."""
+    """None if the setting is sensitive."""
     source: ConfigSource
     read_only: bool = False
     sensitive: bool = False
@@ -105,11 +107,12 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
+        """Whether the value is the default of the broker."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
 class ConfigOp(IntEnum):
-    """What is done to a setting."""
+    """The operation on a setting."""
 
     SET = 0
     DELETE = 1
@@ -118,19 +121,19 @@ class ConfigOp(IntEnum):
 
 
 class Append(NamedTuple):
-    """Add these to a setting that is a list: `Append("delete")`."""
+    """Adds values to a setting that is a list: `Append("delete")`."""
 
     values: str
 
 
 class Subtract(NamedTuple):
-    """Take these out of a setting that is a list."""
+    """Removes values from a setting that is a list."""
 
     values: str
 
 
 ConfigChange = str | int | float | bool | Append | Subtract | None
-"""A new value; None to go back to the default; or what to add to or take out of a list."""
+"""A new value, None for the default, or an Append or Subtract for a list."""
 
 
 def config_text(value: str | int | float | bool) -> str:
@@ -209,8 +212,13 @@ def read_altered(response: IncrementalAlterConfigsResponse) -> Answers[ConfigRes
     return answers
 
 
+def read_listed(response: ListConfigResourcesResponse) -> list[ConfigResource]:
+    checked(response.error_code, "listing resources with settings")
+    return sorted(ConfigResource(ConfigKind(one.resource_type), one.resource_name) for one in response.config_resources)
+
+
 class _ConfigRoute:
-    """A broker knows its own settings best; all others are known everywhere, and changed by the controller."""
+    """Route for settings: those of a broker go to that broker, all others to the given target."""
 
     def __init__(self, otherwise: Target) -> None:
         self._otherwise = otherwise
@@ -224,14 +232,65 @@ class _ConfigRoute:
         try:
             return int(thing.name)
         except ValueError:
-            return ConfigurationError(f"{thing}: a broker is named by its id, a number")
+            return ConfigurationError(f"{thing}: the name of a broker is its id, a number; give that")
 
     def failed(self, thing: ConfigResource, error: MoldauError) -> None:
         pass
 
 
+EXAMPLE = '`ConfigResource.topic("orders")` returns'
+
+
+def _kind(name: str, given: object) -> ConfigKind:
+    return arguments.instance(name, given, ConfigKind, "ConfigKind.TOPIC")
+
+
+def _resource(name: str, given: ConfigResource) -> ConfigResource:
+    found = arguments.instance(name, given, ConfigResource, EXAMPLE)
+    _kind(f"kind of {name}", found.kind)
+    arguments.text(f"name of {name}", found.name)
+    return found
+
+
+def _resources(given: ConfigResource | Iterable[ConfigResource]) -> list[ConfigResource]:
+    some = [given] if isinstance(given, ConfigResource) else given
+    found = arguments.several("resources", some, _resource, f"ConfigResource objects, such as {EXAMPLE}")
+    return list(dict.fromkeys(found))
+
+
+def _changes(name: str, given: Mapping[str, ConfigChange]) -> dict[str, ConfigChange]:
+    return arguments.mapping(name, given, arguments.text, _change)
+
+
+def _change(name: str, given: ConfigChange) -> ConfigChange:
+    if isinstance(given, Append | Subtract):
+        arguments.text(name, given.values)
+    elif given is not None and not isinstance(given, str | int | float):
+        arguments.refuse(name, given, "a str, a number, a bool, Append, Subtract, or None for the default")
+    return given
+
+
 class ConfigCalls(Calls):
-    """The admin's calls about settings."""
+    """Admin calls about settings."""
+
+    async def list_config_resources(
+        self, kinds: ConfigKind | Iterable[ConfigKind] = (), *, timeout: float | None = None
+    ) -> list[ConfigResource]:
+        """Return the resources of these kinds that have settings; of all kinds without an argument.
+
+        All topics and brokers are listed. Groups are listed if they have settings of their own.
+        """
+        deadline = self._deadline(timeout)
+        some = [kinds] if isinstance(kinds, ConfigKind) else kinds
+        wanted = arguments.several("kinds", some, _kind, "ConfigKind members, such as ConfigKind.TOPIC")
+        return await self._once(
+            ANY_NODE,
+            ListConfigResourcesRequest(resource_types=[int(kind) for kind in wanted]),
+            read_listed,
+            deadline=deadline,
+            what="listing resources with settings",
+            min_version=1,
+        )
 
     async def describe_configs(
         self,
@@ -242,12 +301,16 @@ class ConfigCalls(Calls):
         documentation: bool = False,
         timeout: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Every setting of each resource, or those named, with where the value comes from."""
+        """Return the settings of each resource, or only those in `names`, with the source of each value.
+
+        `synonyms` adds the values of the other sources, `documentation` the description of each setting.
+        """
+        wanted = None if names is None else arguments.texts("names", names)
         return settled(
             await self._each(
-                listed(resources, ConfigResource),
+                _resources(resources),
                 _ConfigRoute(ANY_NODE),
-                lambda some: describe_request(some, names, synonyms, documentation),
+                lambda some: describe_request(some, wanted, synonyms, documentation),
                 lambda response, _some: read_described(response),
                 deadline=self._deadline(timeout),
                 what="describing the settings of",
@@ -261,12 +324,17 @@ class ConfigCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Change the settings that are named and no others: a new value, None for the default, `Append`, `Subtract`."""
+        """Change the given settings of each resource; other settings keep their values.
+
+        A change is a new value, None for the default, `Append` or `Subtract`. With `validate_only` the broker checks
+        the changes and stores nothing. Raises InvalidConfig for a setting or value that the broker does not accept.
+        """
+        wanted = arguments.mapping("changes", changes, _resource, _changes)
         settled(
             await self._each(
-                changes,
+                wanted,
                 _ConfigRoute(CONTROLLER),
-                lambda some: alter_request({one: changes[one] for one in some}, validate_only),
+                lambda some: alter_request({one: wanted[one] for one in some}, validate_only),
                 lambda response, _some: read_altered(response),
                 deadline=self._deadline(timeout),
                 what="altering the settings of",

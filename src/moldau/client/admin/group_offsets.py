@@ -1,16 +1,18 @@
-"""The offsets that groups have committed: list, set, reset by a rule, delete."""
+"""Committed offsets of groups in the admin client: list, set, reset by a rule, delete."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from moldau.client import arguments
 from moldau.client.admin import resets
 from moldau.client.admin.calls import Coordinators
-from moldau.client.admin.offsets import OffsetCalls, OffsetSpec, by_topic
-from moldau.client.admin.outcome import Answers, checked, judged, listed, settled
+from moldau.client.admin.offsets import OffsetCalls, OffsetSpec
+from moldau.client.admin.outcome import Answers, checked, judged, settled
 from moldau.client.admin.resets import Reset, ResetOffset
+from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import error_for
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.network import CoordinatorKind
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.offset_commit import (
@@ -33,36 +35,33 @@ from moldau.wire.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+from moldau.wire.topic_partition import by_topic
 
 LAST_VERSION_BY_NAME = 9
-"""From version 10 on OffsetFetch and OffsetCommit name topics by id; an administrator names them as people do."""
+"""From version 10 on OffsetFetch and OffsetCommit use topic ids; the admin client has topic names."""
 
 ALL_TOPICS_FROM = 2
-LIVING = "the group has members that read this; stop them first"
+LIVING = "the group has members that read this partition; stop them first"
 
 _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})
-"""How a coordinator refuses a commit of somebody who is no member."""
+"""The codes with which a coordinator refuses a commit of a client that is not a member, if the group has members."""
 
 
 def fetch_request(group: str, partitions: Sequence[TopicPartition] | None, require_stable: bool) -> OffsetFetchRequest:
-    """Both forms, of one group and of many: the version decides which is sent. No partitions means all."""
-    of_topic = None if partitions is None else by_topic(partitions, lambda topic, some: (topic, some))
+    """Build the request with the fields of all versions: one group, and a list of groups. None means all partitions."""
+    of_topic = None if partitions is None else by_topic(partitions).items()
     return OffsetFetchRequest(
         group_id=group,
         topics=None
         if of_topic is None
-        else [
-            OffsetFetchRequestTopic(name=topic, partition_indexes=[one.partition for one in some])
-            for topic, some in of_topic
-        ],
+        else [OffsetFetchRequestTopic(name=topic, partition_indexes=indexes) for topic, indexes in of_topic],
         groups=[
             OffsetFetchRequestGroup(
                 group_id=group,
                 topics=None
                 if of_topic is None
                 else [
-                    OffsetFetchRequestGroupTopic(name=topic, partition_indexes=[one.partition for one in some])
-                    for topic, some in of_topic
+                    OffsetFetchRequestGroupTopic(name=topic, partition_indexes=indexes) for topic, indexes in of_topic
                 ],
             )
         ],
@@ -71,7 +70,7 @@ def fetch_request(group: str, partitions: Sequence[TopicPartition] | None, requi
 
 
 def read_fetched(response: OffsetFetchResponse, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What is committed; a partition without a commit is left out."""
+    """Return the committed offsets, without partitions that have none."""
     what = f"listing the offsets of group '{group}'"
     answer: OffsetFetchResponse | OffsetFetchResponseGroup = response.groups[0] if response.groups else response
     checked(answer.error_code, what)
@@ -101,10 +100,12 @@ def commit_request(
 
     return OffsetCommitRequest(
         group_id=group,
-        topics=by_topic(
-            partitions,
-            lambda topic, some: OffsetCommitRequestTopic(name=topic, partitions=[partition(one) for one in some]),
-        ),
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic, partitions=[partition(TopicPartition(topic, index)) for index in indexes]
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
     )
 
 
@@ -125,12 +126,12 @@ def read_committed(response: OffsetCommitResponse, group: str) -> Answers[TopicP
 def delete_request(group: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(
         group_id=group,
-        topics=by_topic(
-            partitions,
-            lambda topic, some: OffsetDeleteRequestTopic(
-                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=one.partition) for one in some]
-            ),
-        ),
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
     )
 
 
@@ -146,8 +147,24 @@ def read_deleted(response: OffsetDeleteResponse, group: str) -> Answers[TopicPar
     }
 
 
+def _topics_or_partitions(given: Any) -> list[str | TopicPartition] | None:
+    if given is None:
+        return None
+    if isinstance(given, str | TopicPartition):
+        given = [given]
+    found = arguments.several("partitions", given, _topic_or_partition, _WANTED)
+    return list(dict.fromkeys(found))
+
+
+_WANTED = 'names of topics, or partitions such as TopicPartition("orders", 0)'
+
+
+def _topic_or_partition(name: str, given: Any) -> str | TopicPartition:
+    return given if isinstance(given, str) else arguments.partition(name, given, _WANTED)
+
+
 class GroupOffsetCalls(OffsetCalls):
-    """The admin's calls about the offsets of groups."""
+    """Admin calls about the committed offsets of groups."""
 
     async def list_group_offsets(
         self,
@@ -157,11 +174,13 @@ class GroupOffsetCalls(OffsetCalls):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, for these partitions or for all; those without a commit are left out.
+        """Return the committed offsets of a group, for these partitions or for all.
 
-        With `require_stable` a transaction that is about to commit offsets is waited for.
+        Partitions without a committed offset are left out. With `require_stable` the call waits for transactions that
+        have offsets of these partitions.
         """
-        wanted = None if partitions is None else listed(partitions, TopicPartition)
+        arguments.text("group", group)
+        wanted = arguments.optional_partitions("partitions", partitions)
         network = await self._ready()
         found = settled(
             await self._each(
@@ -184,11 +203,12 @@ class GroupOffsetCalls(OffsetCalls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Commit these offsets for a group that has no members; a group that is not there comes to be."""
-        wanted = {
-            partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for partition, offset in offsets.items()
-        }
+        """Commit these offsets for a group without members. A group that does not exist is created.
+
+        Raises GroupNotEmpty if members of the group read the partitions.
+        """
+        arguments.text("group", group)
+        wanted = arguments.offsets("offsets", offsets)
         network = await self._ready()
         settled(
             await self._each(
@@ -205,11 +225,16 @@ class GroupOffsetCalls(OffsetCalls):
     async def delete_group_offsets(
         self, group: str, partitions: TopicPartition | Iterable[TopicPartition], *, timeout: float | None = None
     ) -> None:
-        """Forget what a group has committed for these partitions; its members may not be reading their topics."""
+        """Delete the committed offsets of a group for these partitions.
+
+        Raises GroupSubscribedToTopic if members of the group read the topic.
+        """
+        arguments.text("group", group)
+        wanted = arguments.partitions("partitions", partitions)
         network = await self._ready()
         settled(
             await self._each(
-                listed(partitions, TopicPartition),
+                wanted,
                 Coordinators[TopicPartition](network, CoordinatorKind.GROUP, lambda _partition: group),
                 lambda some: delete_request(group, some),
                 lambda response, _some: read_deleted(response, group),
@@ -227,14 +252,16 @@ class GroupOffsetCalls(OffsetCalls):
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, ResetOffset]:
-        """Move a group without members to other offsets by a rule (`ToEarliest()`, `ShiftBy(-10)` …).
+        """Reset the committed offsets of a group without members by a rule (`ToEarliest()`, `ShiftBy(-10)` …).
 
-        For these partitions, all partitions of these topics, or all that the group has commits for. What comes back is
-        what each offset was and is now, or with `dry_run` what it would be.
+        `partitions` names partitions or whole topics; None means all partitions for which the group has a committed
+        offset. Return the old and the new offset of each partition. With `dry_run` nothing is committed.
         """
         deadline = self._deadline(timeout)
+        to = resets.checked_reset(to)
+        given = _topics_or_partitions(partitions)
         committed = await self.list_group_offsets(group, timeout=self._left(deadline))
-        chosen = await self._chosen(to, partitions, committed, deadline)
+        chosen = await self._chosen(to, given, committed, deadline)
         found: dict[int, dict[TopicPartition, int]] = {}
         for spec in resets.specs_needed(to, self._clock.now_ms()):
             listed_offsets = settled(await self._listed_offsets(dict.fromkeys(chosen, spec), deadline))
@@ -255,15 +282,14 @@ class GroupOffsetCalls(OffsetCalls):
     async def _chosen(
         self,
         to: Reset,
-        wanted: str | TopicPartition | Iterable[str | TopicPartition] | None,
+        given: list[str | TopicPartition] | None,
         committed: Mapping[TopicPartition, OffsetAndMetadata],
         deadline: float,
     ) -> list[TopicPartition]:
         if isinstance(to, resets.ToOffsets):
             return sorted(to.offsets)
-        if wanted is None:
+        if given is None:
             return sorted(committed)
-        given = listed(wanted, TopicPartition)
         topics = [one for one in given if isinstance(one, str)]
         chosen = {one for one in given if isinstance(one, TopicPartition)}
         if topics:

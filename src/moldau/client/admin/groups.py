@@ -1,4 +1,4 @@
-"""Groups: list, describe, delete; groups of both protocols look alike here."""
+"""Group calls of the admin client: list, describe and delete groups of both protocols."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from moldau.assignment.consumer_protocol import CONSUMER_PROTOCOL, parse_assignment
+from moldau.client import arguments
 from moldau.client.admin.calls import Calls, Coordinators, bounded
-from moldau.client.admin.outcome import Answers, checked, judged, listed, settled
+from moldau.client.admin.outcome import Answers, checked, judged, settled
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import BrokerError, UnsupportedByBroker, error_for
-from moldau.client.model import TopicPartition
 from moldau.client.network import CoordinatorKind
 from moldau.client.pool import real_node
-from moldau.wire.errors import ErrorCode, WireError
+from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupDescribeResponseAssignment,
     ConsumerGroupDescribeResponseMember,
 )
-from moldau.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from moldau.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from moldau.wire.messages.describe_groups import (
     DescribeGroupsRequest,
@@ -28,27 +29,24 @@ from moldau.wire.messages.describe_groups import (
 )
 from moldau.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers, whose assignments can be read."""
-
 UNKNOWN = "Unknown"
 
 
 @dataclass(frozen=True)
 class GroupListing:
-    """A group that exists."""
+    """A group in the result of `list_groups`."""
 
     id: str
     type: str
-    """`Classic` or `Consumer`: by which protocol its members are assigned."""
+    """The group protocol: `Classic` or `Consumer`."""
     state: str
-    """As Kafka names it: `Empty`, `Stable`, `PreparingRebalance`, `Assigning` …"""
+    """Kafka's name of the state: `Empty`, `Stable`, `PreparingRebalance`, `Assigning` …"""
     protocol_type: str
 
 
 @dataclass(frozen=True)
 class MemberDescription:
-    """One member of a group, and what it reads."""
+    """One member of a group, and its assigned partitions."""
 
     id: str
     instance_id: str | None
@@ -56,10 +54,10 @@ class MemberDescription:
     host: str
     assignment: tuple[TopicPartition, ...]
     target_assignment: tuple[TopicPartition, ...] | None = None
-    """What it should read once the others have given it up; None in a classic group."""
+    """The partitions that it gets when other members have released them; None in a classic group."""
     epoch: int | None = None
     upgraded: bool | None = None
-    """In a consumer group: whether the member speaks the new protocol."""
+    """In a consumer group: whether the member uses the new protocol."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +73,10 @@ class GroupDescription:
     epoch: int | None = None
     target_assignment_epoch: int | None = None
     coordinator: int | None = None
-    """The id of the broker that coordinates it."""
+    """The id of the group coordinator."""
 
 
-# What is sent, and what the answers mean ------------------------------------------------------------------------------
+# -- requests and responses --------------------------------------------------------------------------------------------
 
 
 def read_listing(response: ListGroupsResponse) -> list[GroupListing]:
@@ -138,7 +136,7 @@ def read_classic_groups(response: DescribeGroupsResponse) -> Answers[str, GroupD
         if group.error_code:
             answers[group.group_id] = error_for(group.error_code, what, group.error_message)
         elif group.group_state == "Dead":
-            # How brokers before DescribeGroups 6 say that there is no such group.
+            # Brokers before DescribeGroups version 6 answer this for a group that does not exist.
             answers[group.group_id] = error_for(ErrorCode.GROUP_ID_NOT_FOUND, what)
         else:
             readable = group.protocol_type in (CONSUMER_PROTOCOL, "")
@@ -164,17 +162,9 @@ def _classic_member(member: DescribeGroupsResponseMember, readable: bool) -> Mem
 
 
 def decode_assignment(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """What a consumer of the classic protocol was assigned; nothing where the bytes are no such thing."""
-    if len(assignment) < 2:
-        return ()
-    version = min(max(int.from_bytes(assignment[:2], "big", signed=True), 0), ConsumerProtocolAssignment.MAX_VERSION)
-    try:
-        found = ConsumerProtocolAssignment.decode(assignment, version, 2)
-    except WireError:
-        return ()
-    return tuple(
-        sorted(TopicPartition(topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions)
-    )
+    """Return the partitions of a classic consumer's assignment; empty if the bytes are not one."""
+    found = parse_assignment(assignment)
+    return tuple(sorted(TopicPartition(topic, index) for topic, indexes in found for index in indexes))
 
 
 def read_deleted(response: DeleteGroupsResponse) -> Answers[str, None]:
@@ -184,17 +174,17 @@ def read_deleted(response: DeleteGroupsResponse) -> Answers[str, None]:
 
 
 def is_of_other_protocol(answer: object) -> bool:
-    """Whether a group that was asked for as a consumer group has to be asked for as a classic one."""
+    """Whether a group that was requested as a consumer group must be requested as a classic one."""
     return isinstance(answer, UnsupportedByBroker) or (
         isinstance(answer, BrokerError) and answer.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
     )
 
 
-# The calls ------------------------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------------------
 
 
 class GroupCalls(Calls):
-    """The admin's calls about groups."""
+    """Admin calls about groups."""
 
     async def list_groups(
         self,
@@ -204,10 +194,15 @@ class GroupCalls(Calls):
         protocol_types: Iterable[str] = (),
         timeout: float | None = None,
     ) -> list[GroupListing]:
-        """Every group that one may see, by id; of some states, types (`Classic`, `Consumer`) or protocol types only."""
+        """Return all groups that the client may see, sorted by id.
+
+        `states`, `types` (`Classic`, `Consumer`) and `protocol_types` restrict the result.
+        """
         deadline = self._deadline(timeout)
-        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-        wanted = set(protocol_types)
+        request = ListGroupsRequest(
+            states_filter=arguments.texts("states", states), types_filter=arguments.texts("types", types)
+        )
+        wanted = set(arguments.texts("protocol_types", protocol_types))
         answers = await bounded(
             [
                 partial(
@@ -228,8 +223,11 @@ class GroupCalls(Calls):
     async def describe_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, GroupDescription]:
-        """Groups with their members and what each reads, of either protocol."""
-        return settled(await self._described(listed(groups), self._deadline(timeout)))
+        """Return groups of both protocols with their members and assignments.
+
+        Raises GroupIdNotFound if a group does not exist.
+        """
+        return settled(await self._described(arguments.texts("groups", groups), self._deadline(timeout)))
 
     async def _described(self, names: Sequence[str], deadline: float) -> Answers[str, GroupDescription]:
         network = await self._ready()
@@ -259,11 +257,12 @@ class GroupCalls(Calls):
         return found
 
     async def delete_groups(self, groups: str | Iterable[str], *, timeout: float | None = None) -> None:
-        """Delete groups without members, with their committed offsets."""
+        """Delete groups with their committed offsets. Raises GroupNotEmpty if a group has members."""
+        wanted = arguments.texts("groups", groups)
         network = await self._ready()
         settled(
             await self._each(
-                listed(groups),
+                wanted,
                 Coordinators[str](network, CoordinatorKind.GROUP),
                 lambda some: DeleteGroupsRequest(groups_names=some),
                 lambda response, _some: read_deleted(response),

@@ -1,15 +1,17 @@
-"""The data directories of brokers: what is in them, and moving a partition from one to another."""
+"""Data directory calls of the admin client: describe directories, and move replicas between them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from moldau.client import arguments
 from moldau.client.admin.calls import Brokers, Calls
-from moldau.client.admin.offsets import by_topic
-from moldau.client.admin.outcome import Answers, checked, judged, listed, settled
+from moldau.client.admin.outcome import Answers, checked, judged, settled
+from moldau.client.admin.topics import broker_id
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import BrokerError
-from moldau.client.model import TopicPartition
 from moldau.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsRequestLogDir,
@@ -21,27 +23,28 @@ from moldau.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequestTopic,
     DescribeLogDirsResponse,
 )
+from moldau.wire.topic_partition import by_topic
 
 NOT_TOLD = -1
 
 Replica = tuple[TopicPartition, int]
-"""The copy of a partition on a broker."""
+"""A replica: a partition and a broker id."""
 
 
 @dataclass(frozen=True)
 class ReplicaInfo:
-    """One copy of a partition in a directory."""
+    """One replica in a data directory."""
 
     size: int
-    """Bytes."""
+    """The size in bytes."""
     offset_lag: int
     is_future: bool
-    """Being copied here from another directory, to take that one's place."""
+    """Whether it is being copied from another directory and will replace the replica there."""
 
 
 @dataclass(frozen=True)
 class LogDir:
-    """A data directory of a broker; `error` where it is offline."""
+    """A data directory of a broker. `error` is set if it is offline."""
 
     path: str
     replicas: Mapping[TopicPartition, ReplicaInfo] = field(default_factory=dict)
@@ -54,10 +57,10 @@ def describe_request(partitions: Iterable[TopicPartition] | None) -> DescribeLog
     if partitions is None:
         return DescribeLogDirsRequest(topics=None)
     return DescribeLogDirsRequest(
-        topics=by_topic(
-            partitions,
-            lambda topic, some: DescribeLogDirsRequestTopic(topic=topic, partitions=[one.partition for one in some]),
-        )
+        topics=[
+            DescribeLogDirsRequestTopic(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic(partitions).items()
+        ]
     )
 
 
@@ -71,7 +74,7 @@ def read_described(response: DescribeLogDirsResponse, node: int) -> tuple[LogDir
                     replica.partition_size, replica.offset_lag, replica.is_future_key
                 )
                 for topic in one.topics
-                # A copy that has just taken its place may be told twice: what holds is the last one here.
+                # A replica that has just been moved may be listed twice. The entry that is not "future" wins.
                 for replica in sorted(topic.partitions, key=lambda one: not one.is_future_key)
             },
             None if one.total_bytes == NOT_TOLD else one.total_bytes,
@@ -87,12 +90,12 @@ def alter_request(paths: Mapping[TopicPartition, str]) -> AlterReplicaLogDirsReq
         dirs=[
             AlterReplicaLogDirsRequestLogDir(
                 path=path,
-                topics=by_topic(
-                    (partition for partition, wanted in paths.items() if wanted == path),
-                    lambda topic, some: AlterReplicaLogDirsRequestTopic(
-                        name=topic, partitions=[one.partition for one in some]
-                    ),
-                ),
+                topics=[
+                    AlterReplicaLogDirsRequestTopic(name=topic, partitions=indexes)
+                    for topic, indexes in by_topic(
+                        partition for partition, wanted in paths.items() if wanted == path
+                    ).items()
+                ],
             )
             for path in dict.fromkeys(paths.values())
         ]
@@ -109,8 +112,19 @@ def read_altered(response: AlterReplicaLogDirsResponse, node: int) -> Answers[Re
     }
 
 
+def _brokers(given: int | Iterable[int]) -> list[int]:
+    some = [given] if isinstance(given, int) else given
+    return list(dict.fromkeys(arguments.several("brokers", some, broker_id, "the id of a broker, or several")))
+
+
+def _replica(name: str, given: Any) -> Replica:
+    if not isinstance(given, tuple) or len(given) != 2:
+        arguments.refuse(name, given, 'a partition and a broker, such as (TopicPartition("orders", 0), 1)')
+    return arguments.partition(name, given[0]), broker_id(name, given[1])
+
+
 class LogDirCalls(Calls):
-    """The admin's calls about data directories."""
+    """Admin calls about data directories."""
 
     async def describe_log_dirs(
         self,
@@ -119,10 +133,10 @@ class LogDirCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> dict[int, tuple[LogDir, ...]]:
-        """The data directories of these brokers or of all, with the sizes of these partitions or of all."""
+        """Return the data directories of these brokers, or of all, with the sizes of these partitions, or of all."""
         deadline = self._deadline(timeout)
-        nodes = await self._nodes(deadline) if brokers is None else listed(brokers, int)
-        wanted = None if partitions is None else listed(partitions, TopicPartition)
+        nodes = await self._nodes(deadline) if brokers is None else _brokers(brokers)
+        wanted = arguments.optional_partitions("partitions", partitions)
         return settled(
             await self._each(
                 nodes,
@@ -135,15 +149,17 @@ class LogDirCalls(Calls):
         )
 
     async def alter_replica_log_dirs(self, paths: Mapping[Replica, str], *, timeout: float | None = None) -> None:
-        """Move the copy of a partition on a broker, `(partition, broker)`, into another of that broker's directories.
+        """Move replicas to another data directory of the same broker: `{(partition, broker): path}`.
 
-        It goes on while the partition is read and written; the call returns when it has begun.
+        The call returns when the moves have started. Partitions can be read and written meanwhile. Raises
+        LogDirNotFound if the broker does not have the directory.
         """
+        wanted = arguments.mapping("paths", paths, _replica, arguments.text)
         settled(
             await self._each(
-                paths,
+                wanted,
                 Brokers[Replica](lambda replica: replica[1]),
-                lambda some: alter_request({replica[0]: paths[replica] for replica in some}),
+                lambda some: alter_request({replica[0]: wanted[replica] for replica in some}),
                 lambda response, some: read_altered(response, some[0][1]),
                 deadline=self._deadline(timeout),
                 what="moving",

@@ -1,16 +1,17 @@
-"""Where partitions begin and end, what was written when, and the deletion of records up to an offset."""
+"""Offset calls of the admin client: first and last offsets, offsets by time, and deletion of records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from enum import IntEnum
-from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+from moldau.client import arguments
 from moldau.client.admin.calls import Calls, Leaders
 from moldau.client.admin.outcome import Answers, judged, settled
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ConfigurationError
-from moldau.client.model import TopicPartition
 from moldau.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
@@ -23,21 +24,22 @@ from moldau.wire.messages.list_offsets import (
     ListOffsetsRequestTopic,
     ListOffsetsResponse,
 )
+from moldau.wire.topic_partition import by_topic
 
 T = TypeVar("T")
 
 UP_TO_THE_END = -1
-"""As an offset of `delete_records`: all records that consumers can see."""
+"""As an offset of `delete_records`: all records up to the high watermark."""
 
 NO_REPLICA = -1
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class OffsetSpec(IntEnum):
-    """Which offset is wanted. A number from 0 on is a time in milliseconds: the first record not before it."""
+    """The offset to look up. A number of 0 or more is a time in milliseconds: the first record at or after it."""
 
     LATEST = -1
-    """The offset that the next record will get."""
+    """The end: the offset of the next record."""
     EARLIEST = -2
     MAX_TIMESTAMP = -3
     """The record with the largest timestamp."""
@@ -52,20 +54,15 @@ MIN_VERSION_OF = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""A broker that is asked by an earlier version takes these for times long ago."""
+"""The first version that supports each value. With earlier versions a broker takes the value for a timestamp."""
 
 
 class ListedOffset(NamedTuple):
-    """An offset that was asked for. -1 where there is none: no record at that time or later."""
+    """The result of an offset lookup. The offset is -1 if there is no record at that time or later."""
 
     offset: int
     timestamp: int
     leader_epoch: int | None = None
-
-
-def by_topic(partitions: Iterable[TopicPartition], make: Callable[[str, list[TopicPartition]], T]) -> list[T]:
-    """One value a topic, of its partitions: what most requests are made of."""
-    return [make(topic, list(some)) for topic, some in groupby(sorted(partitions), key=lambda one: one.topic)]
 
 
 def list_request(
@@ -74,15 +71,16 @@ def list_request(
     return ListOffsetsRequest(
         replica_id=NO_REPLICA,
         isolation_level=isolation_level,
-        topics=by_topic(
-            partitions,
-            lambda topic, some: ListOffsetsRequestTopic(
+        topics=[
+            ListOffsetsRequestTopic(
                 name=topic,
                 partitions=[
-                    ListOffsetsRequestPartition(partition_index=one.partition, timestamp=wanted[one]) for one in some
+                    ListOffsetsRequestPartition(partition_index=index, timestamp=wanted[TopicPartition(topic, index)])
+                    for index in indexes
                 ],
-            ),
-        ),
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
         timeout_ms=timeout_ms,
     )
 
@@ -102,15 +100,16 @@ def delete_request(
     before: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], timeout_ms: int
 ) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(
-        topics=by_topic(
-            partitions,
-            lambda topic, some: DeleteRecordsRequestTopic(
+        topics=[
+            DeleteRecordsRequestTopic(
                 name=topic,
                 partitions=[
-                    DeleteRecordsRequestPartition(partition_index=one.partition, offset=before[one]) for one in some
+                    DeleteRecordsRequestPartition(partition_index=index, offset=before[TopicPartition(topic, index)])
+                    for index in indexes
                 ],
-            ),
-        ),
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
         timeout_ms=timeout_ms,
     )
 
@@ -124,24 +123,42 @@ def read_deleted(response: DeleteRecordsResponse) -> Answers[TopicPartition, int
     return answers
 
 
+def _spec(name: str, given: int | datetime) -> int:
+    found = arguments.milliseconds(name, given)
+    if found < 0 and found not in OffsetSpec.__members__.values():
+        arguments.refuse(name, given, "an OffsetSpec, a datetime with a time zone, or milliseconds since 1970")
+    return found
+
+
+def _end(name: str, given: int) -> int:
+    return arguments.number(name, given, UP_TO_THE_END)
+
+
 class OffsetCalls(Calls):
-    """The admin's calls about offsets of partitions."""
+    """Admin calls about offsets of partitions."""
 
     async def list_offsets(
         self,
-        wanted: Mapping[TopicPartition, int],
+        wanted: Mapping[TopicPartition, int | datetime],
         *,
         isolation_level: str = "read_uncommitted",
         timeout: float | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
-        """The offset of each partition that an `OffsetSpec`, or a time in milliseconds, names."""
-        return settled(await self._listed_offsets(wanted, self._deadline(timeout), isolation_level))
+        """Return the offset of each partition for an `OffsetSpec`, or for a time.
+
+        A time is a datetime with a time zone, or milliseconds since 1970. With `isolation_level="read_committed"` the
+        latest offset is the last stable offset.
+        """
+        specs = arguments.by_partition("wanted", wanted, _spec)
+        return settled(await self._listed_offsets(specs, self._deadline(timeout), isolation_level))
 
     async def _listed_offsets(
         self, wanted: Mapping[TopicPartition, int], deadline: float, isolation_level: str = "read_uncommitted"
     ) -> Answers[TopicPartition, ListedOffset]:
-        if isolation_level not in ISOLATION_LEVELS:
-            raise ConfigurationError(f"isolation_level is read_uncommitted or read_committed, not {isolation_level!r}")
+        if arguments.text("isolation_level", isolation_level) not in ISOLATION_LEVELS:
+            raise ConfigurationError(
+                f"isolation_level: {isolation_level!r} is not known; give read_uncommitted or read_committed"
+            )
         level = ISOLATION_LEVELS[isolation_level]
         return await self._each(
             wanted,
@@ -158,13 +175,17 @@ class OffsetCalls(Calls):
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset (`UP_TO_THE_END`: all of them); the first offsets that are left."""
+        """Delete the records before an offset per partition; `UP_TO_THE_END` deletes all records.
+
+        Return the new first offset of each partition. Raises OffsetOutOfRange if an offset is after the high watermark.
+        """
         deadline = self._deadline(timeout)
+        wanted = arguments.by_partition("before", before, _end)
         return settled(
             await self._each(
-                before,
+                wanted,
                 Leaders(self),
-                lambda some: delete_request(before, some, self._broker_timeout_ms(deadline)),
+                lambda some: delete_request(wanted, some, self._broker_timeout_ms(deadline)),
                 lambda response, _some: read_deleted(response),
                 deadline=deadline,
                 what="deleting records of",

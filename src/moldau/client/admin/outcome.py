@@ -1,8 +1,8 @@
-"""What became of each thing that an admin call was asked about, and how the call tells: a result, or an error raised.
+"""Results of admin calls: one result or error per item, and the rule for what a call raises.
 
-One rule for all calls: a call returns when everything that it was asked for was done, and raises otherwise. Asked about
-one thing, it raises that thing's error as it is (`TopicAlreadyExists`); asked about several, it raises `SomeFailed`,
-which has the errors of those that failed and the results of those that did not.
+One rule for all calls: a call returns if all items succeeded, and raises otherwise. A call about one item raises the
+error of that item (`TopicAlreadyExists`). A call about several items raises `SomeFailed`, which has the errors of the
+failed items and the results of the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 Answers: TypeAlias = dict[K, V | MoldauError]
-"""What is known of each thing that was asked about: its result, or its error."""
+"""The result or the error of each item."""
 
 MAX_ERRORS_SHOWN = 3
 
@@ -29,12 +29,12 @@ FINAL = frozenset(
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     }
 )
-"""Codes that a producer retries, since the topic or its leader may be about to appear, and an administrator wants to
-hear at once."""
+"""Retriable codes that admin calls raise at once: a producer waits for a new topic or leader, an administrator does
+not."""
 
 
 class SomeFailed(MoldauError):
-    """Some of the things that one admin call was asked about failed; the others were done."""
+    """Some items of an admin call failed; the others succeeded."""
 
     def __init__(self, errors: Mapping[Any, MoldauError], results: Mapping[Any, Any]) -> None:
         shown = [str(error) for error in list(errors.values())[:MAX_ERRORS_SHOWN]]
@@ -42,13 +42,13 @@ class SomeFailed(MoldauError):
             shown.append(f"and {len(errors) - MAX_ERRORS_SHOWN} more, see `errors`")
         super().__init__(f"{len(errors)} of {len(errors) + len(results)} failed: " + "; ".join(shown))
         self.errors = errors
-        """The error of each thing that failed."""
+        """The error of each failed item."""
         self.results = results
-        """What the call would have returned for the others."""
+        """The results of the other items."""
 
 
 def settled(answers: Answers[K, V]) -> dict[K, V]:
-    """The results, where there is one for everything; otherwise the error that says what is missing."""
+    """Return the results if all items succeeded. Otherwise raise the error of the only item, or SomeFailed."""
     errors: dict[K, MoldauError] = {}
     results: dict[K, V] = {}
     for key, answer in answers.items():
@@ -64,33 +64,33 @@ def settled(answers: Answers[K, V]) -> dict[K, V]:
 
 
 def judged(code: int, what: str, detail: str | None = None) -> BrokerError | None:
-    """The error of one answer; None where it is none."""
+    """Return the error for a code, or None for code 0."""
     return error_for(code, what, detail) if code else None
 
 
 def checked(code: int, what: str, detail: str | None = None) -> None:
-    """Raises the error of an answer that stands or falls as a whole."""
+    """Raise the error for a code that concerns the whole response. Code 0 is no error."""
     if code:
         raise error_for(code, what, detail)
 
 
 def unanswered(what: str) -> BrokerError:
-    """The error of a thing that the broker's answer leaves out."""
-    return error_for(ErrorCode.UNKNOWN_SERVER_ERROR, what, "the broker's answer does not mention it")
+    """Return the error for an item that is missing in the response."""
+    return error_for(ErrorCode.UNKNOWN_SERVER_ERROR, what, "it is missing in the response of the broker")
 
 
 def worth_retrying(error: MoldauError) -> bool:
-    """Whether the same request may be answered better in a moment."""
+    """Whether the same request may succeed a moment later."""
     return error.retriable and not (isinstance(error, BrokerError) and error.code in FINAL)
 
 
 def leaves_doubt(error: MoldauError) -> bool:
-    """Whether the broker may have done what was asked although its answer did not come."""
+    """Whether the broker may have carried out the request although no response arrived."""
     return isinstance(error, BrokerUnavailable | TimedOut)
 
 
 def listed(things: str | K | Iterable[str | K], *kinds: type) -> list[Any]:
-    """One thing or many, as a list in which each stands once. A text is one thing, and so is any of `kinds`."""
+    """Return one item or several as a list without duplicates. A str or an instance of `kinds` is one item."""
     if isinstance(things, (str, *kinds)):
         return [things]
     return list(dict.fromkeys(things))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Who leads partitions and who holds them: elections, and reassignments that move partitions to other brokers."""
+"""Replica calls of the admin client: leader elections, and reassignments of partitions to other brokers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from moldau.client import arguments
 from moldau.client.admin.calls import Calls, Fixed
-from moldau.client.admin.offsets import by_topic
-from moldau.client.admin.outcome import Answers, checked, judged, listed, settled
-from moldau.client.model import TopicPartition
+from moldau.client.admin.outcome import Answers, checked, judged, settled
+from moldau.client.admin.topics import broker_ids
+from moldau.client.data_types import TopicPartition
 from moldau.client.network import CONTROLLER
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.alter_partition_reassignments import (
@@ -28,26 +29,27 @@ from moldau.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequestTopic,
     ListPartitionReassignmentsResponse,
 )
+from moldau.wire.topic_partition import by_topic
 
 UNCLEAN_FROM = 1
-"""The version of ElectLeaders that knows more than preferred leaders."""
+"""The first version of ElectLeaders with unclean elections."""
 
 FIXED_FACTOR_FROM = 1
-"""The version of AlterPartitionReassignments that can insist on the number of replicas."""
+"""The first version of AlterPartitionReassignments that can forbid a change of the replication factor."""
 
 
 class ElectionType(IntEnum):
-    """Whom an election may choose."""
+    """The replicas that an election may choose."""
 
     PREFERRED = 0
-    """The first replica, if it is in sync: what balances the brokers, and loses nothing."""
+    """The first replica, if it is in sync. This balances the leaders over the brokers and loses no records."""
     UNCLEAN = 1
-    """Any replica that lives, where nobody who is in sync does: what that one does not have is lost."""
+    """Any online replica, if no in-sync replica is online. Records that this replica does not have are lost."""
 
 
 @dataclass(frozen=True)
 class OngoingReassignment:
-    """A partition that moves. `replicas` has those that come and those that go, until it is done."""
+    """A partition that is being reassigned. `replicas` has the added and the removed replicas until it is complete."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -55,11 +57,11 @@ class OngoingReassignment:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """Who will hold the partition."""
+        """The replicas after the reassignment."""
         return tuple(one for one in self.replicas if one not in self.removing)
 
 
-# What is sent, and what the answers mean ------------------------------------------------------------------------------
+# -- requests and responses --------------------------------------------------------------------------------------------
 
 
 def elect_request(
@@ -67,17 +69,15 @@ def elect_request(
 ) -> ElectLeadersRequest:
     topics = None
     if partitions is not None:
-        topics = by_topic(
-            partitions,
-            lambda topic, some: ElectLeadersRequestTopicPartitions(
-                topic=topic, partitions=[one.partition for one in some]
-            ),
-        )
+        topics = [
+            ElectLeadersRequestTopicPartitions(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic(partitions).items()
+        ]
     return ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=timeout_ms)
 
 
 def read_elected(response: ElectLeadersResponse) -> Answers[TopicPartition, bool]:
-    """Whether each has a new leader; False where it needed none."""
+    """Return for each partition whether it has a new leader; False if no election was needed."""
     checked(response.error_code, "electing leaders")
     return {
         TopicPartition(topic.topic, one.partition_id): False
@@ -103,10 +103,12 @@ def reassign_request(
     return AlterPartitionReassignmentsRequest(
         timeout_ms=timeout_ms,
         allow_replication_factor_change=allow_factor_change,
-        topics=by_topic(
-            partitions,
-            lambda topic, some: AlterPartitionReassignmentsRequestTopic(name=topic, partitions=list(map(wanted, some))),
-        ),
+        topics=[
+            AlterPartitionReassignmentsRequestTopic(
+                name=topic, partitions=[wanted(TopicPartition(topic, index)) for index in indexes]
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
     )
 
 
@@ -126,12 +128,10 @@ def reassignments_request(
 ) -> ListPartitionReassignmentsRequest:
     topics = None
     if partitions is not None:
-        topics = by_topic(
-            partitions,
-            lambda topic, some: ListPartitionReassignmentsRequestTopic(
-                name=topic, partition_indexes=[one.partition for one in some]
-            ),
-        )
+        topics = [
+            ListPartitionReassignmentsRequestTopic(name=topic, partition_indexes=indexes)
+            for topic, indexes in by_topic(partitions).items()
+        ]
     return ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=topics)
 
 
@@ -147,11 +147,15 @@ def read_reassignments(response: ListPartitionReassignmentsResponse) -> dict[Top
     return dict(sorted(found.items()))
 
 
-# The calls ------------------------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def _brokers_or_none(name: str, given: Sequence[int] | None) -> list[int] | None:
+    return None if given is None else broker_ids(name, given)
 
 
 class ReplicaCalls(Calls):
-    """The admin's calls about leaders and replicas."""
+    """Admin calls about leaders and replicas."""
 
     async def elect_leaders(
         self,
@@ -160,14 +164,17 @@ class ReplicaCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders of these partitions, or of all: whether each has a new one now, or needed none.
+        """Elect leaders of these partitions, or of all.
 
-        Of all partitions, only those that got a new leader are told. An unclean election may lose records that were
-        acknowledged; it is for partitions that nobody can lead any more otherwise.
+        Return True for each partition that has a new leader, and False if no election was needed. Without `partitions`
+        the result has only partitions with a new leader. An unclean election may lose acknowledged records: use it only
+        if no in-sync replica can be started again.
         """
         deadline = self._deadline(timeout)
+        arguments.instance("kind", kind, ElectionType, "ElectionType.PREFERRED")
+        wanted = arguments.optional_partitions("partitions", partitions)
         lowest = 0 if kind is ElectionType.PREFERRED else UNCLEAN_FROM
-        if partitions is None:
+        if wanted is None:
             request = elect_request(kind, None, self._broker_timeout_ms(deadline))
             return settled(
                 await self._once(
@@ -176,7 +183,7 @@ class ReplicaCalls(Calls):
             )
         return settled(
             await self._each(
-                listed(partitions, TopicPartition),
+                wanted,
                 Fixed[TopicPartition](CONTROLLER),
                 lambda some: elect_request(kind, some, self._broker_timeout_ms(deadline)),
                 lambda response, _some: read_elected(response),
@@ -193,17 +200,20 @@ class ReplicaCalls(Calls):
         allow_replication_factor_change: bool = True,
         timeout: float | None = None,
     ) -> None:
-        """Have other brokers hold partitions, preferred leader first; None cancels what is under way.
+        """Reassign partitions to other brokers: the broker ids per partition, preferred leader first.
 
-        The call returns when the moves have begun. `list_partition_reassignments` tells which are not done yet.
+        None instead of broker ids cancels a running reassignment. The call returns when the reassignments have started;
+        `list_partition_reassignments` returns those that are not complete. Raises NoReassignmentInProgress if there is
+        nothing to cancel, and InvalidReplicaAssignment for unknown brokers.
         """
         deadline = self._deadline(timeout)
+        wanted = arguments.by_partition("targets", targets, _brokers_or_none)
         settled(
             await self._each(
-                targets,
+                wanted,
                 Fixed[TopicPartition](CONTROLLER),
                 lambda some: reassign_request(
-                    targets, some, self._broker_timeout_ms(deadline), allow_replication_factor_change
+                    wanted, some, self._broker_timeout_ms(deadline), allow_replication_factor_change
                 ),
                 lambda response, _some: read_reassigned(response),
                 deadline=deadline,
@@ -218,9 +228,9 @@ class ReplicaCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OngoingReassignment]:
-        """Those of these partitions, or of all, that are on their way to other brokers."""
+        """Return the running reassignments of these partitions, or of all."""
         deadline = self._deadline(timeout)
-        wanted = None if partitions is None else listed(partitions, TopicPartition)
+        wanted = arguments.optional_partitions("partitions", partitions)
         return await self._once(
             CONTROLLER,
             reassignments_request(wanted, self._broker_timeout_ms(deadline)),

@@ -1,62 +1,66 @@
-"""Rules by which a group's offsets are moved, and the pure decision where each partition ends up."""
+"""Rules for the reset of a group's offsets, and the computation of the new offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from moldau.client import arguments
 from moldau.client.admin.offsets import OffsetSpec
+from moldau.client.data_types import NO_OFFSET, TopicPartition
 from moldau.client.errors import IllegalStateError
-from moldau.client.model import NO_OFFSET, TopicPartition
 
 
 @dataclass(frozen=True)
 class ToEarliest:
-    """To the first record that is left."""
+    """Reset to the first record of each partition."""
 
 
 @dataclass(frozen=True)
 class ToLatest:
-    """To the end: only what is written from now on."""
+    """Reset to the end of each partition, so that the group reads only new records."""
 
 
 @dataclass(frozen=True)
 class ToCurrent:
-    """To where the group is: commits again what is committed; a partition without a commit goes to its end."""
+    """Keep the committed offset; a partition without one is set to its end."""
 
 
 @dataclass(frozen=True)
 class ToOffset:
-    """To one offset in every partition; where the partition does not have it, to the nearest that it has."""
+    """Reset all partitions to one offset, or to the nearest offset that the partition has."""
 
     offset: int
 
 
 @dataclass(frozen=True)
 class ToOffsets:
-    """To an offset for each partition, as a file of an export has them; to the nearest that there is."""
+    """Reset each partition to its own offset, for example from an exported file, or to the nearest that it has."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True)
 class ToTimestamp:
-    """To the first record that is not older than this, in milliseconds since 1970; to the end where there is none."""
+    """Reset to the first record with this timestamp or a later one, or to the end if there is none."""
 
-    timestamp_ms: int
+    timestamp_ms: int | datetime
+    """Milliseconds since 1970, or a datetime with a time zone."""
 
 
 @dataclass(frozen=True)
 class ByDuration:
-    """To the first record that is not older than so long before now; to the end where there is none."""
+    """Reset to the first record of the last `back_ms` milliseconds, or to the end if there is none."""
 
-    back_ms: int
+    back_ms: int | timedelta
+    """Milliseconds, or a timedelta."""
 
 
 @dataclass(frozen=True)
 class ShiftBy:
-    """So many records on, or with a negative number back; at most to the first or to the end."""
+    """Move the offset forward, or back with a negative number, within the range of the partition."""
 
     by: int
 
@@ -64,34 +68,58 @@ class ShiftBy:
 Reset = ToEarliest | ToLatest | ToCurrent | ToOffset | ToOffsets | ToTimestamp | ByDuration | ShiftBy
 
 
+def checked_reset(given: object) -> Reset:
+    """Return the rule with converted numbers. Raises ArgumentError if it is not a rule."""
+    match given:
+        case ToEarliest() | ToLatest() | ToCurrent():
+            return given
+        case ToOffset(offset):
+            return ToOffset(arguments.number("offset", offset))
+        case ToOffsets(offsets):
+            return ToOffsets(arguments.by_partition("offsets", offsets, arguments.number))
+        case ToTimestamp(time):
+            return ToTimestamp(arguments.milliseconds("timestamp_ms", time))
+        case ByDuration(timedelta() as back):
+            return ByDuration(back // timedelta(milliseconds=1))
+        case ByDuration(back):
+            return ByDuration(arguments.number("back_ms", back))
+        case ShiftBy(by):
+            return ShiftBy(arguments.number("by", by))
+        case _:
+            return arguments.refuse("to", given, "a rule, such as ToEarliest(), ToOffset(42) or ShiftBy(-10)")
+
+
 class ResetOffset(NamedTuple):
-    """Where a group was in a partition, and where it is now."""
+    """The old and the new offset of a group in a partition."""
 
     before: int | None
     after: int
     asked: int | None = None
-    """What the rule said, where the partition does not have that offset and the nearest was taken."""
+    """The offset of the rule, if the partition does not have it and `after` is the nearest; otherwise None."""
 
 
 class NothingToShift(IllegalStateError):
-    """A partition was to be shifted in which the group has committed nothing."""
+    """The offset of a partition cannot be shifted, because the group has no committed offset for it."""
 
     def __init__(self, partition: TopicPartition) -> None:
-        super().__init__(f"cannot shift the offset of {partition}: the group has none committed there")
+        super().__init__(
+            f"cannot shift the offset of {partition}: the group has no committed offset for it; use another rule"
+        )
         self.partition = partition
 
 
 def specs_needed(reset: Reset, now_ms: int) -> list[int]:
-    """Which offsets of the partitions `plan` has to know: of these kinds, or of a time."""
+    """Return the offsets that `plan` needs for each partition: OffsetSpec values, or timestamps."""
     match reset:
         case ToEarliest() | ToOffset() | ToOffsets() | ShiftBy():
             return [OffsetSpec.EARLIEST, OffsetSpec.LATEST]
         case ToLatest() | ToCurrent():
             return [OffsetSpec.LATEST]
-        case ToTimestamp(timestamp_ms):
+        case ToTimestamp(int(timestamp_ms)):
             return [max(0, timestamp_ms), OffsetSpec.LATEST]
-        case ByDuration(back_ms):
+        case ByDuration(int(back_ms)):
             return [max(0, now_ms - back_ms), OffsetSpec.LATEST]
+    raise AssertionError(f"{reset} was not checked")
 
 
 def plan(
@@ -103,7 +131,7 @@ def plan(
     latest: Mapping[TopicPartition, int],
     at_time: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, ResetOffset]:
-    """Where each partition goes. Raises where a partition is to be shifted from an offset that nobody committed."""
+    """Return the new offset of each partition. Raises NothingToShift for ShiftBy without a committed offset."""
     planned = {}
     for partition in partitions:
         before = committed.get(partition)
@@ -123,7 +151,7 @@ def _asked(
     latest: Mapping[TopicPartition, int],
     at_time: Mapping[TopicPartition, int],
 ) -> int:
-    """What the rule says, whether the partition has such an offset or not."""
+    """The offset of the rule, which may be outside the range of the partition."""
     match reset:
         case ToEarliest():
             return earliest[partition]

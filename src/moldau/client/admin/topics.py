@@ -1,4 +1,4 @@
-"""Topics and partitions: create, delete, list, describe, grow."""
+"""Topic calls of the admin client: create, delete, list and describe topics, and add partitions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from moldau.client import arguments
 from moldau.client.admin.calls import Calls, Fixed
-from moldau.client.admin.outcome import Answers, judged, listed, settled
+from moldau.client.admin.outcome import Answers, judged, settled
+from moldau.client.data_types import NO_LEADER
 from moldau.client.errors import MoldauError, UnsupportedByBroker, error_for
-from moldau.client.model import NO_LEADER
 from moldau.client.network import ANY_NODE, CONTROLLER
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.create_partitions import (
@@ -39,37 +40,39 @@ from moldau.wire.messages.describe_topic_partitions import (
 from moldau.wire.messages.metadata import MetadataResponse
 from moldau.wire.primitives import ZERO_UUID
 
+MAX_REPLICAS = (1 << 15) - 1
 BROKERS_CHOICE = -1
-"""As a number of partitions or replicas: what the brokers have as their default."""
+"""As a number of partitions or replicas: the default of the brokers."""
 
 
 @dataclass(frozen=True)
 class NewTopic:
-    """A topic to create: how many partitions and replicas, or which brokers hold which partition, and its settings."""
+    """A topic to create: its partitions and replication factor, or an explicit assignment, and its settings."""
 
     name: str
     partitions: int = BROKERS_CHOICE
     replication_factor: int = BROKERS_CHOICE
     configs: Mapping[str, str] = field(default_factory=dict)
     assignments: Sequence[Sequence[int]] = ()
-    """For each partition the ids of the brokers that hold it, preferred leader first; the numbers are then implied."""
+    """The broker ids of each partition's replicas, preferred leader first. They replace `partitions` and
+    `replication_factor`."""
 
 
 @dataclass(frozen=True)
 class CreatedTopic:
-    """A topic as it was created."""
+    """A created topic."""
 
     name: str
     id: bytes
     partitions: int
     replication_factor: int
     configs: Mapping[str, str | None]
-    """Every setting of the topic, those that nobody set included; empty where one may not see them."""
+    """All settings of the topic, including defaults; empty without the permission to read them."""
 
 
 @dataclass(frozen=True)
 class NewPartitions:
-    """To how many partitions a topic is to grow, and which brokers hold the new ones."""
+    """The new total number of partitions of a topic, and the brokers of the new partitions."""
 
     total: int
     assignments: Sequence[Sequence[int]] = ()
@@ -77,7 +80,7 @@ class NewPartitions:
 
 @dataclass(frozen=True)
 class TopicListing:
-    """A topic that exists."""
+    """A topic in the result of `list_topics`."""
 
     name: str
     id: bytes
@@ -87,7 +90,7 @@ class TopicListing:
 
 @dataclass(frozen=True)
 class PartitionDescription:
-    """One partition: who leads it, who has a copy, whose copies are complete."""
+    """One partition: its leader, replicas and in-sync replicas."""
 
     index: int
     leader: int | None
@@ -96,13 +99,13 @@ class PartitionDescription:
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """Replicas that may lead although they are not in sync; None where the broker does not tell."""
+    """Replicas outside the ISR that may become leader without losing records; None if the broker does not report it."""
     last_known_elr: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic and its partitions, in order."""
+    """A topic and its partitions, in the order of their indexes."""
 
     name: str
     id: bytes
@@ -111,10 +114,11 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
+        """The number of replicas of the first partition."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
-# What is sent, and what the answers mean ------------------------------------------------------------------------------
+# -- requests and responses --------------------------------------------------------------------------------------------
 
 
 def create_request(topics: Iterable[NewTopic], timeout_ms: int, validate_only: bool) -> CreateTopicsRequest:
@@ -154,7 +158,7 @@ def read_created(response: CreateTopicsResponse) -> Answers[str, CreatedTopic]:
 
 
 def delete_request(names: Sequence[str], timeout_ms: int) -> DeleteTopicsRequest:
-    # Versions before 6 have the names in a field of their own.
+    # Versions before 6 have the names in another field.
     return DeleteTopicsRequest(
         topics=[DeleteTopicsRequestTopic(name=name) for name in names], topic_names=list(names), timeout_ms=timeout_ms
     )
@@ -204,7 +208,7 @@ def read_listing(response: MetadataResponse, include_internal: bool) -> list[Top
 
 
 def read_metadata(response: MetadataResponse) -> Answers[str, TopicDescription]:
-    """Topics as Metadata describes them: for brokers without DescribeTopicPartitions."""
+    """Read topics from a Metadata response, for brokers without DescribeTopicPartitions."""
     return {
         topic.name: judged(topic.error_code, f"describing topic '{topic.name}'")
         or TopicDescription(
@@ -219,9 +223,9 @@ def read_metadata(response: MetadataResponse) -> Answers[str, TopicDescription]:
 
 
 def _partition(one: Any) -> PartitionDescription:
-    """A partition as Metadata and DescribeTopicPartitions tell it, the latter with more."""
+    """Read a partition of a Metadata or DescribeTopicPartitions response; the latter has more fields."""
     eligible, last_known = getattr(one, "eligible_leader_replicas", None), getattr(one, "last_known_elr", None)
-    told = hasattr(one, "eligible_leader_replicas")
+    has_eligible = hasattr(one, "eligible_leader_replicas")
     return PartitionDescription(
         one.partition_index,
         None if one.leader_id == NO_LEADER else one.leader_id,
@@ -229,16 +233,16 @@ def _partition(one: Any) -> PartitionDescription:
         tuple(one.replica_nodes),
         tuple(one.isr_nodes),
         tuple(one.offline_replicas),
-        tuple(eligible or ()) if told else None,
-        tuple(last_known or ()) if told else None,
+        tuple(eligible or ()) if has_eligible else None,
+        tuple(last_known or ()) if has_eligible else None,
     )
 
 
 class DescribedPages:
-    """Answers of DescribeTopicPartitions put together: a long one comes in pages, each with a cursor to the next."""
+    """The combined pages of DescribeTopicPartitions: each page of a long result has a cursor to the next."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names = sorted(names)  # the order in which brokers answer, and so the order of the cursors
+        self._names = sorted(names)  # brokers answer in this order, and cursors refer to it
         self._heads: dict[str, tuple[bytes, bool]] = {}
         self._partitions: dict[str, list[PartitionDescription]] = {}
         self._errors: dict[str, MoldauError] = {}
@@ -269,7 +273,7 @@ class DescribedPages:
             topic_name=following.topic_name, partition_index=following.partition_index
         )
         if cursor == self._cursor:
-            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "describing topics", "the answers do not come to an end")
+            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "describing topics", "the broker repeats the same page")
         self._cursor = cursor
 
     def answers(self) -> Answers[str, TopicDescription]:
@@ -280,11 +284,11 @@ class DescribedPages:
         return found
 
 
-# The calls ------------------------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------------------
 
 
 class TopicCalls(Calls):
-    """The admin's calls about topics."""
+    """Admin calls about topics."""
 
     async def create_topics(
         self,
@@ -293,10 +297,12 @@ class TopicCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Create topics. A name alone means the brokers' defaults; `validate_only` checks and creates nothing."""
-        wanted = {
-            topic.name: topic for topic in (NewTopic(one) if isinstance(one, str) else one for one in _topics(topics))
-        }
+        """Create topics and return them as created.
+
+        A name alone uses the defaults of the brokers. With `validate_only` the broker checks the request and creates
+        nothing. Raises for example TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor or InvalidConfig.
+        """
+        wanted = {topic.name: topic for topic in _new_topics(topics)}
         deadline = self._deadline(timeout)
         return settled(
             await self._each(
@@ -312,11 +318,14 @@ class TopicCalls(Calls):
         )
 
     async def delete_topics(self, topics: str | Iterable[str], *, timeout: float | None = None) -> None:
-        """Delete topics with all their records. There is no way back."""
+        """Delete topics with all their records. This cannot be undone.
+
+        Raises UnknownTopicOrPartition if a topic does not exist.
+        """
         deadline = self._deadline(timeout)
         settled(
             await self._each(
-                listed(topics),
+                arguments.texts("topics", topics),
                 Fixed[str](CONTROLLER),
                 lambda names: delete_request(names, self._broker_timeout_ms(deadline)),
                 lambda response, _names: read_deleted(response),
@@ -332,8 +341,12 @@ class TopicCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Let topics grow to so many partitions. Keys then go to other partitions than before."""
-        wanted = {name: NewPartitions(new) if isinstance(new, int) else new for name, new in totals.items()}
+        """Add partitions to topics: `totals` has the new total number per topic.
+
+        The partition of a key may change by this. With `validate_only` nothing is changed. Raises InvalidPartitions if
+        the total is not larger than the current number.
+        """
+        wanted = arguments.mapping("totals", totals, arguments.text, _new_partitions)
         deadline = self._deadline(timeout)
         settled(
             await self._each(
@@ -349,7 +362,10 @@ class TopicCalls(Calls):
         )
 
     async def list_topics(self, *, include_internal: bool = False, timeout: float | None = None) -> list[TopicListing]:
-        """Every topic that one may see, by name; without Kafka's own (`__consumer_offsets`) unless asked."""
+        """Return all topics that the client may see, sorted by name.
+
+        Internal topics such as `__consumer_offsets` are left out, unless `include_internal` is set.
+        """
         deadline = self._deadline(timeout)
         network = await self._ready()
         response = await network.retrying(
@@ -360,8 +376,8 @@ class TopicCalls(Calls):
     async def describe_topics(
         self, topics: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Topics with their partitions: leaders, replicas, those in sync."""
-        names = listed(topics)
+        """Return topics with the leader, replicas and in-sync replicas of each partition."""
+        names = arguments.texts("topics", topics)
         if not names:
             return {}
         deadline = self._deadline(timeout)
@@ -383,8 +399,41 @@ class TopicCalls(Calls):
         return settled({name: found.get(name) or _missing(name) for name in names})
 
 
-def _topics(topics: str | NewTopic | Iterable[str | NewTopic]) -> Iterable[str | NewTopic]:
-    return [topics] if isinstance(topics, str | NewTopic) else topics
+def _new_topics(topics: str | NewTopic | Iterable[str | NewTopic]) -> list[NewTopic]:
+    given = [topics] if isinstance(topics, str | NewTopic) else topics
+    return arguments.several("topics", given, _new_topic, 'names or NewTopic objects, such as NewTopic("orders", 3)')
+
+
+def _new_topic(name: str, given: str | NewTopic) -> NewTopic:
+    new = NewTopic(given) if isinstance(given, str) else given
+    arguments.instance(name, new, NewTopic, 'NewTopic("orders", partitions=3)')
+    of = f"topic {new.name!r}"
+    arguments.text(f"name of {of}", new.name)
+    arguments.number(f"partitions of {of}", new.partitions, BROKERS_CHOICE, arguments.MAX_INT32)
+    arguments.number(f"replication_factor of {of}", new.replication_factor, BROKERS_CHOICE, MAX_REPLICAS)
+    arguments.mapping(f"configs of {of}", new.configs, arguments.text, lambda _name, value: value)
+    _check_assignments(f"assignments of {of}", new.assignments)
+    return new
+
+
+def _new_partitions(name: str, given: int | NewPartitions) -> NewPartitions:
+    new = given if isinstance(given, NewPartitions) else NewPartitions(arguments.number(name, given))
+    arguments.number(name, new.total, 1, arguments.MAX_INT32)
+    _check_assignments(f"assignments of {name}", new.assignments)
+    return new
+
+
+def _check_assignments(name: str, assignments: Sequence[Sequence[int]]) -> None:
+    arguments.several(name, assignments, broker_ids, "for each partition a list of broker ids")
+
+
+def broker_ids(name: str, given: Sequence[int]) -> list[int]:
+    """Check the broker ids of a partition's replicas."""
+    return arguments.several(name, given, broker_id, "a list of broker ids")
+
+
+def broker_id(name: str, given: int) -> int:
+    return arguments.number(name, given, -arguments.MAX_INT32, arguments.MAX_INT32)
 
 
 def _missing(name: str) -> MoldauError:
@@ -392,7 +441,7 @@ def _missing(name: str) -> MoldauError:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """A topic's id as Kafka shows it."""
+    """Return a topic id as text, in the form that Kafka uses."""
     import base64
 
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=") if topic_id != ZERO_UUID else "-"

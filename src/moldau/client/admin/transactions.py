@@ -1,4 +1,4 @@
-"""Producers and transactions: who writes to a partition, what is open, and how to end what nobody else will end."""
+"""Transaction calls of the admin client: producers of a partition, open transactions, and ways to end them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
+from moldau.client import arguments
 from moldau.client.admin.calls import Brokers, Calls, Coordinators, Leaders, Route, bounded
-from moldau.client.admin.offsets import by_topic
-from moldau.client.admin.outcome import Answers, checked, judged, listed, settled
+from moldau.client.admin.outcome import Answers, checked, judged, settled
+from moldau.client.admin.topics import broker_id
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import TransactionalIdNotFound
-from moldau.client.model import TopicPartition
 from moldau.client.network import CoordinatorKind
 from moldau.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -28,15 +29,17 @@ from moldau.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequestTopic,
     WriteTxnMarkersResponse,
 )
+from moldau.wire.topic_partition import by_topic
 
 NO_TIME = -1
+MAX_EPOCH = (1 << 15) - 1
 FENCING_TIMEOUT_MS = 1
-"""The transaction time-out of a producer that comes only to push another out: it opens no transaction."""
+"""The transaction timeout for an InitProducerId that only fences a producer and opens no transaction."""
 
 
 @dataclass(frozen=True)
 class ProducerState:
-    """What the leader of a partition knows of one producer that writes to it."""
+    """The state of one producer in a partition, as the leader has it."""
 
     producer_id: int
     producer_epoch: int
@@ -44,23 +47,23 @@ class ProducerState:
     last_timestamp: int
     coordinator_epoch: int | None
     transaction_start_offset: int | None
-    """Where its open transaction began in this partition; None where none is open."""
+    """The first offset of its open transaction in this partition, or None if it has none."""
 
 
 @dataclass(frozen=True)
 class TransactionListing:
-    """A transactional id, and who uses it now."""
+    """A transactional id in the result of `list_transactions`."""
 
     id: str
     producer_id: int
     state: str
-    """As Kafka names it: `Empty`, `Ongoing`, `PrepareCommit`, `CompleteAbort` …"""
+    """Kafka's name of the state: `Empty`, `Ongoing`, `PrepareCommit`, `CompleteAbort` …"""
     coordinator: int
 
 
 @dataclass(frozen=True)
 class TransactionDescription:
-    """What the coordinator knows of a transactional id, and of its transaction where one is open."""
+    """A transactional id and its current transaction, as the coordinator has them."""
 
     id: str
     coordinator: int | None
@@ -73,7 +76,7 @@ class TransactionDescription:
 
 
 class AbortSpec(NamedTuple):
-    """A transaction as a partition knows it: enough to abort it there, past its coordinator."""
+    """A transaction in one partition, for `abort_transaction`, which aborts it there without its coordinator."""
 
     partition: TopicPartition
     producer_id: int
@@ -81,17 +84,15 @@ class AbortSpec(NamedTuple):
     coordinator_epoch: int
 
 
-# What is sent, and what the answers mean ------------------------------------------------------------------------------
+# -- requests and responses --------------------------------------------------------------------------------------------
 
 
 def producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
     return DescribeProducersRequest(
-        topics=by_topic(
-            partitions,
-            lambda topic, some: DescribeProducersRequestTopic(
-                name=topic, partition_indexes=[one.partition for one in some]
-            ),
-        )
+        topics=[
+            DescribeProducersRequestTopic(name=topic, partition_indexes=indexes)
+            for topic, indexes in by_topic(partitions).items()
+        ]
     )
 
 
@@ -164,7 +165,7 @@ def read_aborted(response: WriteTxnMarkersResponse) -> Answers[TopicPartition, N
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that holds back a partition's readers."""
+    """An open transaction in a partition. Consumers with read_committed cannot read past its first record."""
 
     partition: TopicPartition
     producer: ProducerState
@@ -173,7 +174,7 @@ class OpenTransaction(NamedTuple):
 def open_longer_than(
     producers: Mapping[TopicPartition, Sequence[ProducerState]], now_ms: int, max_ms: int
 ) -> list[OpenTransaction]:
-    """Transactions that were not written to for longer than any transaction may be open: candidates for hanging."""
+    """Return open transactions without a write for longer than `max_ms`: they may be hanging."""
     return [
         OpenTransaction(partition, one)
         for partition, of_partition in producers.items()
@@ -185,10 +186,10 @@ def open_longer_than(
 def hanging(
     candidates: Iterable[OpenTransaction], transactions: Mapping[int, TransactionDescription]
 ) -> list[OpenTransaction]:
-    """Those candidates that no coordinator is going to end.
+    """Return the candidates that no coordinator will end.
 
-    `transactions` has what coordinators know, by producer id. Where one still counts the partition as part of the
-    producer's open transaction, its time-out will end it; where none does, nobody will.
+    `transactions` has the descriptions of the coordinators, by producer id. If a coordinator has the partition in the
+    producer's open transaction, it will abort it after the timeout. Otherwise the transaction is hanging.
     """
     return [
         one
@@ -197,11 +198,11 @@ def hanging(
     ]
 
 
-# The calls ------------------------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------------------
 
 
 class TransactionCalls(Calls):
-    """The admin's calls about producers and transactions."""
+    """Admin calls about producers and transactions."""
 
     async def describe_producers(
         self,
@@ -210,11 +211,12 @@ class TransactionCalls(Calls):
         broker: int | None = None,
         timeout: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers that each partition knows, as its leader, or a broker that has a copy, sees them."""
-        route: Route[TopicPartition] = Leaders(self) if broker is None else Brokers(lambda _partition: broker)
+        """Return the active producers of each partition, from its leader or from the replica on `broker`."""
+        node = None if broker is None else broker_id("broker", broker)
+        route: Route[TopicPartition] = Leaders(self) if node is None else Brokers(lambda _partition: node)
         return settled(
             await self._each(
-                listed(partitions, TopicPartition),
+                arguments.partitions("partitions", partitions),
                 route,
                 producers_request,
                 lambda response, _some: read_producers(response),
@@ -232,13 +234,17 @@ class TransactionCalls(Calls):
         id_pattern: str | None = None,
         timeout: float | None = None,
     ) -> list[TransactionListing]:
-        """Every transactional id that coordinators know, by id; only those that meet every condition that is given."""
+        """Return the transactional ids of all coordinators, sorted by id.
+
+        `states`, `producer_ids`, `longer_than_ms` (age of the transaction) and `id_pattern` (RE2 syntax) restrict the
+        result; an id must meet all of them.
+        """
         deadline = self._deadline(timeout)
         request = ListTransactionsRequest(
-            state_filters=list(states),
-            producer_id_filters=list(producer_ids),
-            duration_filter=-1 if longer_than_ms is None else longer_than_ms,
-            transactional_id_pattern=id_pattern,
+            state_filters=arguments.texts("states", states),
+            producer_id_filters=arguments.several("producer_ids", producer_ids, arguments.number, "a list of ints"),
+            duration_filter=-1 if longer_than_ms is None else arguments.number("longer_than_ms", longer_than_ms),
+            transactional_id_pattern=None if id_pattern is None else arguments.text("id_pattern", id_pattern),
         )
         answers = await bounded(
             [
@@ -259,8 +265,15 @@ class TransactionCalls(Calls):
     async def describe_transactions(
         self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """The state of transactional ids, and the partitions of their open transactions."""
-        return settled(await self._described_transactions(listed(transactional_ids), self._deadline(timeout)))
+        """Return the state of transactional ids, and the partitions of their open transactions.
+
+        Raises TransactionalIdNotFound if the cluster does not have an id.
+        """
+        return settled(
+            await self._described_transactions(
+                arguments.texts("transactional_ids", transactional_ids), self._deadline(timeout)
+            )
+        )
 
     async def _described_transactions(
         self, ids: Sequence[str], deadline: float
@@ -282,11 +295,16 @@ class TransactionCalls(Calls):
         return found
 
     async def abort_transaction(self, spec: AbortSpec, *, timeout: float | None = None) -> None:
-        """End a hanging transaction in one partition by a marker, past the coordinator.
+        """Write an abort marker for a hanging transaction into one partition, without its coordinator.
 
-        Only for transactions that `find_hanging_transactions` found: done to a living one it takes apart what should
-        have been one. `terminate_transaction` is for those.
+        Use it only for results of `find_hanging_transactions`. On an active transaction it would abort one partition
+        while others may be committed; use `terminate_transaction` for those.
         """
+        arguments.instance("spec", spec, AbortSpec, 'AbortSpec(TopicPartition("orders", 0), 17, 3, 0)')
+        spec = spec._replace(partition=arguments.partition("partition of spec", spec.partition))
+        arguments.number("producer_id of spec", spec.producer_id)
+        arguments.number("producer_epoch of spec", spec.producer_epoch, -1, MAX_EPOCH)
+        arguments.number("coordinator_epoch of spec", spec.coordinator_epoch, -1, arguments.MAX_INT32)
         settled(
             await self._each(
                 [spec.partition],
@@ -299,7 +317,8 @@ class TransactionCalls(Calls):
         )
 
     async def terminate_transaction(self, transactional_id: str, *, timeout: float | None = None) -> None:
-        """Abort the open transaction of a transactional id and fence its producer: what a new producer of it does."""
+        """Abort the open transaction of a transactional id and fence its producer, as a new producer would do."""
+        arguments.text("transactional_id", transactional_id)
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=FENCING_TIMEOUT_MS)
         await self._to_coordinator(
             transactional_id,
@@ -317,14 +336,15 @@ class TransactionCalls(Calls):
         commit: bool,
         timeout: float | None = None,
     ) -> None:
-        """Commit or abort the transaction that a producer prepared, from another process than the producer's.
+        """Commit or abort a prepared transaction of a producer in another process.
 
-        The id and epoch are what the producer was told when it prepared: with any other the coordinator refuses.
+        `producer_id` and `producer_epoch` are those of the PreparedTransaction that `prepare_transaction` returned; the
+        coordinator refuses any others.
         """
         request = EndTxnRequest(
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
+            transactional_id=arguments.text("transactional_id", transactional_id),
+            producer_id=arguments.number("producer_id", producer_id),
+            producer_epoch=arguments.number("producer_epoch", producer_epoch, -1, MAX_EPOCH),
             committed=commit,
         )
         await self._to_coordinator(
@@ -352,12 +372,12 @@ class TransactionCalls(Calls):
         broker: int | None = None,
         timeout: float | None = None,
     ) -> list[OpenTransaction]:
-        """Open transactions of these partitions that no coordinator is going to end.
+        """Return the open transactions of these partitions that no coordinator will end.
 
-        `longer_than_ms` is what the brokers allow a transaction to be open at most (transaction.max.timeout.ms), and a
-        little more.
+        Give a little more than transaction.max.timeout.ms of the brokers as `longer_than_ms`.
         """
         deadline = self._deadline(timeout)
+        arguments.number("longer_than_ms", longer_than_ms)
         producers = await self.describe_producers(partitions, broker=broker, timeout=self._left(deadline))
         candidates = open_longer_than(producers, self._clock.now_ms(), longer_than_ms)
         if not candidates:
@@ -369,6 +389,6 @@ class TransactionCalls(Calls):
         for answer in described.values():
             if isinstance(answer, TransactionDescription):
                 known[answer.producer_id] = answer
-            elif not isinstance(answer, TransactionalIdNotFound):  # it may have expired since it was listed
+            elif not isinstance(answer, TransactionalIdNotFound):  # the id may have expired since `list_transactions`
                 raise answer
         return hanging(candidates, known)

@@ -1,1 +1,1 @@
-"""The blocking clients: thin facades over the asyncio ones, which run on one loop thread a process."""
+"""Blocking clients: thin facades over the asyncio clients, which run on one loop thread per process."""

@@ -1,4 +1,4 @@
-"""The blocking admin client: every call of the asyncio one, made on the loop thread while the caller waits."""
+"""Blocking admin client: runs each call of the asyncio admin client on the loop thread while the caller waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def _blocking(
     call: Callable[Concatenate[AioAdmin, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Admin, P], T]:
-    """The same call, with the same arguments, words and result, for a caller that waits."""
+    """Return a method with the same arguments, documentation and result that waits for the coroutine."""
 
     @functools.wraps(call)
     def wait(self: Admin, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -29,16 +29,16 @@ def _blocking(
 
 
 class Admin:
-    """What an operator does to a cluster, call by call; see `moldau.aio.Admin`, of which this is the waiting form.
+    """Administers a cluster: topics, settings, groups, offsets, transactions. The blocking form of `moldau.aio.Admin`.
 
-    with Admin(bootstrap_servers="localhost:9092") as admin:
-        admin.create_topics(NewTopic("orders", partitions=3))
+        with Admin(bootstrap_servers="localhost:9092") as admin:
+            admin.create_topics(NewTopic("orders", partitions=3))
 
-    May be used from several threads at once.
+    Any number of threads may share one admin client.
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, **keywords: Any) -> None:
-        ClientSettings.of(ADMIN, settings, keywords)  # what is wrong with them is said before a thread is started
+        ClientSettings.of(ADMIN, settings, keywords)  # raises on wrong settings before a thread is started
         self._thread: LoopThread | None = LoopThread.acquire()
         try:
             self._admin = self._thread.run(self._made(settings, keywords))
@@ -54,11 +54,14 @@ class Admin:
         thread = self._thread
         if thread is None:
             call.close()
-            raise ClosedError("the admin client is closed; make a new one")
+            raise ClosedError("the admin client is closed; create a new one")
         return thread.run(call)
 
     def close(self) -> None:
-        """Close the connections; calls of other threads that are under way fail. Closing twice is allowed."""
+        """Close the connections. Calls of other threads that have not finished fail with ClosedError.
+
+        Calling it again has no effect.
+        """
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
@@ -111,4 +114,6 @@ class Admin:
 
     describe_cluster = _blocking(AioAdmin.describe_cluster)
     describe_features = _blocking(AioAdmin.describe_features)
+    unregister_broker = _blocking(AioAdmin.unregister_broker)
+    list_config_resources = _blocking(AioAdmin.list_config_resources)
     api_versions = _blocking(AioAdmin.api_versions)

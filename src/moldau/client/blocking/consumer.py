@@ -1,61 +1,110 @@
-"""The consumer for threads: `from moldau import Consumer`.
+"""The blocking consumer: `from moldau import Consumer`.
 
     with Consumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
         for record in consumer:
             ...
 
-One thread at a time uses a consumer; a second one gets ConcurrentUseError. `wakeup` alone may be called from anywhere.
-The work is done on the loop thread that all blocking clients share; listeners, deserialisers and callbacks of commits
-run in the thread that calls the consumer, inside its calls, and may call it themselves.
+Its calls have the arguments, results and docstrings of the asyncio consumer. They run on the loop thread that all
+blocking clients share, while the caller waits. Listeners, deserialisers and commit callbacks run in the thread that
+calls the consumer, inside its calls, and may call the consumer themselves. The calls that run such code have a body of
+their own here; `_blocking` and `_on_loop` make the others from `ConsumerCalls`.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from moldau.client import arguments
+from moldau.client.consumer.calls import ConsumerCalls
 from moldau.client.consumer.commits import Offsets, OnCommit
 from moldau.client.consumer.consumer import ARROW_ROWS, CLOSE_TIMEOUT_S, FOREVER_S
+from moldau.client.consumer.consumer import Consumer as AioConsumer
 from moldau.client.consumer.core import ConsumerCore
 from moldau.client.consumer.decode import Record
-from moldau.client.consumer.handout import Handout
-from moldau.client.consumer.lookup import OffsetAndTimestamp
-from moldau.client.consumer.membership.membership import GroupMetadata
-from moldau.client.consumer.model import CallbackDue, RebalanceListener
+from moldau.client.consumer.offset_reset import CallbackDue, RebalanceListener
 from moldau.client.consumer.options import (
     Committable,
     Partitions,
-    chosen,
-    method_of,
+    listener_method,
+    listener_of,
     names_of,
-    offsets_of,
     partitions_of,
     pattern_of,
-    sort_out,
+    sort_arguments,
 )
-from moldau.client.consumer.prepare import OnError, Preparer
-from moldau.client.consumer.queries import Queries
-from moldau.client.consumer.sole_use import SoleUse
+from moldau.client.consumer.poll_results import PollResults
+from moldau.client.consumer.record_preparation import OnError, RecordPreparation
+from moldau.client.consumer.single_owner import SingleOwner
 from moldau.client.errors import ClosedError, MoldauError
 from moldau.client.loop_thread import LoopThread
-from moldau.client.metadata import PartitionMetadata
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+P = ParamSpec("P")
 T = TypeVar("T")
-Partition = TopicPartition | tuple[str, int]
+
+
+def _blocking(
+    call: Callable[Concatenate[ConsumerCalls, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Consumer, P], T]:
+    """A coroutine function as a blocking method with the same arguments, docstring and result."""
+
+    @functools.wraps(call)
+    def wait(self: Consumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._use:
+            return self._run(call(self._calls, *args, **kwargs))
+
+    return wait
+
+
+def _on_loop(call: Callable[Concatenate[ConsumerCalls, P], T]) -> Callable[Concatenate[Consumer, P], T]:
+    """A plain function as a method that calls it on the loop thread, because the loop owns the consumer's state."""
+
+    @functools.wraps(call)
+    def wait(self: Consumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._use:
+            return self._call(lambda: call(self._calls, *args, **kwargs))
+
+    return wait
+
+
+def _documented_by(
+    call: Callable[Concatenate[AioConsumer, P], Coroutine[Any, Any, T]],
+) -> Callable[[Callable[Concatenate[Consumer, P], T]], Callable[Concatenate[Consumer, P], T]]:
+    """Decorator for a method with its own body: it gets the docstring of `call`. mypy compares the two signatures."""
+
+    def document(method: Callable[Concatenate[Consumer, P], T]) -> Callable[Concatenate[Consumer, P], T]:
+        method.__doc__ = call.__doc__
+        return method
+
+    return document
 
 
 class Consumer:
-    """Reads records from topics; see the module, docs/clients.md, and `moldau.aio.Consumer` for each call's words."""
+    """Reads records from topics. docs/consumer.md is the guide.
+
+        with Consumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+            for record in consumer:
+                ...
+
+    Positional arguments are the topics to subscribe to. Settings have Kafka's names, as keywords (`group_id=`) or in a
+    mapping (`{"group.id": …}`). `listener` is called when partitions are assigned, revoked or lost.
+
+    `on_error` decides about a record that the deserialisers cannot read. "raise" raises DeserializationError, and the
+    position stays at that record. "skip" logs a warning and skips the record. A function is called with the error; then
+    the record is skipped.
+
+    One thread at a time may use a consumer, otherwise calls raise ConcurrentUseError. Only `wakeup` may be called by
+    other threads. After `close` calls raise ClosedError. An argument of a wrong type raises ArgumentError.
+    """
 
     def __init__(
         self,
@@ -64,29 +113,22 @@ class Consumer:
         on_error: OnError | str = "raise",
         **settings: Any,
     ) -> None:
-        """Settings by Kafka's names, as keywords (`group_id=`) or in a mapping (`{"group.id": …}`)."""
-        given = sort_out(topics, settings)
-        self._preparer = Preparer.of(given.settings, on_error)
-        self._listener: object = listener
-        self._use = SoleUse(get_ident)
-        self._told: deque[tuple[OnCommit, Offsets, MoldauError | None]] = deque()  # callbacks of commits that are due
+        given = sort_arguments(topics, settings)
+        self._preparation = RecordPreparation.of(given.settings, on_error)
+        self._listener: object = listener_of(listener)
+        self._use = SingleOwner(get_ident)
+        self._due_commit_callbacks: deque[tuple[OnCommit, Offsets, MoldauError | None]] = deque()
         self._closed = False
+        # Its calls all run in the loop thread, so it never refuses one: `self._use` does that, in the caller's thread.
+        self._calls = ConsumerCalls(given.topics, given.settings, SingleOwner(get_ident))
         self._thread = LoopThread.acquire()
         try:
-            self._core = self._thread.run(self._begin(given.topics, given.settings))
+            self._core: ConsumerCore = self._thread.run(self._calls._core())
         except BaseException:
             self._thread.release()
             raise
 
-    @staticmethod
-    async def _begin(topics: tuple[str, ...], settings: Any) -> ConsumerCore:
-        core = ConsumerCore(settings)
-        await core.start()
-        if topics:
-            await core.subscribe(topics)
-        return core
-
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- starting and closing --------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self
@@ -94,13 +136,13 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """After an error, what the application was given last is not committed: it may not be done with it."""
+        """Close. After an error do not commit the records returned last: the application may have failed on them."""
         if error is not None and not self._closed:
             self._core.disown()
         self.close()
 
+    @_documented_by(AioConsumer.close)
     def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
-        """Commit if that is automatic, tell the listener, leave the group, and end. Calling it again does nothing."""
         with self._use:
             if self._closed:
                 return
@@ -115,31 +157,37 @@ class Consumer:
                     self._thread.run(self._core.close(deadline))
                 finally:
                     self._thread.release()
-            self._tell_commits()
+            self._run_commit_callbacks()
 
     def wakeup(self) -> None:
-        """End the poll that waits now, or else the next one, with WakeupError. From any thread."""
+        """Interrupt the call that waits for records or for a position: it raises WakeupError.
+
+        If no such call is waiting, the next one raises it. This is the only call that any thread may make at any time.
+        """
         if not self._closed:
-            self._thread.loop.call_soon_threadsafe(self._core.wakeup)
+            self._calls.wakeup()
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Have the loop do it, and wait; then call what commits have left to be called."""
+        """Return the result of a coroutine that runs on the loop thread; then run the commit callbacks that are due."""
         if self._closed:
             coroutine.close()
             raise ClosedError("this consumer was closed; make a new one")
         try:
             return self._thread.run(coroutine)
         finally:
-            self._tell_commits()
+            self._run_commit_callbacks()
 
     def _call(self, function: Callable[[], T]) -> T:
-        async def calling() -> T:
+        """Return the result of a plain function that is called on the loop thread."""
+
+        async def call() -> T:
             return function()
 
-        return self._run(calling())
+        return self._run(call())
 
-    # -- what to read ----------------------------------------------------------------------------------------------
+    # -- subscription ----------------------------------------------------------------------------------------------
 
+    @_documented_by(AioConsumer.subscribe)
     def subscribe(
         self,
         topics: str | Iterable[str] = (),
@@ -147,14 +195,9 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or all whose whole name the pattern matches, also those that come later.
-
-        With a group.id the partitions are shared among the members of the group; without one this consumer reads all.
-        Replaces what was subscribed to before.
-        """
         with self._use:
             if listener is not None:
-                self._listener = listener
+                self._listener = listener_of(listener)
             if pattern is not None:
                 self._run(self._core.subscribe_pattern(pattern_of(pattern)))
             elif names := names_of(topics):
@@ -162,16 +205,16 @@ class Consumer:
             else:
                 self.unsubscribe()
 
+    @_documented_by(AioConsumer.assign)
     def assign(self, partitions: Partitions) -> None:
-        """Read exactly these partitions, whatever other consumers do."""
         with self._use:
             if wanted := partitions_of(partitions):
                 self._call(lambda: self._core.assign(wanted))
             else:
                 self.unsubscribe()
 
+    @_documented_by(AioConsumer.unsubscribe)
     def unsubscribe(self) -> None:
-        """Read nothing; leave the group."""
         with self._use:
             deadline = self._call(lambda: self._core.deadline(None))
             due = self._run(self._core.before_leaving(deadline))
@@ -179,61 +222,49 @@ class Consumer:
                 self._call_listener(due)
             self._run(self._core.unsubscribe(deadline))
 
-    def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to."""
-        with self._use:
-            state = self._core.subscription
-            return self._call(lambda: frozenset(state.topics if state.uses_group else ()))
-
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that this consumer reads now."""
-        with self._use:
-            return self._call(lambda: frozenset(self._core.subscription.assigned))
+    subscription = _on_loop(ConsumerCalls.subscription)
+    assignment = _on_loop(ConsumerCalls.assignment)
 
     # -- records ---------------------------------------------------------------------------------------------------
+    # `poll` and iteration mark records as read in the application's thread. If a coroutine on the loop thread did it, a
+    # KeyboardInterrupt between that and the return of `poll` would lose them: they would be committed, but never seen.
 
+    @_documented_by(AioConsumer.poll)
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
-        """Some records (at most max.poll.records), or none when `timeout` seconds are over; None waits for ever.
-
-        Listeners are called in here, and automatic commits made of what earlier polls returned.
-        """
         with self._use:
-            until = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
+            deadline = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
             while True:
-                handout = self._next(until, max_records=max_records)
-                if handout is None:
+                results = self._next_results(deadline, max_records=max_records)
+                if results is None:
                     return []
-                if self._preparer is None:
-                    return handout.all_at_once()
+                if self._preparation is None:
+                    return results.all_at_once()
                 try:
-                    if records := self._preparer.all(handout):
+                    if records := self._preparation.all(results):
                         return records
                 finally:
-                    if handout.seen < len(handout.records):
+                    if results.seen < len(results.records):
                         self._call(self._core.take_back)
 
+    @_documented_by(AioConsumer.poll_arrow)
     def poll_arrow(
         self, max_rows: int = ARROW_ROWS, timeout: float | None = 1.0, *, headers: bool = False
     ) -> pa.RecordBatch:
-        """As `poll`, as a table with Kafka's columns and no object a record; without rows when the time is over.
-
-        Keys and values are bytes: deserialisers and interceptors have no part in it. max.poll.records does not count.
-        """
         from moldau.records.arrow import ArrowRows, require_pyarrow
 
-        require_pyarrow()  # half a second of imports, the first time: not in the thread of the heartbeats
+        require_pyarrow()  # the first import takes half a second: not in the loop thread, which sends the heartbeats
         with self._use:
-            until = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
+            deadline = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
             while True:
-                outcome = self._run(self._core.step_rows(until, max_rows, headers))
+                outcome = self._run(self._core.step_rows(deadline, max_rows, bool(headers)))
                 if not isinstance(outcome, CallbackDue):
-                    return outcome if outcome is not None else ArrowRows(headers=headers).finish()
-                self._listened(outcome)
+                    return outcome if outcome is not None else ArrowRows(headers=bool(headers)).finish()
+                self._run_callback(outcome)
 
     def __iter__(self) -> Iterator[Record]:
-        """One record after another, for ever. Each counts as read when it is yielded; ends when this is closed.
+        """Iterate over the records until the consumer is closed. A record counts as read when it is yielded.
 
-        Nothing of it but the fetching of the next few hundred is Python code, so it costs little more than a list.
+        Only the fetch of the next few hundred records is Python code, so iterating costs little more than with a list.
         """
         return chain.from_iterable(iter(self._next_iterator, None))
 
@@ -241,18 +272,21 @@ class Consumer:
         if self._closed:
             return None
         with self._use:
-            handout = self._next(FOREVER_S, iterating=True)
-        assert handout is not None
-        return handout.one_by_one(None if self._preparer is None else self._preparer.one)
+            results = self._next_results(FOREVER_S, iterating=True)
+        assert results is not None
+        return results.one_by_one(None if self._preparation is None else self._preparation.one)
 
-    def _next(self, deadline: float, *, max_records: int | None = None, iterating: bool = False) -> Handout | None:
+    def _next_results(
+        self, deadline: float, *, max_records: int | None = None, iterating: bool = False
+    ) -> PollResults | None:
         while True:
             outcome = self._run(self._core.step(deadline, max_records, iterating=iterating))
             if not isinstance(outcome, CallbackDue):
                 return outcome
-            self._listened(outcome)
+            self._run_callback(outcome)
 
-    def _listened(self, due: CallbackDue) -> None:
+    def _run_callback(self, due: CallbackDue) -> None:
+        """Call the listener, and report to the core that it has returned or failed."""
         error: BaseException | None = None
         try:
             self._call_listener(due)
@@ -261,127 +295,55 @@ class Consumer:
             raise
         finally:
             if not self._closed:  # by the listener itself
-                self._call(partial(self._core.callback_done, due, error))
+                self._call(functools.partial(self._core.callback_done, due, error))
 
     def _call_listener(self, due: CallbackDue) -> None:
-        method = method_of(self._listener, due)
+        method = listener_method(self._listener, due)
         if method is not None:
             method(list(due.partitions))
 
     # -- positions -------------------------------------------------------------------------------------------------
 
-    def seek(self, partition: Partition, offset: int | OffsetAndMetadata, *, epoch: int | None = None) -> None:
-        """Go on with this offset at the next poll."""
-        where = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset, "", epoch)
-        with self._use:
-            self._call(lambda: self._core.seek(TopicPartition(*partition), where.offset, where.leader_epoch))
-
-    def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Go on with the first record that is there; of all assigned partitions, if none is given."""
-        with self._use:
-            self._call(lambda: self._core.seek_to_beginning(chosen(partitions)))
-
-    def seek_to_end(self, *partitions: Partition) -> None:
-        """Go on behind the last record that is there now; with read_committed, behind the last that is decided."""
-        with self._use:
-            self._call(lambda: self._core.seek_to_end(chosen(partitions)))
-
-    def position(self, partition: Partition, timeout: float | None = None) -> int:
-        """The offset of the next record that this consumer will get."""
-        return self._timed(lambda deadline: self._core.position(TopicPartition(*partition), deadline), timeout)
-
-    def pause(self, *partitions: Partition) -> None:
-        """Get nothing from these until `resume`, and stay in the group all the same."""
-        with self._use:
-            self._call(lambda: self._core.pause(partitions_of(partitions)))
-
-    def resume(self, *partitions: Partition) -> None:
-        with self._use:
-            self._call(lambda: self._core.pause(partitions_of(partitions), False))
-
-    def paused(self) -> frozenset[TopicPartition]:
-        with self._use:
-            assigned = self._core.subscription.assigned
-            return self._call(lambda: frozenset(one for one, state in assigned.items() if state.paused))
+    seek = _blocking(ConsumerCalls.seek)
+    seek_to_beginning = _blocking(ConsumerCalls.seek_to_beginning)
+    seek_to_end = _blocking(ConsumerCalls.seek_to_end)
+    position = _blocking(ConsumerCalls.position)
+    pause = _blocking(ConsumerCalls.pause)
+    resume = _blocking(ConsumerCalls.resume)
+    paused = _on_loop(ConsumerCalls.paused)
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
-    def commit(self, what: Committable = None, *, timeout: float | None = None) -> None:
-        """Store how far this consumer has come, and wait until it is stored.
-
-        `what` is a record (all up to and with it), offsets by partition (each of the next record to be read), or
-        nothing: then all that this consumer has handed out.
-        """
-        offsets = offsets_of(what)
-        self._timed(lambda deadline: self._core.commit(offsets, deadline), timeout)
+    commit = _blocking(ConsumerCalls.commit)
+    committed = _blocking(ConsumerCalls.committed)
+    group_metadata = _on_loop(ConsumerCalls.group_metadata)
 
     def commit_async(self, what: Committable = None, on_commit: OnCommit | None = None) -> None:
-        """As `commit`, without waiting. `on_commit(offsets, error)` is called inside a later call of the consumer."""
-        offsets = offsets_of(what)
-        later = None if on_commit is None else self._later(on_commit)
+        """Commit offsets like `commit`, without waiting and without retries.
+
+        When the commit has succeeded (`error` is None) or failed, `on_commit(offsets, error)` is called inside a later
+        call of this consumer, in the thread that makes that call. Without `on_commit` a failure is logged.
+
+        Raises IllegalStateError if the consumer has no group.id.
+        """
+        arguments.function("on_commit", on_commit)
         with self._use:
-            self._call(lambda: self._core.commit_async(offsets, later))
+            self._run(self._calls.commit_async(what, None if on_commit is None else self._deferred(on_commit)))
 
-    def _later(self, on_commit: OnCommit) -> OnCommit:
-        return lambda offsets, error: self._told.append((on_commit, offsets, error))
+    def _deferred(self, on_commit: OnCommit) -> OnCommit:
+        return lambda offsets, error: self._due_commit_callbacks.append((on_commit, offsets, error))
 
-    def _tell_commits(self) -> None:
-        while self._told:
-            on_commit, offsets, error = self._told.popleft()
+    def _run_commit_callbacks(self) -> None:
+        while self._due_commit_callbacks:
+            on_commit, offsets, error = self._due_commit_callbacks.popleft()
             on_commit(offsets, error)
 
-    def committed(
-        self, *partitions: Partition, timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where it has nothing. Of all that is assigned, if none is given."""
+    # -- offsets, topics and metrics -------------------------------------------------------------------------------
 
-        async def ask(deadline: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
-            wanted = chosen(partitions) or list(self._core.subscription.assigned)
-            return dict(await self._core.committed(wanted, deadline))
-
-        return self._timed(ask, timeout)
-
-    def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for `producer.send_offsets`."""
-        with self._use:
-            return self._call(self._core.group_metadata)
-
-    # -- questions -------------------------------------------------------------------------------------------------
-
-    def _timed(self, ask: Callable[[float], Coroutine[Any, Any, T]], timeout: float | None) -> T:
-        async def asking() -> T:
-            return await ask(self._core.deadline(timeout))
-
-        with self._use:
-            return self._run(asking())
-
-    def beginning_offsets(self, *partitions: Partition, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """The offset of the first record that is there; of all that is assigned, if none is given."""
-        return self._timed(lambda until: Queries(self._core).beginning_offsets(chosen(partitions), until), timeout)
-
-    def end_offsets(self, *partitions: Partition, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """The offset after the last record that can be read; with read_committed, after the last that is decided."""
-        return self._timed(lambda until: Queries(self._core).end_offsets(chosen(partitions), until), timeout)
-
-    def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], *, timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition that is not older than a time in milliseconds; None where none is."""
-        return self._timed(lambda until: Queries(self._core).offsets_for_times(times, until), timeout)
-
-    def lag(self, *partitions: Partition, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """How many offsets this consumer is behind the end; of all that is assigned, if none is given."""
-        return self._timed(lambda until: Queries(self._core).lag(chosen(partitions), until), timeout)
-
-    def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionMetadata]:
-        """The partitions of a topic; none where there is no such topic."""
-        return self._timed(lambda until: Queries(self._core).partitions_for(topic, until), timeout)
-
-    def list_topics(self, *, timeout: float | None = None) -> dict[str, list[PartitionMetadata]]:
-        """All topics that this consumer may see, with their partitions."""
-        return self._timed(lambda until: Queries(self._core).list_topics(until), timeout)
-
-    def metrics(self) -> dict[str, float]:
-        """Counts since the start, and how much waits to be read."""
-        with self._use:
-            return self._call(lambda: Queries(self._core).metrics())
+    beginning_offsets = _blocking(ConsumerCalls.beginning_offsets)
+    end_offsets = _blocking(ConsumerCalls.end_offsets)
+    offsets_for_times = _blocking(ConsumerCalls.offsets_for_times)
+    lag = _blocking(ConsumerCalls.lag)
+    partitions_for = _blocking(ConsumerCalls.partitions_for)
+    list_topics = _blocking(ConsumerCalls.list_topics)
+    metrics = _on_loop(ConsumerCalls.metrics)

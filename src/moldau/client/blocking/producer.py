@@ -1,12 +1,12 @@
-"""The producer for threads: `from moldau import Producer`.
+"""Blocking producer for threads: `from moldau import Producer`.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
         future = producer.send("orders", b"value", key=b"key")
         metadata = future.result()
 
-Any number of threads may use one producer, and should: it batches for all of them. `send` does its work in the calling
-thread; a loop thread, shared by all clients of the process, does the rest. Callbacks run in that thread: they must be
-quick, and may call `send`, but nothing that waits.
+Threads should share one producer, because it puts their records into common batches. `send` does its work in the
+calling thread. One event loop thread, shared by all clients of the process, does the rest. Callbacks run in that
+thread: they must be quick. They may call `send`, but no method that waits.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import asyncio
 import threading
 from _thread import LockType, allocate_lock
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from moldau.client import arguments
 from moldau.client.errors import IllegalStateError, TimedOut
 from moldau.client.loop_thread import LoopThread
 from moldau.client.metadata import PartitionMetadata
@@ -28,11 +30,14 @@ from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.memory import Waiter
-from moldau.client.producer.transactions_calls import BlockingTransactionCalls
+from moldau.client.producer.txn.calls import BlockingTransactionCalls
 
 
 class Producer(BlockingTransactionCalls, BlockingArrowCalls):
-    """Sends records to topics. Safe to use by any number of threads."""
+    """Sends records to topics. Any number of threads may share one producer.
+
+    Settings have Kafka's names. Give them as keywords (`linger_ms=5`) or as a mapping (`{"linger.ms": 5}`).
+    """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
         self._core = core = ProducerCore(settings, keywords)
@@ -49,7 +54,7 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
         assert sender is not None
         core.accumulator.wake = partial(loop.call_soon_threadsafe, sender.run)
         if core.plain:
-            # Nothing to be done with records before they are written: `send` is the accumulator's, without a detour.
+            # Records need no preparation, so `send` is the accumulator's method: one Python call less per record.
             self.send = core.accumulator.send  # type: ignore[method-assign, assignment]
 
     def __enter__(self) -> Self:
@@ -67,15 +72,20 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
         key: Any = None,
         *,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: int | datetime | None = None,
         headers: HeadersGiven = (),
         on_delivery: DeliveryCallback | None = None,
     ) -> RecordFuture:
-        """Give a record to the producer. `result()` of what it returns waits for where the record is.
+        """Add a record to a batch and return a future; its `result()` waits for the record's partition and offset.
 
-        It waits only where it must, at most max.block.ms: for the topic's metadata the first time, and while
-        buffer.memory is full. `timestamp` is in milliseconds since 1970. `on_delivery(metadata, error)` is called in
-        the loop's thread, one of the two is None. Raises what keeps the record from being taken; nothing was sent then.
+        `send` waits at most max.block.ms, and only for the metadata of a new topic or while buffer.memory is full.
+        `timestamp` is a datetime with a time zone, or milliseconds since 1970. `headers` is a mapping or pairs of str
+        and bytes. The producer calls `on_delivery(metadata, error)` in the loop thread when the result is known; one
+        of the two arguments is None.
+
+        An error that `send` itself raises means that the record was not sent: BufferFull, RecordTooLarge,
+        SerializationError, UnknownTopicOrPartition, TimedOut if no broker answered, IllegalStateError outside of a
+        transaction, ClosedError after `close`. The future raises errors that occur after that.
         """
         core = self._core
         record = core.prepare(topic, value, key, partition, timestamp, headers, on_delivery)
@@ -104,7 +114,8 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
     def _when_there_is_memory(self, record: Prepared, deadline: float) -> RecordFuture:
         if _in_loop(self._thread.loop):
             raise IllegalStateError(
-                f"buffer.memory is full, and `send` to {record.topic!r} was called by a callback: it cannot wait there"
+                f"buffer.memory is full, and a callback called `send` to topic {record.topic!r}, but callbacks cannot "
+                "wait; send from another thread, or raise buffer.memory"
             )
         core = self._core
         signal = allocate_lock()
@@ -124,7 +135,11 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
             core.memory.leave(waiter)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records that were sent before are delivered or given up; TimedOut after `timeout` seconds."""
+        """Wait until every record that was sent before this call is delivered or has failed.
+
+        Raises TimedOut after `timeout` seconds; the producer still sends the records after that.
+        """
+        timeout = arguments.seconds("timeout", timeout)
         future = self._thread.submit(self._core.flush())
         try:
             future.result(timeout)
@@ -134,18 +149,28 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
             future.cancel()
 
     def partitions_for(self, topic: str) -> list[PartitionMetadata]:
-        """The topic's partitions, with their leaders; waits for at most max.block.ms until the topic is known."""
+        """Return the partitions of a topic with their leaders and replicas.
+
+        Waits at most max.block.ms for the metadata. Raises UnknownTopicOrPartition if the topic does not exist, and
+        TimedOut if no broker answered.
+        """
         core = self._core
+        topic = arguments.text("topic", topic)
         found = self._thread.run(core.network.topic(topic, core.clock.monotonic() + core.config.max_block_s))
         return list(found.partitions)
 
     def metrics(self) -> dict[str, float]:
-        """Counts since the start, under the names of Kafka's producer."""
+        """Return the producer's metrics since its start, with the names that Kafka's producer uses."""
         sender = self._core.sender
         return {} if sender is None else sender.counters.metrics(self._core.accumulator, sender.in_flight)
 
     def close(self, timeout: float | None = None) -> None:
-        """Send what there is, for at most `timeout` seconds; then give up the rest. May be called again."""
+        """Send the buffered records and close the producer. Calling it again has no effect.
+
+        After `timeout` seconds the records that are left fail with ClosedError. None means no limit other than
+        delivery.timeout.ms. An open transaction is aborted, unless its commit has begun or it is prepared.
+        """
+        timeout = arguments.seconds("timeout", timeout)
         with self._closing:
             if self._closed:
                 return

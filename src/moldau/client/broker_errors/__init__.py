@@ -1,4 +1,4 @@
-"""A class for each error code that an application may want to catch; codes without one come as plain `BrokerError`.
+"""Exception classes for error codes of brokers; a code without a class of its own is raised as `BrokerError`.
 
 Import them from `moldau.client.errors`.
 """

@@ -1,4 +1,4 @@
-"""Errors of brokers about permissions, limits, and what fits nowhere else: what each means, and what to do."""
+"""Broker errors about permissions, limits, versions and failures of the broker."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ __all__ = [
 
 
 class TopicAuthorizationFailed(
-    BrokerError, code=Code.TOPIC_AUTHORIZATION_FAILED, says="not allowed for this topic; ask for the permission"
+    BrokerError, code=Code.TOPIC_AUTHORIZATION_FAILED, says="no permission for this topic; ask for an ACL"
 ): ...
 
 
 class GroupAuthorizationFailed(
-    BrokerError, code=Code.GROUP_AUTHORIZATION_FAILED, says="not allowed for this group; ask for the permission"
+    BrokerError, code=Code.GROUP_AUTHORIZATION_FAILED, says="no permission for this group; ask for an ACL"
 ): ...
 
 
 class ClusterAuthorizationFailed(
-    BrokerError, code=Code.CLUSTER_AUTHORIZATION_FAILED, says="not allowed on this cluster; ask for the permission"
+    BrokerError, code=Code.CLUSTER_AUTHORIZATION_FAILED, says="no permission on this cluster; ask for an ACL"
 ): ...
 
 
 class TransactionalIdAuthorizationFailed(
     BrokerError,
     code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    says="not allowed for this transactional.id; ask for the permission",
+    says="no permission for this transactional.id; ask for an ACL",
 ): ...
 
 
 class ThrottlingQuotaExceeded(
-    BrokerError, code=Code.THROTTLING_QUOTA_EXCEEDED, says="a quota is used up; try again later"
+    BrokerError, code=Code.THROTTLING_QUOTA_EXCEEDED, says="a quota is exceeded; try again later"
 ): ...
 
 
 class RequestTimedOut(
-    BrokerError, code=Code.REQUEST_TIMED_OUT, says="the broker could not do it in time; try again"
+    BrokerError, code=Code.REQUEST_TIMED_OUT, says="the broker could not complete the request in time; try again"
 ): ...
 
 
 class UnsupportedVersion(
-    BrokerError, code=Code.UNSUPPORTED_VERSION, says="the broker is too old, or too new, for this request"
+    BrokerError, code=Code.UNSUPPORTED_VERSION, says="the broker does not support this version of the request"
 ): ...
 
 
 class UnknownServerError(
-    BrokerError, code=Code.UNKNOWN_SERVER_ERROR, says="the broker failed and did not say why; its log will"
+    BrokerError, code=Code.UNKNOWN_SERVER_ERROR, says="the broker failed unexpectedly; look at its log"
 ): ...

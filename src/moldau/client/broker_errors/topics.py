@@ -1,4 +1,4 @@
-"""Errors of brokers about topics, partitions and the brokers that have them: what each means, and what to do."""
+"""Broker errors about topics, partitions, replicas and leaders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 class UnknownTopicOrPartition(
     BrokerError,
     code=Code.UNKNOWN_TOPIC_OR_PARTITION,
-    says="the broker knows no such topic or partition; check the name, or create the topic",
+    says="the topic or partition does not exist; check the name, or create the topic",
 ): ...
 
 
@@ -47,48 +47,52 @@ class UnknownTopicId(
 class TopicAlreadyExists(
     BrokerError,
     code=Code.TOPIC_ALREADY_EXISTS,
-    says="a topic of this name is there already; use it, or choose another name",
+    says="a topic with this name exists; use it, or choose another name",
 ): ...
 
 
 class InvalidTopic(
     BrokerError,
     code=Code.INVALID_TOPIC_EXCEPTION,
-    says="not a legal topic name: 1 to 249 letters, digits, dots, dashes and underscores",
+    says="not a valid topic name; use 1 to 249 letters, digits, dots, dashes and underscores",
 ): ...
 
 
 class TopicDeletionDisabled(
-    BrokerError, code=Code.TOPIC_DELETION_DISABLED, says="the brokers run with delete.topic.enable=false"
+    BrokerError,
+    code=Code.TOPIC_DELETION_DISABLED,
+    says="topics cannot be deleted, because the brokers have delete.topic.enable=false",
 ): ...
 
 
 class InvalidPartitions(
-    BrokerError, code=Code.INVALID_PARTITIONS, says="that many partitions are not possible; a topic can only grow"
+    BrokerError,
+    code=Code.INVALID_PARTITIONS,
+    says="this number of partitions is not possible; partitions can be added, but not removed",
 ): ...
 
 
 class InvalidReplicationFactor(
     BrokerError,
     code=Code.INVALID_REPLICATION_FACTOR,
-    says="there are not that many brokers; ask for fewer replicas, or leave the number out",
+    says="the cluster has fewer brokers; lower the replication factor, or leave it out",
 ): ...
 
 
 class InvalidReplicaAssignment(
-    BrokerError, code=Code.INVALID_REPLICA_ASSIGNMENT, says="the replicas do not fit the cluster's brokers"
+    BrokerError,
+    code=Code.INVALID_REPLICA_ASSIGNMENT,
+    says="the assignment names brokers that do not exist, or names a broker twice",
 ): ...
 
 
-class InvalidConfig(BrokerError, code=Code.INVALID_CONFIG, says="a setting that the broker does not take"): ...
+class InvalidConfig(BrokerError, code=Code.INVALID_CONFIG, says="the broker does not accept the setting"): ...
 
 
-class PolicyViolation(BrokerError, code=Code.POLICY_VIOLATION, says="the cluster's policy forbids it"): ...
+class PolicyViolation(BrokerError, code=Code.POLICY_VIOLATION, says="a policy of the cluster forbids it"): ...
 
 
-class InvalidRequest(
-    BrokerError, code=Code.INVALID_REQUEST, says="the broker finds the request contradictory or incomplete"
-): ...
+class InvalidRequest(BrokerError, code=Code.INVALID_REQUEST, says="the request is contradictory or incomplete"): ...
 
 
 class LeaderNotAvailable(
@@ -97,31 +101,32 @@ class LeaderNotAvailable(
 
 
 class NotLeaderOrFollower(
-    BrokerError, code=Code.NOT_LEADER_OR_FOLLOWER, says="the partition has moved to another broker; try again"
+    BrokerError, code=Code.NOT_LEADER_OR_FOLLOWER, says="another broker leads the partition now; try again"
 ): ...
 
 
 class FencedLeaderEpoch(
-    BrokerError, code=Code.FENCED_LEADER_EPOCH, says="the partition has a newer leader than the client knew; try again"
+    BrokerError, code=Code.FENCED_LEADER_EPOCH, says="the partition has a newer leader epoch; try again"
 ): ...
 
 
 class UnknownLeaderEpoch(
-    BrokerError, code=Code.UNKNOWN_LEADER_EPOCH, says="the broker has not heard of that leader yet; try again"
+    BrokerError, code=Code.UNKNOWN_LEADER_EPOCH, says="the broker does not know this leader epoch yet; try again"
 ): ...
 
 
 class PreferredLeaderNotAvailable(
     BrokerError,
     code=Code.PREFERRED_LEADER_NOT_AVAILABLE,
-    says="the first replica is away or not in sync; try again when it has caught up",
+    says="the preferred leader is offline or not in sync; try again when it has caught up",
 ): ...
 
 
 class EligibleLeadersNotAvailable(
     BrokerError,
     code=Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    says="no replica that may lead is alive; bring one of them back, or hold an unclean election where one lives",
+    says="no replica that may become leader is online; start one of them, or run an unclean election, which may lose "
+    "records",
 ): ...
 
 
@@ -134,10 +139,14 @@ class NotController(BrokerError, code=Code.NOT_CONTROLLER, says="another broker 
 
 
 class KafkaStorageFailed(
-    BrokerError, code=Code.KAFKA_STORAGE_ERROR, says="a disk of the broker has failed; try again, another may take over"
+    BrokerError,
+    code=Code.KAFKA_STORAGE_ERROR,
+    says="a disk of the broker has failed; try again when another broker leads the partition",
 ): ...
 
 
 class LogDirNotFound(
-    BrokerError, code=Code.LOG_DIR_NOT_FOUND, says="the broker has no such data directory; describe_log_dirs lists them"
+    BrokerError,
+    code=Code.LOG_DIR_NOT_FOUND,
+    says="the broker does not have this data directory; describe_log_dirs lists its directories",
 ): ...

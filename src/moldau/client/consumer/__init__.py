@@ -1,1 +1,1 @@
-"""The consumer: subscription, fetching, decoding, positions, and membership of groups."""
+"""Consumer: subscription, fetching, decoding, positions, commits, and membership of groups."""

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Records as a consumer hands them out, in C: the twin of decode_reference.py, with the same names, results and errors."""
+"""Record decoder in C: the native twin of decode_reference.py, with the same names, results and errors."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -19,15 +19,15 @@ from moldau.records._walk cimport (
 )
 
 from moldau.records.errors import refusal as _refusal
-from moldau.records.model import TimestampType as _TimestampType
+from moldau.records.batch_layout import TimestampType as _TimestampType
 
 cdef object refusal = _refusal
 cdef object CREATE_TIME = _TimestampType.CREATE_TIME
 cdef object LOG_APPEND_TIME = _TimestampType.LOG_APPEND_TIME
 
 
-# Not tracked by the garbage collector, which else looks at each of thousands of records again and again (a sixth of the
-# time to read them). What a record holds, bytes or what a deserialiser made of them, does not know the record.
+# Not tracked by the garbage collector. Otherwise it visits each of thousands of records again and again, which took a
+# sixth of the time to read them. Keys and values do not refer to their record, so no reference cycle can leak.
 @cython.no_gc
 @cython.freelist(1024)
 cdef class Record:
@@ -168,7 +168,7 @@ cdef class BatchRecords:
                 fault = end_walk(&self.walk)
             if fault:
                 error = refusal(fault, self.walk.index, self.walk.found, self.walk.expected)
-                self.walk = before  # so that the next call says the same
+                self.walk = before  # so that the next call raises the same error
                 raise error
             self.left -= 1
             if parsed.offset_delta < self.wanted_delta:
@@ -192,7 +192,7 @@ cdef class BatchRecords:
 
 
 cdef list headers_of(Parsed *parsed, const uint8_t *end):
-    # The walk has been over these bytes and found them sound; the results of reading them again need no check.
+    # The walk has already checked these bytes, so the results of read_varint need no check here.
     cdef const uint8_t *at = parsed.headers
     cdef int32_t size = 0
     cdef list headers = []

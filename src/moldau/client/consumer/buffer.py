@@ -1,8 +1,9 @@
-"""Fetched records that wait for the application: a queue a partition, partitions in turn.
+"""Fetch buffer: fetched records that wait for the application, one queue per partition, served round-robin.
 
-Pure, and owned by the event loop. What is handed out continues exactly where the partition stands: a source whose
-version is not the partition's (there was a seek, a reset, a new assignment) or that begins anywhere else is dropped,
-and the fetcher asks again from the position. So a mistake elsewhere can cost a fetch, but never a record.
+No I/O; owned by the event loop. Records that are taken continue exactly at the partition's position. A source is
+dropped if it starts at another offset, or if its version is not that of the partition (after a seek, a reset or a new
+assignment); the fetcher then fetches from the position again. So a mistake elsewhere can cost a fetch, but never a
+record.
 """
 
 from __future__ import annotations
@@ -11,36 +12,36 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from moldau.client.consumer.decode import Record
-from moldau.client.consumer.handout import Handout, Span
-from moldau.client.consumer.run import Failure, Source
+from moldau.client.consumer.fetched_partition import Failure, RecordSource
+from moldau.client.consumer.poll_results import PollResults, Span
 from moldau.client.consumer.subscription import PartitionState, Subscription
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
-from moldau.client.model import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.records.arrow import ArrowRows
 
 
 class FetchBuffer:
-    """Sources of records by partition. See the module's rule."""
+    """Record sources per partition. See the module's rule."""
 
     __slots__ = ("_held", "_sources", "_subscription", "_turns", "drained", "held")
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
-        self._sources: dict[TopicPartition, deque[Source]] = {}  # none of these is empty
-        self._turns: deque[TopicPartition] = deque()  # the same partitions, the next one first
+        self._sources: dict[TopicPartition, deque[RecordSource]] = {}  # without empty queues
+        self._turns: deque[TopicPartition] = deque()  # the same partitions, in the order in which they are served
         self._held: dict[TopicPartition, int] = {}
-        self.held = 0  # bytes in all
-        self.drained = False  # something has been used up since somebody set this to False
+        self.held = 0  # bytes of all partitions
+        self.drained = False  # a source was used up since the fetcher set this to False
 
     def __bool__(self) -> bool:
         return bool(self._turns)
 
-    # -- what comes in ---------------------------------------------------------------------------------------------
+    # -- adding ----------------------------------------------------------------------------------------------------
 
-    def add(self, source: Source) -> bool:
-        """Queue what an answer brought; False where it does not continue what is there, and is dropped."""
+    def add(self, source: RecordSource) -> bool:
+        """Queue the records of a response. Return False if they do not continue the queue, and are dropped."""
         state = self._subscription.current(source.partition, source.version)
         if state is None or self.next_offset(state)[0] != source.position:
             return False
@@ -52,17 +53,18 @@ class FetchBuffer:
         self._account(source.partition)
         return True
 
-    def give_back(self, handout: Handout) -> None:
-        """Put what the application has not seen of `handout` before everything else, and positions back with it.
+    def give_back(self, results: PollResults) -> None:
+        """Put the records that the application has not seen first in their queues, and move positions back to them.
 
-        Whoever moves a position for the application takes the rest back first. So if it has moved by now, that was on
-        behalf of what was learnt about the log, at a point that the application has not come to: it goes on from where
-        it is, and everything from there on is fetched, and judged, again.
+        Calls of the application that move a position take records back first. So if the version of a partition has
+        changed by now, something was learnt about its log at an offset that the application has not reached: a
+        truncation, or a reset. The application continues at its own offset, and everything from there on is fetched
+        and checked again.
         """
-        for span, source in reversed(handout.take_back()):
+        for span, source in reversed(results.take_back()):
             state = self._subscription.assigned.get(source.partition)
             if state is not span.state or state.topic_id != span.topic_id:
-                continue  # no longer ours, or another topic of that name
+                continue  # revoked, or the topic was deleted and created again under the same name
             self._drop_stale(source.partition)
             if state.version != source.version:
                 state.seek(source.position, source.epoch)
@@ -75,7 +77,7 @@ class FetchBuffer:
             self._turns.appendleft(source.partition)
 
     def next_offset(self, state: PartitionState) -> tuple[int | None, int]:
-        """Where the next fetch for a partition begins, and the epoch of what stands before that."""
+        """Return the offset at which the next fetch for a partition starts, and the epoch of the record before it."""
         self._drop_stale(state.partition)
         sources = self._sources.get(state.partition)
         if sources is None:
@@ -83,20 +85,20 @@ class FetchBuffer:
         return sources[-1].end, sources[-1].end_epoch
 
     def size(self, partition: TopicPartition) -> int:
-        """Bytes that wait for one partition."""
+        """Return the bytes that are buffered for one partition."""
         return self._held.get(partition, 0)
 
     def failed(self, partition: TopicPartition) -> bool:
-        """Whether an error waits to be told, behind which nothing is to be fetched."""
+        """Return whether the queue ends with an error. Nothing is fetched after it."""
         sources = self._sources.get(partition)
         return sources is not None and isinstance(sources[-1], Failure)
 
-    # -- what goes out ---------------------------------------------------------------------------------------------
+    # -- taking ----------------------------------------------------------------------------------------------------
 
-    def take(self, limit: int, piece: int = 0) -> Handout:
-        """At most `limit` records, and all positions with them; iteration may be recalled after a `piece`.
+    def take(self, limit: int, piece: int = 0) -> PollResults:
+        """Take at most `limit` records and move the positions; an iteration can be recalled after each `piece`.
 
-        An error is raised when it is the very next thing; what comes before it is handed out first.
+        An error is raised only if it is first in line; the records before it are returned first.
         """
         records: list[Record] = []
         spans: list[Span] = []
@@ -106,7 +108,7 @@ class FetchBuffer:
             if state is None:
                 continue
             if not state.fetchable:
-                self._turns.rotate(-1)  # what is paused keeps its data
+                self._turns.rotate(-1)  # a paused partition keeps its records
                 continue
             try:
                 self._take_from(state, records, spans, limit)
@@ -116,7 +118,7 @@ class FetchBuffer:
                 break
             if len(records) >= limit:
                 break
-        return Handout(records, spans, piece)
+        return PollResults(records, spans, piece)
 
     def _take_from(self, state: PartitionState, records: list[Record], spans: list[Span], limit: int) -> None:
         partition = state.partition
@@ -132,7 +134,7 @@ class FetchBuffer:
                     source.take(records, limit - len(records))
                 except MoldauError:
                     if isinstance(source, Failure) and not records:
-                        sources.popleft()  # told once: whether it still holds, the next fetch will say
+                        sources.popleft()  # raised once: the next fetch finds out whether the error persists
                     raise
                 finally:
                     state.handed_out(source.position, source.epoch)
@@ -140,15 +142,15 @@ class FetchBuffer:
                     sources.popleft()
                     used_up = self.drained = True
                 elif len(records) < limit:
-                    break  # it gives nothing now
+                    break  # the source has nothing more at the moment
         finally:
             if len(records) > first:
                 taken = (first, len(records), before, epoch_before, state.position, state.epoch)
                 spans.append(Span(partition, state, state.version, state.topic_id, *taken))
-            self._settle(partition, sources, used_up)
+            self._after_take(partition, sources, used_up)
 
     def take_rows(self, rows: ArrowRows, limit: int) -> None:
-        """At most `limit` rows into a table; else as `take`, and all of them are the application's at once."""
+        """Like `take`, for at most `limit` rows of a table; all of them count as read at once."""
         for _ in range(len(self._turns)):  # each partition once
             partition = self._turns[0]
             state = self._drop_stale(partition)
@@ -174,7 +176,7 @@ class FetchBuffer:
                 source = sources[0]
                 try:
                     if not source.take_rows(rows, limit - rows.rows):
-                        state.fetch_again()  # decoded already, and taken back from an iterator: a rare way to go
+                        state.fetch_again()  # records taken back from an iterator are decoded already; this is rare
                         self.drained = True
                         return
                 except MoldauError:
@@ -188,20 +190,20 @@ class FetchBuffer:
                 sources.popleft()
                 used_up = self.drained = True
         finally:
-            self._settle(state.partition, sources, used_up)
+            self._after_take(state.partition, sources, used_up)
 
-    def _settle(self, partition: TopicPartition, sources: deque[Source], used_up: bool) -> None:
+    def _after_take(self, partition: TopicPartition, sources: deque[RecordSource], used_up: bool) -> None:
         if not sources:
             self._forget(partition)
             return
         self._account(partition)
         if used_up:
-            self._turns.rotate(-1)  # now the others
+            self._turns.rotate(-1)  # the other partitions are next
 
-    # -- what goes away --------------------------------------------------------------------------------------------
+    # -- dropping --------------------------------------------------------------------------------------------------
 
     def _drop_stale(self, partition: TopicPartition) -> PartitionState | None:
-        """Let go of what no longer continues the partition; its state, if something is left."""
+        """Drop the queue if it does not continue at the position. Return the partition's state if the queue is kept."""
         sources = self._sources.get(partition)
         if sources is None:
             return None
@@ -213,7 +215,7 @@ class FetchBuffer:
         return state
 
     def drop_unassigned(self) -> None:
-        """Give free what was fetched for partitions that are no longer assigned, or that have moved."""
+        """Drop records of partitions that are no longer assigned, or whose position was moved."""
         for partition in list(self._sources):
             self._drop_stale(partition)
 

@@ -1,10 +1,10 @@
-"""Committed offsets: stored in order, retried while that is safe, and looked up again.
+"""Offset commits of a consumer: manual and automatic commits, retries, and the lookup of committed offsets.
 
-A commit counts only from whoever may read the partition: the coordinator refuses a member whose generation is over.
-Such a commit is tried again only if the member has since gone on to the next generation with the partition in its
-hands; else it is `CommitFailed`, and the records will be read again by whoever has the partition now.
+The coordinator accepts a commit only from the member that owns the partition: it refuses a member of an old generation.
+A refused commit is retried only if the member has joined the next generation and has kept the partition all the time.
+Otherwise the commit fails with `CommitFailed`, and the member that owns the partition now reads the records again.
 
-Commits of one consumer are sent one after another, so an earlier one never overtakes a later one.
+Commits of one consumer are sent one after another, so an earlier commit never overwrites a later one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
-from moldau.client.consumer.assignors.wire import by_topic
-from moldau.client.consumer.membership.membership import GroupMetadata, Membership
-from moldau.client.consumer.membership.model import NO_GENERATION
+from moldau.client.consumer.membership.events import NO_GENERATION
+from moldau.client.consumer.membership.membership import GroupMembership, GroupMetadata
 from moldau.client.consumer.subscription import Subscription
+from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import (
     BrokerUnavailable,
     BufferFull,
@@ -28,7 +28,6 @@ from moldau.client.errors import (
     TimedOut,
     error_for,
 )
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.network import CoordinatorKind, Network
 from moldau.client.settings import ClientSettings
 from moldau.wire.errors import ErrorCode
@@ -45,6 +44,7 @@ from moldau.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from moldau.wire.topic_partition import by_topic
 
 logger = logging.getLogger(__name__)
 
@@ -52,15 +52,16 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 OnCommit = Callable[[Offsets, MoldauError | None], None]
 
 BY_NAME_UNTIL: Final = 9
-"""From version 10 on topics have ids here, which a name that is not in the metadata does not have."""
+"""Version 10 identifies topics by id, and the id of a topic that is not in the metadata is unknown."""
 EPOCHS_FROM: Final = 9
-"""The version that a member of the new protocol has to speak."""
+"""The first version with member epochs, for members of the consumer protocol (KIP-848)."""
 STATIC_FROM: Final = 7
+"""The first version of OffsetCommit with group.instance.id."""
 STABLE_FROM: Final = 7
-"""The version of OffsetFetch that waits for the offsets of open transactions."""
+"""The first version of OffsetFetch that waits for open transactions to end (`require_stable`)."""
 
 MAX_WAITING: Final = 10_000
-"""Asynchronous commits that may wait for those before them."""
+"""Limit of asynchronous commits that wait for earlier ones."""
 
 NO_EPOCH: Final = -1
 
@@ -73,16 +74,16 @@ GENERATION_OVER: Final = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.GROUP_ID_NOT_FOUND,  # nobody was left in it, not even us, and it was forgotten
+        ErrorCode.GROUP_ID_NOT_FOUND,  # the group lost all members, this one too, and was deleted
     }
 )
 
 
 class Commits:
-    """The offsets of one consumer's group. Without a membership (`assign`) it commits as nobody in particular."""
+    """The offsets of one consumer's group. Without a membership (`assign`) commits have no member id."""
 
     def __init__(
-        self, network: Network, settings: ClientSettings, subscription: Subscription, membership: Membership | None
+        self, network: Network, settings: ClientSettings, subscription: Subscription, membership: GroupMembership | None
     ) -> None:
         self._network = network
         self._settings = settings
@@ -97,23 +98,23 @@ class Commits:
         self._auto: asyncio.Task[None] | None = None
         self.automatic: bool = settings["enable.auto.commit"] and self._group_id is not None
 
-    # -- what the application asks ---------------------------------------------------------------------------------
+    # -- calls of the application ----------------------------------------------------------------------------------
 
     async def commit(self, offsets: Offsets | None, deadline: float) -> None:
-        """Stores these, or the positions of all that was handed out; tried again until the deadline.
+        """Commit these offsets, or the positions of all assigned partitions; retry until the deadline.
 
-        Raises CommitFailed where the group has given the partitions to others, TimedOut where nobody could store them.
+        Raises CommitFailed if the group has given the partitions to other members, and TimedOut after the deadline.
         """
         self._check_group()
         async with self._turn:
             await self._store(self._subscription.positions_to_commit() if offsets is None else dict(offsets), deadline)
 
     def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None = None) -> None:
-        """As `commit`, but nobody waits; and what fails is not tried again, since a later commit may stand already."""
+        """Like `commit`, without waiting. It is not retried, because a retry could overwrite a later commit."""
         self._check_group()
         wanted = self._subscription.positions_to_commit() if offsets is None else dict(offsets)
         if len(self._waiting) >= MAX_WAITING:
-            error = BufferFull(f"{MAX_WAITING} commits are waiting already; commit less often, or wait for them")
+            error = BufferFull(f"{MAX_WAITING} commits are already waiting; commit less often, or wait for them")
             _report(on_commit, wanted, error)
             return
         task = asyncio.get_running_loop().create_task(self._commit_once(wanted, on_commit))
@@ -123,7 +124,7 @@ class Commits:
     async def committed(
         self, partitions: Iterable[TopicPartition], deadline: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where it has nothing."""
+        """Return the committed offset per partition, None for a partition without one."""
         group_id = self._check_group()
         wanted = [TopicPartition(*one) for one in partitions]
         if not wanted:
@@ -141,7 +142,7 @@ class Commits:
     # -- automatic commits -----------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> None:
-        """Called when the application polls: it is done with what it was handed before."""
+        """Start an automatic commit if one is due. The application polls, so it has processed the records before."""
         if not self.automatic:
             return
         if self._next_at is None:
@@ -164,8 +165,10 @@ class Commits:
             self._auto = None
 
     def before_revocation(self) -> Awaitable[None] | None:
-        """Commits what was handed out of partitions that are about to be given up; not for longer than half the time
-        that the group waits for us."""
+        """Commit positions before partitions are revoked, or return None if enable.auto.commit is not set.
+
+        It may take at most half of max.poll.interval.ms, for which the group waits for this member.
+        """
         if not self.automatic:
             return None
         offsets = self._subscription.positions_to_commit()
@@ -177,16 +180,16 @@ class Commits:
         return self.commit(offsets, asyncio.get_running_loop().time() + patience_s)
 
     async def last(self, deadline: float) -> None:
-        """The automatic commit before the consumer leaves."""
+        """Make the last automatic commit, before the consumer leaves. An error is logged, not raised."""
         if not self.automatic or not self._may_commit():
             return
         try:
             await self.commit(None, deadline)
         except MoldauError as error:
-            logger.warning("the last commit failed: group=%s error=%s", self._group_id, error)
+            logger.warning("last commit before leaving failed: group=%s error=%s", self._group_id, error)
 
     async def close(self, deadline: float) -> None:
-        """The last automatic commit, and the end of all that are under way."""
+        """Make the last automatic commit, and wait for pending commits until the deadline; then cancel them."""
         loop = asyncio.get_running_loop()
         try:
             await self.last(deadline)
@@ -199,7 +202,7 @@ class Commits:
             if left:
                 await asyncio.wait(left)
 
-    # -- storing ---------------------------------------------------------------------------------------------------
+    # -- sending commits -------------------------------------------------------------------------------------------
 
     async def _commit_once(self, offsets: Offsets, on_commit: OnCommit | None) -> None:
         error: MoldauError | None = None
@@ -210,7 +213,7 @@ class Commits:
         except MoldauError as failure:
             error = failure
             if on_commit is None:
-                logger.warning("a commit failed: group=%s error=%s", self._group_id, failure)
+                logger.warning("commit failed: group=%s error=%s", self._group_id, failure)
         _report(on_commit, offsets, error)
 
     async def _store(self, offsets: Offsets, deadline: float) -> None:
@@ -220,7 +223,7 @@ class Commits:
 
         async def attempt() -> None:
             identity = self._identity()
-            while True:  # until it is stored, refused, or `_ask` finds that the deadline has passed
+            while True:  # until it is stored or refused, or `_ask` raises TimedOut
                 try:
                     return await self._attempt(offsets, identity, deadline)
                 except CommitFailed:
@@ -228,11 +231,11 @@ class Commits:
                         raise
                     identity = await self._next_identity(identity, deadline)
                 except RebalanceInProgress:
-                    # The generation is ours, and about to be complete.
+                    # This member is in the new generation, and waits for its assignment.
                     membership = self._membership
                     if membership is None or not membership.rebalancing or not self._still_holds(held):
                         raise
-                    await membership.moved(deadline)
+                    await membership.next_step(deadline)
                     identity = self._identity()
 
         what = f"committing offsets of group {self._group_id!r}"
@@ -243,10 +246,10 @@ class Commits:
         return all(state is not None and assigned.get(one) is state for one, state in held.items())
 
     async def _next_identity(self, refused: GroupMetadata, deadline: float) -> GroupMetadata:
-        """Who we are in the generation after the one that is over; CommitFailed where nothing shows that there is one.
+        """Wait for the next generation, and return this member's identity in it.
 
-        Only while the group is on its way to it, and nothing is due that the application would have to hear first:
-        it waits for this commit, and does not poll.
+        Raises CommitFailed if no rebalance is under way. It does so too if the rebalance has to wait for a callback:
+        the application waits for this commit, does not poll, and so cannot run the callback.
         """
         membership = self._membership
         loop = asyncio.get_running_loop()
@@ -258,7 +261,7 @@ class Commits:
                 return now
             if not membership.rebalancing:
                 break
-            await membership.moved(deadline)
+            await membership.next_step(deadline)
         raise self._failed()
 
     def _identity(self) -> GroupMetadata:
@@ -273,14 +276,14 @@ class Commits:
 
     def _failed(self) -> CommitFailed:
         return CommitFailed(
-            f"committing offsets of group {self._group_id!r}: this member is not, or no longer, in the group's present "
-            "generation, and its partitions may be another's. What was read since the last commit will be read again. "
-            "Poll more often, or raise max.poll.interval.ms, or lower max.poll.records",
+            f"committing offsets of group {self._group_id!r}: this member is not in the group's current generation, "
+            "and other members may own its partitions. Records since the last commit will be read again. Poll more "
+            "often, raise max.poll.interval.ms, or lower max.poll.records",
             ErrorCode.ILLEGAL_GENERATION,
         )
 
     async def _attempt(self, offsets: Offsets, identity: GroupMetadata, deadline: float) -> None:
-        """Once, to whom we believe to be the coordinator."""
+        """Send one OffsetCommit to the coordinator as far as it is known. Raises the first error in the response."""
         if not offsets:
             return
         what = f"committing offsets of group {identity.group_id!r}"
@@ -320,7 +323,7 @@ class Commits:
         assert self._group_id is not None
         self._network.coordinator_gone(CoordinatorKind.GROUP, self._group_id)
 
-    # -- looking up ------------------------------------------------------------------------------------------------
+    # -- looking up committed offsets ------------------------------------------------------------------------------
 
     async def _fetch(
         self, group_id: str, wanted: list[TopicPartition], deadline: float, what: str
@@ -332,7 +335,7 @@ class Commits:
         response: OffsetFetchResponse = await self._ask(_fetch_request(wanted, identity), identity, deadline, what)
         code = ErrorCode.of(response.groups[0].error_code if response.groups else response.error_code)
         if code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-            # The group has gone on; the next heartbeat says so. Anybody may ask.
+            # The group has a new generation, which the next heartbeat reports. Offsets may be read without a member id.
             identity = GroupMetadata(group_id)
             response = await self._ask(_fetch_request(wanted, identity), identity, deadline, what)
             code = ErrorCode.of(response.groups[0].error_code if response.groups else response.error_code)
@@ -376,7 +379,7 @@ def _commit_request(offsets: Offsets, identity: GroupMetadata) -> OffsetCommitRe
 
 
 def _fetch_request(partitions: Iterable[TopicPartition], identity: GroupMetadata) -> OffsetFetchRequest:
-    """Offsets that an open transaction may still change are not told: the coordinator says to ask again."""
+    """With `require_stable` the coordinator returns a retriable error while a transaction may change an offset."""
     topics = by_topic(partitions)
     return OffsetFetchRequest(
         group_id=identity.group_id,

@@ -1,9 +1,9 @@
-"""The consumer itself, without a face: everything that happens between the application's calls and the network.
+"""Consumer core: the implementation that the asyncio and the blocking consumer share.
 
-Owned by one event loop. The asyncio consumer and the blocking one drive it in the same way: they call `step`, and get
-records, or a callback that is due (which they make themselves, in the application's own task or thread, and then report
-with `callback_done`), or None when the time is over. So there is one implementation, listeners run where the
-application runs, and a listener may call the consumer without waiting for itself.
+Owned by one event loop. Both consumers call `step` and get one of three things: records, a listener callback that is
+due, or None after the deadline. They run the callback in the application's own task or thread, and then report it with
+`callback_done`. So there is one implementation, listeners run where the application runs, and a listener may call the
+consumer without waiting for itself.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from moldau.client import arguments
 from moldau.client.consumer.buffer import FetchBuffer
 from moldau.client.consumer.commits import Offsets, OnCommit
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.group import Group, group_of
-from moldau.client.consumer.handout import Handout
-from moldau.client.consumer.lookup import OffsetLookup
 from moldau.client.consumer.membership.membership import GroupMetadata
-from moldau.client.consumer.model import EARLIEST, LATEST, CallbackDue, Reset, reset_of
+from moldau.client.consumer.offset_lookup import OffsetLookup
+from moldau.client.consumer.offset_reset import EARLIEST, LATEST, CallbackDue, Reset, reset_of
+from moldau.client.consumer.poll_results import PollResults
 from moldau.client.consumer.positions import Positions
-from moldau.client.consumer.signal import Signal
 from moldau.client.consumer.subscription import NO_EPOCH, Mode, Subscription
+from moldau.client.consumer.wakeup_signal import WakeupSignal
+from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import ClosedError, IllegalStateError, MoldauError, TimedOut, WakeupError, error_for
 from moldau.client.metadata import ClusterMetadata
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Clock, SystemClock
@@ -40,18 +41,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ITERATION_RECORDS: Final = 4_096
-"""How many records an iterator takes at once: enough that a hop to another thread does not count."""
+"""Records that an iterator takes at once: so many that the cost of a switch to the loop thread does not matter."""
 
 RECALL_S: Final = 0.1
-"""An iterator that has not come back for so long keeps max.poll.records, as a poll would have given it, and no more:
-a slow application has to come back to its group in time."""
+"""After this time an iterator may yield only the piece that it is reading, max.poll.records at most as after a poll.
+Otherwise a slow application would not return within max.poll.interval.ms, and its group would remove it."""
 
 SLICE_S: Final = 0.5
-"""How long `step` sleeps at most before it shows the group again that the application is waiting in poll."""
+"""Longest sleep of `step` before it reports to the group again that the application is waiting in poll."""
 
 
 class ConsumerCore:
-    """One consumer. See the module."""
+    """One consumer, without its public calls. See the module."""
 
     def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
         self.settings = settings
@@ -62,21 +63,21 @@ class ConsumerCore:
         self.lookup = OffsetLookup(self.network, settings)
         self.policy = reset_of(settings["auto.offset.reset"])
         self.records_handed_out = 0
-        self._changed = Signal()
+        self._changed = WakeupSignal()
         self._max_records: int = settings["max.poll.records"]
         self._api_timeout_s = settings["default.api.timeout.ms"] / 1_000
         self._slice_s = min(SLICE_S, settings["max.poll.interval.ms"] / 4_000)
         self._group: Group = group_of(self.network, settings, self.subscription, self._something_changed)
         self._assigned_before: tuple[TopicPartition, ...] = ()
         self._topic_error: MoldauError | None = None
-        self._first_contact: asyncio.Task[ClusterMetadata] | None = None
+        self._first_metadata: asyncio.Task[ClusterMetadata] | None = None
         self._recall: asyncio.TimerHandle | None = None
         self._woken = False
         self._started = False
         self._closed = False
 
     async def start(self) -> None:
-        """Begin to learn about the cluster. A broker that is away is no error yet; the calls that need it will say."""
+        """Start to fetch metadata. An unreachable broker is not an error yet: the calls that need it raise one."""
         if self._started:
             return
         self._started = True
@@ -101,10 +102,10 @@ class ConsumerCore:
         )
         self.network.on_metadata(self._metadata_changed)
         await self.network.start()
-        self._begin_contact()
+        self._fetch_first_metadata()
 
     async def close(self, deadline: float) -> None:
-        """Commit if that is automatic, leave the group, and end everything. Never half: also when cancelled."""
+        """Commit if enable.auto.commit is set, leave the group, and stop all tasks; all of them also if cancelled."""
         if self._closed:
             return
         self.take_back()
@@ -114,8 +115,8 @@ class ConsumerCore:
         try:
             await self._group.close(deadline)
         finally:
-            if self._first_contact is not None:
-                self._first_contact.cancel()
+            if self._first_metadata is not None:
+                self._first_metadata.cancel()
             await self.positions.close()
             await self.fetcher.close()
             await self.network.close()
@@ -129,26 +130,27 @@ class ConsumerCore:
             raise ClosedError("this consumer was closed; make a new one")
 
     def deadline(self, timeout_s: float | None) -> float:
-        """When a call with this time-out has to be over; without one, after default.api.timeout.ms."""
-        return asyncio.get_running_loop().time() + (self._api_timeout_s if timeout_s is None else max(timeout_s, 0.0))
+        """Return the loop time at which a call with this time-out must end; None means default.api.timeout.ms."""
+        given = arguments.seconds("timeout", timeout_s)
+        return asyncio.get_running_loop().time() + (self._api_timeout_s if given is None else max(given, 0.0))
 
-    # -- what to read ----------------------------------------------------------------------------------------------
+    # -- subscription and assignment -------------------------------------------------------------------------------
 
     async def subscribe(self, topics: Iterable[str]) -> None:
-        self._prepare_change()
+        self._before_change()
         names = list(topics)
         self.subscription.subscribe(names)
         await self._group.subscribed()
         self._something_changed()
 
     async def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        self._prepare_change()
+        self._before_change()
         self.subscription.subscribe_pattern(pattern)
         await self._group.subscribed()
         self._something_changed()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        self._prepare_change()
+        self._before_change()
         before = self.subscription.topics
         self.subscription.assign(partitions)
         self.network.follow(self.subscription.topics)
@@ -156,8 +158,8 @@ class ConsumerCore:
         self._assignment_changed()
 
     async def unsubscribe(self, deadline: float) -> None:
-        """Read nothing more, and leave the group; `before_leaving` has been told."""
-        self._prepare_change()
+        """Stop reading and leave the group. The caller has called `before_leaving` and the listener."""
+        self._before_change()
         if self.subscription.uses_group:
             await self._group.leave(deadline)
         else:
@@ -166,13 +168,13 @@ class ConsumerCore:
         self._assignment_changed()
 
     async def before_leaving(self, deadline: float) -> CallbackDue | None:
-        """Commit, where that is automatic; then what the application should hear before `unsubscribe` or `close`."""
+        """Commit if enable.auto.commit is set, and return the callback to run before `unsubscribe` or `close`."""
         self.take_back()
         if not self._started or self._closed:
             return None
         return await self._group.before_leaving(deadline) if self.subscription.uses_group else None
 
-    def _prepare_change(self) -> None:
+    def _before_change(self) -> None:
         self.check_open()
         self.take_back()
         self._topic_error = None
@@ -206,23 +208,24 @@ class ConsumerCore:
 
     async def step(
         self, deadline: float, max_records: int | None = None, *, iterating: bool = False
-    ) -> Handout | CallbackDue | None:
-        """The next thing for the application, at the latest when `deadline` has come: then it may be None.
+    ) -> PollResults | CallbackDue | None:
+        """Return the next records, or a callback that is due, or None after `deadline`.
 
-        Whoever is `iterating` gets more at once, since what was not yielded can be had back.
+        An iterator (`iterating`) gets more records at once, because records that were not yielded can be taken back.
         """
         if iterating:
             limit, piece = max(ITERATION_RECORDS, self._max_records), self._max_records
         else:
-            limit, piece = self._max_records if max_records is None else max_records, 0
+            limit, piece = arguments.optional_number("max_records", max_records, 1) or self._max_records, 0
         return await self._step(deadline, lambda: self._take(limit, piece))
 
     async def step_rows(self, deadline: float, max_rows: int, headers: bool) -> pa.RecordBatch | CallbackDue | None:
-        """As `step`, with rows of a table: they are the application's at once."""
+        """Like `step`, with rows of a table. All rows count as read at once."""
         from moldau.records.arrow import ArrowRows
 
         rows = ArrowRows(headers=headers)
-        outcome = await self._step(deadline, lambda: self._take_rows(rows, max_rows))
+        most = arguments.number("max_rows", max_rows, 1)
+        outcome = await self._step(deadline, lambda: self._take_rows(rows, most))
         return outcome.finish() if isinstance(outcome, ArrowRows) else outcome
 
     async def _step(self, deadline: float, take: Callable[[], T | None]) -> T | CallbackDue | None:
@@ -247,20 +250,20 @@ class ConsumerCore:
                 return taken
             if now >= deadline:
                 if not waited:
-                    await asyncio.sleep(0)  # whoever polls without waiting must not keep the loop from working
+                    await asyncio.sleep(0)  # an application that polls with time-out 0 must not starve the loop
                 return None
             await self._changed.wait(min(deadline, now + self._slice_s))
             waited = True
 
-    def _take(self, limit: int, piece: int) -> Handout | None:
-        handout = self.buffer.take(limit, piece)
-        if not handout.records:
+    def _take(self, limit: int, piece: int) -> PollResults | None:
+        results = self.buffer.take(limit, piece)
+        if not results.records:
             return None
-        self.subscription.in_hand = handout
-        self.records_handed_out += len(handout.records)
-        if 0 < piece < len(handout.records):
-            self._recall = asyncio.get_running_loop().call_later(RECALL_S, handout.recall)
-        return handout
+        self.subscription.in_hand = results
+        self.records_handed_out += len(results.records)
+        if 0 < piece < len(results.records):
+            self._recall = asyncio.get_running_loop().call_later(RECALL_S, results.recall)
+        return results
 
     def _take_rows(self, rows: ArrowRows, max_rows: int) -> ArrowRows | None:
         self.buffer.take_rows(rows, max_rows)
@@ -268,29 +271,33 @@ class ConsumerCore:
         return rows if rows.rows else None
 
     def take_back(self) -> None:
-        """What an iterator holds and has not yielded goes back: whatever comes now begins where the application is."""
+        """Take back the records that an iterator holds and has not yielded.
+
+        Every call that moves a position or changes the assignment does this first, so it starts from what the
+        application has seen.
+        """
         if self._recall is not None:
             self._recall.cancel()
             self._recall = None
-        handout = self.subscription.in_hand
-        if handout is not None:
+        results = self.subscription.in_hand
+        if results is not None:
             self.subscription.in_hand = None
-            assert isinstance(handout, Handout)
-            self.records_handed_out -= len(handout.records) - handout.seen
-            self.buffer.give_back(handout)
+            assert isinstance(results, PollResults)
+            self.records_handed_out -= len(results.records) - results.seen
+            self.buffer.give_back(results)
 
     def disown(self) -> None:
-        """What the application was given last does not count as read: it has failed on it."""
-        if isinstance(self.subscription.in_hand, Handout):
+        """Do not count the records returned last as read, because the application failed on them."""
+        if isinstance(self.subscription.in_hand, PollResults):
             self.subscription.in_hand.disown()
 
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None:
-        """The application has heard of it; an error of its listener is raised to it, and changes nothing here."""
+        """Continue after a callback. An error of the listener is raised to the application and changes nothing here."""
         self._group.callback_done(due, error)
         self._assignment_changed()
 
     def wakeup(self) -> None:
-        """End the call that waits now, or else the next one, with WakeupError. In the loop; facades bring it there."""
+        """Let the call that waits now, otherwise the next one, raise WakeupError. Called on the loop only."""
         self._woken = True
         self._changed.set()
 
@@ -305,25 +312,28 @@ class ConsumerCore:
             error, self._topic_error = self._topic_error, None
             self.network.refresh_soon()
         if error is None:
-            error = self._contact_error()
+            error = self._first_metadata_error()
         if error is not None:
             raise error
 
-    def _begin_contact(self) -> None:
-        """Somebody has to hear when there is no cluster to be found at all: reading nothing for ever is no answer."""
-        loop = asyncio.get_running_loop()
-        self._first_contact = loop.create_task(self.network.refreshed(self.deadline(None)), name="first contact")
-        self._first_contact.add_done_callback(lambda _: self._changed.set())
+    def _fetch_first_metadata(self) -> None:
+        """Fetch metadata once, so that poll raises an error if no broker of the cluster can be reached.
 
-    def _contact_error(self) -> MoldauError | None:
-        contact = self._first_contact
-        if contact is None or not contact.done():
+        Without this, poll would return no records for ever.
+        """
+        loop = asyncio.get_running_loop()
+        self._first_metadata = loop.create_task(self.network.refreshed(self.deadline(None)), name="first metadata")
+        self._first_metadata.add_done_callback(lambda _: self._changed.set())
+
+    def _first_metadata_error(self) -> MoldauError | None:
+        first = self._first_metadata
+        if first is None or not first.done():
             return None
-        self._first_contact = None
-        error = None if contact.cancelled() else contact.exception()
+        self._first_metadata = None
+        error = None if first.cancelled() else first.exception()
         if not isinstance(error, MoldauError):
             return None
-        self._begin_contact()
+        self._fetch_first_metadata()
         return error
 
     # -- positions -------------------------------------------------------------------------------------------------
@@ -353,7 +363,7 @@ class ConsumerCore:
         self.seek_to(LATEST, partitions)
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool = True) -> None:
-        """Hand out nothing of these, or again; what was fetched for them is kept."""
+        """Pause or resume partitions. Records that were fetched for them stay in the buffer."""
         self.check_open()
         states = [self.subscription.state(partition) for partition in partitions]
         self.take_back()
@@ -367,7 +377,7 @@ class ConsumerCore:
         self.fetcher.pump()
 
     async def position(self, partition: TopicPartition, deadline: float) -> int:
-        """The offset of the next record that the application will get; looked up where it is not known yet."""
+        """Return the offset of the next record that the application will get; look it up if it is not known yet."""
         while True:
             self.check_open()
             self._answer_wakeup()

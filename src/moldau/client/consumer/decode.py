@@ -1,15 +1,14 @@
-"""Which decoder runs: the native one where it was built, unless MOLDAU_PURE=1 asks for the reference."""
+"""Record decoder selection: the native decoder if it was built, unless MOLDAU_PURE=1 selects the reference."""
 
 from typing import TYPE_CHECKING
 
-from moldau.records.crc import PURE
+from moldau.records.native_modules import native_or_reference
 
-if TYPE_CHECKING or PURE:
+if TYPE_CHECKING:
     from moldau.client.consumer.decode_reference import BatchRecords, Record
 else:
-    try:
-        from moldau.client.consumer._decode import BatchRecords, Record
-    except ImportError:  # installed without a compiler
-        from moldau.client.consumer.decode_reference import BatchRecords, Record
+    _chosen = native_or_reference("moldau.client.consumer._decode", "moldau.client.consumer.decode_reference")
+    BatchRecords = _chosen.BatchRecords
+    Record = _chosen.Record
 
 __all__ = ["BatchRecords", "Record"]

@@ -1,17 +1,17 @@
-"""Records as a consumer hands them out, in plain Python: the judge of the native twin, and what runs without it."""
+"""Record decoder in plain Python: the reference for the native twin, and its replacement where it is not built."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from moldau.records.batch_layout import BatchHeader, Bytes, TimestampType
 from moldau.records.errors import InvalidBatch
-from moldau.records.model import BatchHeader, Bytes, TimestampType
 from moldau.records.reference import records_of
 
 
 class Record:
-    """One record as the application sees it. Timestamps are milliseconds since 1970, -1 where there is none."""
+    """One record as the application sees it. Timestamps are milliseconds since 1970, -1 if there is none."""
 
     __slots__ = (
         "_headers",
@@ -59,13 +59,13 @@ class Record:
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """Names and values in the order in which they were sent; a name may come more than once."""
+        """Names and values in the order in which they were sent; a name may occur more than once."""
         if self._headers is None:
             self._headers = []
         return self._headers
 
     def replace_content(self, key: Any, value: Any) -> None:
-        """Put what the deserialisers made of key and value in place of the bytes."""
+        """Replace the bytes of key and value by the results of the deserialisers."""
         self.key = key
         self.value = value
 
@@ -77,10 +77,10 @@ class Record:
 
 
 class BatchRecords:
-    """The records of one batch from offset `wanted` on, taken a few at a time.
+    """The records of one batch from offset `wanted` on, decoded a few at a time.
 
-    `data` is what stands behind the batch's header, decompressed. `left` is how many records of it have not been looked
-    at yet. A record that breaks the format raises InvalidBatch, and raises it again at the next call.
+    `data` is the decompressed part of the batch after its header. `left` is the number of records that are not decoded
+    yet. A record that breaks the format raises InvalidBatch, at this call and at every later one.
     """
 
     __slots__ = ("_error", "_header", "_partition", "_records", "_topic", "_wanted", "left")
@@ -95,7 +95,7 @@ class BatchRecords:
         self.left = header.count
 
     def take(self, out: list[Record], limit: int) -> int:
-        """Append at most `limit` records to `out`; how many they were. What was appended before an error stays."""
+        """Append at most `limit` records to `out`, and return their number. Records appended before an error stay."""
         if self._error is not None:
             raise self._error
         header = self._header
@@ -104,7 +104,7 @@ class BatchRecords:
             try:
                 one = next(self._records)
                 if self.left == 1:
-                    next(self._records, None)  # behind the last record, the walk sees whether something is left over
+                    next(self._records, None)  # after the last record: checks that no bytes are left over
             except InvalidBatch as error:
                 self._error = error
                 raise

@@ -1,12 +1,12 @@
-"""Fetch requests out of what is wanted, and what an answer says, partition by partition."""
+"""Fetch messages of a consumer: builds requests from a fetch session, and iterates over responses by partition."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from moldau.client.consumer.session import SessionRequest
-from moldau.client.model import TopicPartition
+from moldau.client.consumer.fetch_session import SessionRequest
+from moldau.client.data_types import TopicPartition
 from moldau.wire.messages.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
@@ -17,7 +17,7 @@ from moldau.wire.messages.fetch import (
 )
 
 TOPIC_IDS_FROM: Final = 13
-"""The version from which topics are named by their ids."""
+"""The first version that identifies topics by id."""
 
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
@@ -25,7 +25,7 @@ ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 def fetch_request(
     session: SessionRequest, *, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation: int, rack: str
 ) -> FetchRequest:
-    """The request. Partitions of a topic travel together; else their order is kept."""
+    """Build the request. Partitions are grouped by topic; otherwise their order is kept."""
     topics: dict[tuple[str, bytes], FetchRequestTopic] = {}
     for (name, partition), wanted in session.send.items():
         topic = topics.get((name, wanted.topic_id))
@@ -65,10 +65,10 @@ def _forgotten(forget: Iterable[tuple[TopicPartition, bytes]]) -> list[FetchRequ
 def answers(
     response: FetchResponse, version: int, names: Mapping[bytes, str]
 ) -> Iterator[tuple[TopicPartition, FetchResponsePartition]]:
-    """What the answer says of each partition. `names` are those of the topic ids that were sent."""
+    """Iterate over the partitions of a response. `names` has the names of the topic ids in the request."""
     for topic in response.responses:
         name = names.get(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.topic
         if name is None:
-            continue  # nobody has asked for it
+            continue  # not in the request
         for partition in topic.partitions:
             yield TopicPartition(name, partition.partition_index), partition

@@ -1,12 +1,11 @@
-"""Keeps the fetch buffer filled: one request on its way to each broker that leads partitions with too little in store.
+"""Fetcher of a consumer: keeps the fetch buffer filled, with at most one Fetch request per broker at a time.
 
-Synchronous but for connecting: `pump` looks at what is wanted and sends it, the answer's callback copies the records
-out of the frame, puts them into the buffer and pumps again. So the next answer is on its way while the application
-reads.
+Only connecting is asynchronous. `pump` plans and sends requests. The callback of a response copies the records out of
+the frame, adds them to the buffer and calls `pump` again. So the next response arrives while the application reads.
 
-What bounds it: a broker is asked again when each partition that it leads has at most max.partition.fetch.bytes waiting,
-and all of them together at most fetch.max.bytes. Waiting for the fullest keeps a long poll for idle partitions from
-holding up busy ones.
+Bounds: a broker gets a request only if each of its partitions has at most max.partition.fetch.bytes in the buffer, and
+all partitions together at most fetch.max.bytes. Waiting for the fullest partition keeps a long poll for idle partitions
+from delaying busy ones.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
 
-from moldau.client.consumer import decide
+from moldau.client.consumer import position_rules
 from moldau.client.consumer.buffer import FetchBuffer
+from moldau.client.consumer.fetch_plan import InFlight, Limits, plan
+from moldau.client.consumer.fetch_session import SESSION_ERRORS, ClientFetchSession, Wanted
 from moldau.client.consumer.fetch_wire import ISOLATION, TOPIC_IDS_FROM, answers, fetch_request
-from moldau.client.consumer.model import Reset
-from moldau.client.consumer.plan import InFlight, Limits, plan
-from moldau.client.consumer.run import Failure, Run, nothing_whole
-from moldau.client.consumer.session import SESSION_ERRORS, FetchSession, Wanted
+from moldau.client.consumer.fetched_partition import Failure, FetchedPartition, nothing_whole
+from moldau.client.consumer.offset_reset import Reset
 from moldau.client.consumer.subscription import PartitionState, Subscription
+from moldau.client.data_types import Node, TopicPartition
 from moldau.client.errors import STALE_METADATA, BrokerUnavailable, ClosedError, MoldauError, error_for
 from moldau.client.metadata import NO_EPOCH, NO_TOPIC_ID, ClusterMetadata
-from moldau.client.model import Node, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 from moldau.wire.api import ApiKey
@@ -39,14 +38,14 @@ logger = logging.getLogger(__name__)
 K = TypeVar("K")
 
 NEAR_REPLICA_PAUSE_S = 10.0
-"""How long leaders are read from after a replica that was nearer did not answer."""
+"""How long the consumer reads from leaders after a preferred read replica did not answer."""
 
-TOLD_TO_APPLICATION = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE})
-"""Errors of a partition that do not pass by themselves: poll raises them."""
+RAISED_BY_POLL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE})
+"""Errors of a partition that a retry does not solve."""
 
 
 class Fetcher:
-    """Requests, sessions and answers. Loop-owned."""
+    """Requests, sessions and responses. Owned by the event loop."""
 
     def __init__(
         self,
@@ -74,27 +73,27 @@ class Fetcher:
         self._timeout_s = (settings["request.timeout.ms"] + self._max_wait_ms) / 1_000
         self._pause_s = settings["retry.backoff.ms"] / 1_000
         self._replica_s = settings["metadata.max.age.ms"] / 1_000
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, ClientFetchSession] = {}
         self._in_flight: dict[int, InFlight] = {}
         self._connecting: dict[int, asyncio.Task[None]] = {}
-        self._resting: dict[int, float] = {}  # brokers that are not asked before a time
-        self._waiting: dict[TopicPartition, float] = {}  # partitions likewise, unless they get
-        self._failed_in: dict[TopicPartition, int] = {}  # another leader than in this epoch
-        self._replicas: dict[TopicPartition, tuple[int, float]] = {}  # read from these, until then
-        self._near_again_at = 0.0
-        self._served: dict[TopicPartition, int] = {}  # when each last brought something, so that others go first
+        self._resting: dict[int, float] = {}  # brokers that get no request before this time
+        self._waiting: dict[TopicPartition, float] = {}  # the same for partitions; a newer leader epoch than
+        self._failed_in: dict[TopicPartition, int] = {}  # this one ends the wait
+        self._replicas: dict[TopicPartition, tuple[int, float]] = {}  # preferred read replica, and until when
+        self._send_rack_at = 0.0
+        self._served: dict[TopicPartition, int] = {}  # number of the last response with records: oldest go first
         self._answers = 0
         self._timer: asyncio.Handle | None = None
-        self._timer_at = 0.0  # kept here: uvloop's handle for a time that is over does not know it
+        self._timer_at = 0.0  # uvloop's handle forgets its time once it is over
         self._closed = False
         self.error: MoldauError | None = None
         self.bytes_fetched = 0
         self.requests_sent = 0
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Send what should be sent now. Cheap when there is nothing to send; may be called at any time."""
+        """Send the requests that are needed now. Cheap if there are none; may be called at any time."""
         self._buffer.drained = False
         if self._closed:
             return
@@ -121,13 +120,13 @@ class Fetcher:
             self._pump_at(min([*self._resting.values(), *self._waiting.values()]))
 
     def _busy(self) -> Collection[int]:
-        """Brokers that are not to be asked now: nearly always those that have not answered yet."""
+        """Return the brokers that get no request now: nearly always those with a request in flight."""
         if not self._connecting and not self._resting:
             return self._in_flight
         return self._in_flight.keys() | self._connecting.keys() | self._resting.keys()
 
     def _end_waits(self, metadata: ClusterMetadata, now: float) -> None:
-        """A partition that has another leader need not wait for what was wrong with the one before."""
+        """End waits that are over, and waits of partitions with a new leader: the error was the old leader's."""
         for partition, until in list(self._waiting.items()):
             if until <= now or self._leader_epoch(metadata, partition) > self._failed_in[partition]:
                 del self._waiting[partition]
@@ -148,16 +147,16 @@ class Fetcher:
         except MoldauError as error:
             self._give_up(node, error)
             return
-        # Those that have waited longest first: a broker fills its answer in the order of the request.
+        # Partitions that have waited longest first: a broker fills its response in the order of the request.
         wanted = dict(sorted(wanted.items(), key=lambda item: self._served.get(item[0], 0)))
-        session = self._sessions.setdefault(node, FetchSession()).begin(wanted)
+        session = self._sessions.setdefault(node, ClientFetchSession()).begin(wanted)
         request = fetch_request(
             session,
             max_wait_ms=self._max_wait_ms,
             min_bytes=self._min_bytes,
             max_bytes=self._limits.total_bytes,
             isolation=self._isolation,
-            rack=self._rack if now >= self._near_again_at else "",
+            rack=self._rack if now >= self._send_rack_at else "",
         )
         assigned = self._subscription.assigned
         flight = InFlight(
@@ -184,7 +183,7 @@ class Fetcher:
         self.pump()
 
     def _give_up(self, node: int, error: MoldauError) -> None:
-        """The broker cannot be asked now. It may not be the leader any more; else it is asked again after a pause."""
+        """Pause requests to a broker after an error, and refresh the metadata: it may not be the leader any more."""
         if error.retriable:
             logger.info("fetching from broker %d: %s", node, error)
         elif self.error is None:
@@ -197,10 +196,13 @@ class Fetcher:
         self._pump_at(self._resting[node])
 
     def _stay_with_leaders(self, node: int) -> None:
-        """A replica that was preferred because it is near does not answer. Leaders that are told where we are would
-        send us back to it until they, too, have found out that it is gone: for a while they are not told."""
+        """Read from leaders for a while, because a preferred read replica did not answer.
+
+        A leader that gets client.rack in the request would return the same replica until it notices that the replica is
+        gone. So requests have no rack during this time.
+        """
         self._replicas = {key: value for key, value in self._replicas.items() if value[0] != node}
-        self._near_again_at = self._loop.time() + NEAR_REPLICA_PAUSE_S
+        self._send_rack_at = self._loop.time() + NEAR_REPLICA_PAUSE_S
 
     def _pump_at(self, when: float) -> None:
         if self._timer is not None:
@@ -208,16 +210,16 @@ class Fetcher:
                 return
             self._timer.cancel()
         self._timer_at = when
-        self._timer = self._loop.call_at(when, self._timer_rang)
+        self._timer = self._loop.call_at(when, self._timer_fired)
 
-    def _timer_rang(self) -> None:
+    def _timer_fired(self) -> None:
         self._timer = None
         self.pump()
 
-    # -- answers ---------------------------------------------------------------------------------------------------
+    # -- responses -------------------------------------------------------------------------------------------------
 
     def _answered(self, node: int, flight: InFlight, view: memoryview | None, error: MoldauError | None) -> None:
-        """The frame's memory is used again as soon as this returns: what is kept of it is copied."""
+        """Handle a response. Its memory is reused as soon as this returns, so records are copied."""
         self._in_flight.pop(node, None)
         if self._closed:
             return
@@ -250,7 +252,7 @@ class Fetcher:
     def _note_leaders(
         self, response: FetchResponse, found: list[tuple[TopicPartition, FetchResponsePartition]]
     ) -> None:
-        """A broker that no longer leads a partition may say who does (KIP-951): no need to ask for metadata then."""
+        """Apply the new leaders that a broker returns for partitions it no longer leads (KIP-951), without Metadata."""
         leaders = {
             partition: (answer.current_leader.leader_id, answer.current_leader.leader_epoch)
             for partition, answer in found
@@ -261,7 +263,7 @@ class Fetcher:
             self._network.new_leaders(leaders, nodes)
 
     def _refused(self, node: int, flight: InFlight, code: ErrorCode) -> None:
-        """The whole request was refused. A lost session is replaced at once; all else after a pause."""
+        """Handle the error of a whole request. A lost session is replaced at once; other errors are retried later."""
         lost = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if code in lost and not flight.full:
             return
@@ -277,7 +279,7 @@ class Fetcher:
     def _take(self, node: int, partition: TopicPartition, flight: InFlight, answer: FetchResponsePartition) -> None:
         state = self._subscription.current(partition, flight.versions[partition])
         if state is None:
-            return  # there was a seek, a reset or a revocation meanwhile
+            return  # after a seek, a reset or a revocation
         wanted = flight.wanted[partition]
         if answer.error_code:
             self._partition_failed(node, state, wanted.offset, ErrorCode.of(answer.error_code))
@@ -299,7 +301,7 @@ class Fetcher:
         if self._committed_only:
             aborted = [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()]
         _, epoch = self._buffer.next_offset(state)
-        run = Run(
+        run = FetchedPartition(
             state.partition,
             state.version,
             offset,
@@ -311,26 +313,26 @@ class Fetcher:
         if run.done:
             self._fail(state, offset, nothing_whole(state.partition, offset, len(answer.records)))
         elif not self._buffer.add(run):
-            logger.debug("%s does not continue what is there; it is fetched again", run)
+            logger.debug("%s does not continue the buffer; it is fetched again", run)
 
     def _partition_failed(self, node: int, state: PartitionState, offset: int, code: ErrorCode) -> None:
         partition = state.partition
         if self._replicas.pop(partition, None) is not None:
-            # It was a follower's word, that may be behind, ahead, or no follower any more: the leader decides, at once.
+            # A follower returned the error; it may lag, be ahead, or not be a replica any more. Ask the leader at once.
             logger.info("reading %s from its leader again: broker %d answered %s", partition, node, code.name)
             return
         self._waiting[partition] = self._loop.time() + self._pause_s
         self._failed_in[partition] = self._leader_epoch(self._network.metadata, partition)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Asked for in advance: wait until the application has come to that point, and ask again.
+            # A request ahead of the application's position: fetch again when the application has reached this offset.
             if state.position == offset:
-                error = decide.after_out_of_range(state, self._policy)
+                error = position_rules.after_out_of_range(state, self._policy)
                 if error is not None:
                     self._fail(state, offset, error)
                 self._changed()
             return
         error_here = error_for(code, f"fetching {partition} from broker {node} at offset {offset}")
-        if code in TOLD_TO_APPLICATION:
+        if code in RAISED_BY_POLL:
             self._fail(state, offset, error_here)
             return
         logger.info("%s", error_here)
@@ -338,13 +340,13 @@ class Fetcher:
             self._network.refresh_soon()
 
     def _fail(self, state: PartitionState, offset: int, error: MoldauError) -> None:
-        """Queued behind what waits already: the application reads that first."""
+        """Queue an error after the buffered records, which the application reads first."""
         self._buffer.add(Failure(state.partition, state.version, offset, state.epoch, error))
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- cleaning up -----------------------------------------------------------------------------------------------
 
     def forget_unassigned(self) -> None:
-        """Other partitions are assigned now: what is remembered of those that went has no use."""
+        """Forget partitions that are no longer assigned."""
         assigned = self._subscription.assigned
         for kept in (self._waiting, self._failed_in, self._replicas, self._served):
             for partition in [partition for partition in kept if partition not in assigned]:
@@ -356,7 +358,7 @@ class Fetcher:
         return error
 
     async def close(self) -> None:
-        """Ask for nothing more, and let go of what brokers remember for us, where they are free to listen."""
+        """Stop sending requests, and close the fetch sessions of brokers that have no request in flight."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -368,7 +370,7 @@ class Fetcher:
         for node, session in self._sessions.items():
             connection = self._network.connected(node)
             ending = session.end()
-            # Behind a long poll it would be read half a second later; brokers forget sessions by themselves, too.
+            # After a long poll the broker would read it half a second later; brokers also evict sessions by themselves.
             if ending is not None and connection is not None and node not in self._in_flight:
                 request = fetch_request(ending, max_wait_ms=0, min_bytes=0, max_bytes=0, isolation=0, rack="")
                 version = connection.version(ApiKey.FETCH)

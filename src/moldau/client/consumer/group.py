@@ -1,4 +1,4 @@
-"""What a consumer's core asks of its group: who reads what, and what was committed. Or of there being none."""
+"""Group of a consumer as its core sees it: assignment, rebalances and commits; with or without a group.id."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from moldau.client.consumer.commits import Commits, Offsets, OnCommit
-from moldau.client.consumer.membership.membership import GroupMetadata, Membership
-from moldau.client.consumer.model import CallbackDue
+from moldau.client.consumer.groupless_assignment import GrouplessAssignment
+from moldau.client.consumer.membership.membership import GroupMembership, GroupMetadata
+from moldau.client.consumer.offset_reset import CallbackDue
 from moldau.client.consumer.subscription import Subscription
-from moldau.client.consumer.whole_topics import WholeTopics
+from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import IllegalStateError, MoldauError
 from moldau.client.metadata import ClusterMetadata
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 
 
 class Group(Protocol):
-    """Loop-owned, as the core that calls it."""
+    """What the core needs of a group. Owned by the event loop."""
 
     has_id: bool
-    """Whether there is a group to commit to."""
+    """Whether there is a group.id, so that offsets can be committed."""
 
     @property
     def failure(self) -> MoldauError | None:
-        """Why this consumer cannot go on; every poll raises it."""
+        """The error that ended the membership; every poll raises it."""
 
     async def subscribed(self) -> None:
-        """The application has subscribed to something else."""
+        """Act on a new subscription."""
 
     def metadata_changed(self, metadata: ClusterMetadata) -> None: ...
 
     def polled(self, now: float) -> CallbackDue | None:
-        """The application is here, waiting for records: time for what is due to it, and for automatic commits."""
+        """Note that the application polls, start an automatic commit if one is due, and return a due callback."""
 
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None: ...
 
     async def before_leaving(self, deadline: float) -> CallbackDue | None:
-        """Commit, where that is automatic; and what the application should hear before it leaves."""
+        """Commit if enable.auto.commit is set, and return the callback to run before the consumer leaves."""
 
     async def leave(self, deadline: float) -> None: ...
 
@@ -58,14 +58,14 @@ class Group(Protocol):
 def group_of(
     network: Network, settings: ClientSettings, subscription: Subscription, changed: Callable[[], None]
 ) -> Group:
-    """The group that the settings name, or none."""
+    """Return the group of group.id, or an `Ungrouped` if there is no group.id."""
     if settings["group.id"] is None:
         return Ungrouped(network, settings, subscription)
     return Grouped(network, settings, subscription, changed)
 
 
 class Grouped:
-    """A member of a group once it subscribes; until then, and with `assign`, one who only commits there."""
+    """A group.id. The consumer is a member after `subscribe`; before it, and with `assign`, it only commits offsets."""
 
     has_id = True
 
@@ -73,7 +73,7 @@ class Grouped:
         self, network: Network, settings: ClientSettings, subscription: Subscription, changed: Callable[[], None]
     ) -> None:
         self._subscription = subscription
-        self._membership = Membership(network, settings, subscription, on_change=changed)
+        self._membership = GroupMembership(network, settings, subscription, on_change=changed)
         self._commits = Commits(network, settings, subscription, self._membership)
         self._membership.auto_commit = self._commits
 
@@ -85,7 +85,7 @@ class Grouped:
         await self._membership.start()
 
     def metadata_changed(self, metadata: ClusterMetadata) -> None:
-        pass  # the membership listens by itself
+        pass  # the membership gets metadata changes from the network itself
 
     def polled(self, now: float) -> CallbackDue | None:
         self._commits.poll(now)
@@ -97,7 +97,7 @@ class Grouped:
 
     async def before_leaving(self, deadline: float) -> CallbackDue | None:
         await self._commits.close(deadline)
-        return self._membership.farewell()
+        return self._membership.final_callback()
 
     async def leave(self, deadline: float) -> None:
         await self._membership.leave(deadline)
@@ -124,7 +124,7 @@ class Grouped:
 
 
 class Ungrouped:
-    """No group: what is subscribed to is read whole, and nothing can be committed."""
+    """No group.id: this consumer reads all partitions of its topics, and cannot commit offsets."""
 
     has_id = False
     failure: MoldauError | None = None
@@ -132,7 +132,7 @@ class Ungrouped:
     def __init__(self, network: Network, settings: ClientSettings, subscription: Subscription) -> None:
         self._network = network
         self._subscription = subscription
-        self._topics = WholeTopics(subscription, internal_too=not settings["exclude.internal.topics"])
+        self._topics = GrouplessAssignment(subscription, internal_too=not settings["exclude.internal.topics"])
         self._followed: tuple[str, ...] = ()
 
     async def subscribed(self) -> None:
@@ -153,7 +153,7 @@ class Ungrouped:
         self._topics.callback_done(due)
 
     async def before_leaving(self, deadline: float) -> CallbackDue | None:
-        return self._topics.farewell()
+        return self._topics.final_callback()
 
     async def leave(self, deadline: float) -> None:
         self._network.follow_all(False)
@@ -179,4 +179,5 @@ class Ungrouped:
 
 
 def no_group() -> MoldauError:
+    """The error of calls that need a group.id."""
     return IllegalStateError("offsets are committed for a group, and this consumer has no group.id: set one")

@@ -1,8 +1,8 @@
-"""Finds a position for every assigned partition that needs one: committed, by the reset, or checked with a new leader.
+"""Positions of assigned partitions: from committed offsets, from the reset policy, or checked with a new leader.
 
-The rules are in decide.py, the questions in lookup.py; this asks one by means of the other, in a task a kind of
-question, while the application does something else. An answer that comes after a seek, a revocation or another reset
-is dropped: the partition has another version by then.
+`position_rules.py` has the rules and `offset_lookup.py` sends the requests. This module combines them, in one task per
+kind of request, while the application does something else. An answer that arrives after a seek, a revocation or another
+reset is dropped, because the version of the partition has changed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from moldau.client.backoff import Backoff
-from moldau.client.consumer import decide
+from moldau.client.consumer import position_rules
 from moldau.client.consumer.buffer import FetchBuffer
-from moldau.client.consumer.lookup import OffsetAndTimestamp, OffsetLookup
-from moldau.client.consumer.model import Reset
+from moldau.client.consumer.offset_lookup import OffsetAndTimestamp, OffsetLookup
+from moldau.client.consumer.offset_reset import Reset
 from moldau.client.consumer.subscription import NO_EPOCH, PartitionState, Phase, Subscription
+from moldau.client.data_types import NO_LEADER, OffsetAndMetadata, TopicPartition
 from moldau.client.errors import BrokerError, MoldauError, UnsupportedByBroker
-from moldau.client.model import NO_LEADER, OffsetAndMetadata, TopicPartition
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 from moldau.wire.errors import ErrorCode
@@ -27,13 +27,13 @@ from moldau.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 Committed = Callable[[Collection[TopicPartition], float], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]]
-"""What the group has committed for these partitions; None where it has nothing. With a deadline."""
+"""Returns the group's committed offset per partition, None for a partition without one. Takes a deadline."""
 
-MIDDLE = 0.5  # of the back-off's range of chance: one consumer's own questions need not be spread
+MIDDLE = 0.5  # of the back-off's random range: one consumer sends few lookups, which need no jitter
 
 
 class Positions:
-    """The tasks that find positions. Loop-owned."""
+    """The tasks that find positions. Owned by the event loop."""
 
     def __init__(
         self,
@@ -59,21 +59,21 @@ class Positions:
         self._timeout_s = settings["request.timeout.ms"] / 1_000
         self._backoff = Backoff(settings["retry.backoff.ms"] / 1_000, settings["retry.backoff.max.ms"] / 1_000)
         self._tasks: dict[Phase, asyncio.Task[None]] = {}
-        self._new_image = asyncio.Event()
+        self._new_metadata = asyncio.Event()
         self._error: tuple[MoldauError, PartitionState | None, int] | None = None
-        """What the application has to hear of, about which partition and version; while it stands, nothing is asked."""
+        """The error to raise, with its partition and version. While it is set, no lookup is started."""
 
     def note_leaders(self) -> None:
-        """Hold positions against the metadata: leaders that changed, topics that were made anew."""
-        self._new_image.set()
+        """Compare positions with the metadata: leaders may have changed, topics may have been created again."""
+        self._new_metadata.set()
         metadata = self._network.metadata
         for (name, index), state in self._subscription.assigned.items():
             partition = metadata.partition(name, index)
             if partition is not None:
-                self._hear(decide.note_leader(state, metadata.topics[name], partition, self._policy), state)
+                self._note(position_rules.note_leader(state, metadata.topics[name], partition, self._policy), state)
 
     def pump(self) -> None:
-        """Begin to ask whatever has to be asked."""
+        """Start the lookups that are needed."""
         if self._error is not None and self._still_matters():
             return
         if all(state.phase is Phase.READY for state in self._subscription.assigned.values()):
@@ -85,7 +85,7 @@ class Positions:
                 task.add_done_callback(partial(self._ended, phase))
 
     def take_error(self) -> MoldauError | None:
-        """The error that is to be raised now. After a seek or a revocation it is no longer anybody's."""
+        """Return the error to raise now, once. After a seek or a revocation of its partition it is dropped."""
         if self._error is None or not self._still_matters():
             return None
         error, self._error = self._error[0], None
@@ -109,7 +109,7 @@ class Positions:
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def _in(self, phase: Phase) -> list[PartitionState]:
-        """What can be asked now. A partition without a leader waits for metadata, which is on its way then."""
+        """Return the partitions of this phase that can be looked up now; without a leader they wait for metadata."""
         states = [state for state in self._subscription.assigned.values() if state.phase is phase]
         if phase is Phase.INITIAL:
             return states  # the group's coordinator is asked, not the leader
@@ -134,7 +134,7 @@ class Positions:
             try:
                 whole = await ask({state.partition: state.version for state in states})
             except MoldauError as error:
-                self._hear(error)
+                self._note(error)
                 whole = False
             self._changed()
             failures = 0 if whole else failures + 1
@@ -142,24 +142,24 @@ class Positions:
                 await self._other_leaders(states, asked, self._backoff.pause(failures, MIDDLE))
 
     def _leaders(self, states: list[PartitionState]) -> list[tuple[int, int] | None]:
-        """Who leads each partition, and since which epoch, as far as is known."""
+        """Return leader and leader epoch of each partition, None if unknown."""
         found = [self._network.metadata.partition(*state.partition) for state in states]
         return [None if one is None else (one.leader, one.leader_epoch) for one in found]
 
     async def _other_leaders(
         self, states: list[PartitionState], before: list[tuple[int, int] | None], pause_s: float
     ) -> None:
-        """Returns after the pause, or when there are other leaders to be asked than those that could not answer."""
+        """Return after the pause, or earlier if the metadata shows other leaders than those that could not answer."""
         try:
             async with asyncio.timeout(pause_s):
                 while self._leaders(states) == before:
-                    self._new_image.clear()
-                    await self._new_image.wait()
+                    self._new_metadata.clear()
+                    await self._new_metadata.wait()
         except TimeoutError:
             pass
 
-    def _hear(self, error: MoldauError | None, state: PartitionState | None = None) -> bool:
-        """Note what went wrong; whether there was nothing to note. What may pass by itself is not the application's."""
+    def _note(self, error: MoldauError | None, state: PartitionState | None = None) -> bool:
+        """Log an error that can be retried, keep another one for the application. Return True if there is none."""
         if error is None:
             return True
         if error.retriable:
@@ -168,7 +168,7 @@ class Positions:
             self._error = error, state, 0 if state is None else state.version
         return False
 
-    # -- questions -------------------------------------------------------------------------------------------------
+    # -- lookups ---------------------------------------------------------------------------------------------------
 
     async def _initial(self, versions: Mapping[TopicPartition, int]) -> bool:
         found: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
@@ -178,7 +178,7 @@ class Positions:
         for partition, version in versions.items():
             state = self._subscription.current(partition, version)
             if state is not None:
-                whole &= self._hear(decide.after_committed(state, found.get(partition), self._policy), state)
+                whole &= self._note(position_rules.after_committed(state, found.get(partition), self._policy), state)
         return whole
 
     async def _reset(self, versions: Mapping[TopicPartition, int]) -> bool:
@@ -186,11 +186,13 @@ class Positions:
         for partition, version in versions.items():
             state = self._subscription.current(partition, version)
             if state is not None and state.reset is not None:
-                wanted[partition] = decide.reset_timestamp(state.reset, self._now_ms())
+                wanted[partition] = position_rules.reset_timestamp(state.reset, self._now_ms())
         answers, errors = await self._lookup.attempt_offsets(wanted)
         none_as_new = [partition for partition, answer in answers.items() if answer.offset < 0]
-        if none_as_new:  # nothing is as new as `by_duration` asks for: then at the end
-            at_end, more = await self._lookup.attempt_offsets(dict.fromkeys(none_as_new, decide.LATEST_TIMESTAMP))
+        if none_as_new:  # no record is as new as `by_duration` says: start at the end
+            at_end, more = await self._lookup.attempt_offsets(
+                dict.fromkeys(none_as_new, position_rules.LATEST_TIMESTAMP)
+            )
             for partition in none_as_new:
                 del answers[partition]
             answers |= at_end
@@ -198,13 +200,13 @@ class Positions:
         for partition, answer in answers.items():
             self._seek(partition, versions[partition], answer)
         for partition, error in errors.items():
-            self._hear(error, self._subscription.current(partition, versions[partition]))
+            self._note(error, self._subscription.current(partition, versions[partition]))
         return not errors
 
     def _seek(self, partition: TopicPartition, version: int, answer: OffsetAndTimestamp) -> None:
         state = self._subscription.current(partition, version)
         if state is not None and state.phase is Phase.RESET:
-            logger.info("%s: no usable offset, going on at %d (%s)", partition, answer.offset, state.reset)
+            logger.info("%s: position reset to %d (%s)", partition, answer.offset, state.reset)
             state.seek(answer.offset)
 
     async def _validate(self, versions: Mapping[TopicPartition, int]) -> bool:
@@ -220,22 +222,22 @@ class Positions:
             if state is None or state.epoch != wanted[partition]:
                 continue
             fetched_to = self._buffer.next_offset(state)[0]
-            error = decide.after_epoch_end(
+            error = position_rules.after_epoch_end(
                 state,
-                fetched_to if fetched_to is not None else decide.NO_OFFSET,
+                fetched_to if fetched_to is not None else position_rules.NO_OFFSET,
                 answer.epoch,
                 answer.offset,
                 answer.leader_epoch,
                 self._policy,
             )
-            self._hear(error, state)
+            self._note(error, state)
         whole = True
         for partition, problem in errors.items():
-            whole &= self._not_validated(partition, versions[partition], problem)
+            whole &= self._validation_failed(partition, versions[partition], problem)
         return whole
 
-    def _not_validated(self, partition: TopicPartition, version: int, error: MoldauError) -> bool:
-        """A broker that is too old to know epochs is trusted; a position that cannot be checked is fetched from."""
+    def _validation_failed(self, partition: TopicPartition, version: int, error: MoldauError) -> bool:
+        """Handle an error of a validation. If the broker is too old for epochs, the position counts as valid."""
         state = self._subscription.current(partition, version)
         too_old = isinstance(error, UnsupportedByBroker) or (
             isinstance(error, BrokerError) and error.code is ErrorCode.UNSUPPORTED_VERSION
@@ -243,4 +245,4 @@ class Positions:
         if state is not None and too_old:
             state.validated(NO_EPOCH)
             return True
-        return self._hear(error, state)
+        return self._note(error, state)

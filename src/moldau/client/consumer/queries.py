@@ -1,15 +1,17 @@
-"""What an application may ask about partitions and topics: offsets by time, ends, lag, partitions, numbers."""
+"""Consumer queries: beginning and end offsets, offsets by time, lag, topics, partitions and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 
+from moldau.client import arguments
 from moldau.client.consumer.core import ConsumerCore
-from moldau.client.consumer.decide import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from moldau.client.consumer.lookup import OffsetAndTimestamp
-from moldau.client.errors import IllegalStateError, error_for
+from moldau.client.consumer.offset_lookup import OffsetAndTimestamp
+from moldau.client.consumer.position_rules import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from moldau.client.data_types import TopicPartition
+from moldau.client.errors import error_for
 from moldau.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata, merge
-from moldau.client.model import TopicPartition
 from moldau.client.network import ANY_NODE
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -18,7 +20,7 @@ ABSENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPI
 
 
 class Queries:
-    """Questions of one consumer. In the loop that owns it."""
+    """The queries of one consumer. Owned by the event loop."""
 
     def __init__(self, core: ConsumerCore) -> None:
         core.check_open()
@@ -35,12 +37,11 @@ class Queries:
         return await self._offsets(partitions, LATEST_TIMESTAMP, deadline)
 
     async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], deadline: float
+        self, times: Mapping[TopicPartition, int | datetime], deadline: float
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        wanted = {TopicPartition(*partition): time for partition, time in times.items()}
+        wanted = arguments.by_partition("times", times, arguments.milliseconds)
         for partition, time in wanted.items():
-            if time < 0:
-                raise IllegalStateError(f"{partition}: {time} is no time; it is counted in milliseconds since 1970")
+            arguments.number(f"time of {partition}, in milliseconds since 1970", time, 0)
         found = await self._core.lookup.list_offsets(wanted, deadline, "looking up offsets by time")
         return {partition: one if one.offset >= 0 else None for partition, one in found.items()}
 
@@ -61,7 +62,7 @@ class Queries:
         return {partition: found[partition].offset for partition in chosen}
 
     async def partitions_for(self, topic: str, deadline: float) -> list[PartitionMetadata]:
-        found = await self._describe([topic], deadline)
+        found = await self._describe([arguments.text("topic", topic)], deadline)
         described = found.get(topic)
         if described is None or described.error in ABSENT:
             return []
@@ -72,7 +73,7 @@ class Queries:
         return {name: list(topic.partitions) for name, topic in found.items() if topic.error is ErrorCode.NONE}
 
     async def _describe(self, topics: list[str] | None, deadline: float) -> Mapping[str, TopicMetadata]:
-        """Asked afresh, and not kept: what is asked about once need not be followed."""
+        """Request metadata of these topics, or of all (None). The answer is not cached: queries are rare."""
         what = "asking for topics"
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],

@@ -1,12 +1,12 @@
-"""What a consumer is subscribed to, what it has been assigned, and how far the application has come in each partition.
+"""Subscription state of a consumer: topics, assigned partitions, and the position in each partition.
 
-Pure: no clock, no network, no task. The event loop owns it. Three rules keep records from being lost:
+No clock, no network, no task; owned by the event loop. Three rules keep records from being lost:
 
-* A position moves only when records are handed out (`handed_out`) or when somebody sets it (`seek`, a reset).
-* Records that were handed to an iterator but not yet yielded do not count: `consumed` and `positions_to_commit` stop at
-  the last record that the application has seen.
-* Every `seek`, reset or new assignment gives a partition a new `version`. What was asked for under an older one, be it
-  records on their way or an offset that is being looked up, is dropped when it arrives.
+* A position moves only when records are handed out (`handed_out`) or by `seek` and resets.
+* Records that an iterator holds and has not yielded do not count: `consumed` and `positions_to_commit` stop at the last
+  record that the application has seen.
+* Every `seek`, reset or new assignment gives a partition a new `version`. A response to a request of an older version,
+  with records or with an offset, is dropped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from moldau.client.consumer.model import Reset
+from moldau.client.consumer.offset_reset import Reset
+from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import IllegalStateError
-from moldau.client.model import OffsetAndMetadata, TopicPartition
 
 NO_EPOCH: Final = -1
 
-_versions = count(1)  # never the same twice, so that a partition taken, lost and taken again is told apart, too
+_versions = count(1)  # unique, so that a response for a partition that was revoked and assigned again is dropped too
 
 
 class Mode(Enum):
@@ -37,23 +37,23 @@ class Mode(Enum):
 
 
 class Phase(Enum):
-    """What a partition needs before records can be fetched for it."""
+    """What must happen before records can be fetched for a partition."""
 
-    INITIAL = "its committed offset is to be looked up"
-    RESET = "a position is to be found as the reset says"
-    VALIDATE = "the position is to be compared with the log of a new leader"
-    READY = "nothing: it can be fetched"
+    INITIAL = "look up the committed offset"
+    RESET = "find a position with the reset policy"
+    VALIDATE = "compare the position with the log of a new leader"
+    READY = "nothing"
 
 
 class InHand(Protocol):
-    """Records on their way through an iterator: some were yielded, some not yet."""
+    """Records that an iterator holds: some were yielded, some not yet."""
 
     def unseen(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """The offset to go on from, and the epoch of what stands before it; None where all was yielded."""
+        """Return the offset of the first record not yielded, and the epoch of the record before it; None if none."""
 
 
 class PartitionState:
-    """One assigned partition: its position, what is known of its log, and whether it is paused."""
+    """One assigned partition: its position, offsets of its log, and whether it is paused."""
 
     __slots__ = (
         "epoch",
@@ -75,14 +75,14 @@ class PartitionState:
         self.partition = partition
         self.version = next(_versions)
         self.phase = Phase.INITIAL
-        self.position: int | None = None  # of the next record to hand out
-        self.epoch = NO_EPOCH  # of the leader that wrote the record before the position, where known
-        self.leader_epoch = NO_EPOCH  # of the leader that the position was last found valid with
-        self.topic_id: bytes | None = None  # of the topic that the position is meant for, once that is known
+        self.position: int | None = None  # offset of the next record to hand out
+        self.epoch = NO_EPOCH  # of the leader that wrote the record before the position, if known
+        self.leader_epoch = NO_EPOCH  # of the leader whose log the position was last compared with
+        self.topic_id: bytes | None = None  # of the topic that the position belongs to, once it is known
         self.reset: Reset | None = None  # how to find a position, while the phase is RESET
         self.paused = False
-        self.revoking = False  # given up, as soon as the application has heard of it: nothing more is handed out
-        # As the last answer said; -1 while unknown.
+        self.revoking = False  # revoked after the listener was called; no more records are handed out
+        # From the last Fetch response; -1 while unknown.
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
@@ -92,17 +92,17 @@ class PartitionState:
 
     @property
     def fetchable(self) -> bool:
-        """Whether records may be fetched for it and handed out."""
+        """Whether records may be fetched and handed out."""
         return self.phase is Phase.READY and not self.paused and not self.revoking
 
     def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Go on from `offset`, whatever was before."""
+        """Continue at `offset`."""
         self.version = next(_versions)
         self.position = offset
         self.epoch = epoch
         self.leader_epoch = NO_EPOCH
         self.reset = None
-        # Where the epoch of what stands before is known, a log that was cut and written anew can be told.
+        # With the epoch of the record before it, the leader can say whether the log was truncated below the offset.
         self.phase = Phase.READY if epoch == NO_EPOCH else Phase.VALIDATE
 
     def ask_reset(self, reset: Reset) -> None:
@@ -115,47 +115,47 @@ class PartitionState:
         self.phase = Phase.RESET
 
     def ask_validation(self) -> None:
-        """The leader changed: before more is fetched, see whether its log has what stands before the position.
+        """After a change of leader, check that the new leader's log has the record before the position.
 
-        The version stays: what was fetched from the old leader below its high watermark is sound.
+        The version stays: records that the old leader returned were below its high watermark, so they are valid.
         """
         if self.phase is Phase.READY and self.epoch != NO_EPOCH:
             self.phase = Phase.VALIDATE
 
     def validated(self, leader_epoch: int) -> None:
-        """The leader of `leader_epoch` has the record before the position."""
+        """Note that the log of the leader of `leader_epoch` has the record before the position."""
         self.leader_epoch = leader_epoch
         if self.phase is Phase.VALIDATE:
             self.phase = Phase.READY
 
     def fetch_again(self) -> None:
-        """Whatever was fetched beyond the position is not to be believed; the position is."""
+        """Keep the position, and drop the records that were fetched after it."""
         self.version = next(_versions)
 
     def handed_out(self, position: int, epoch: int) -> None:
-        """Records up to `position` (exclusive) are the application's now."""
+        """Move the position: records before it were handed to the application."""
         self.position = position
         self.epoch = epoch
 
 
 class Subscription:
-    """Everything a consumer knows about what it reads. See the module's rules."""
+    """Topics, assignment and positions of one consumer. See the module's rules."""
 
     __slots__ = ("_assigned", "_pattern", "_topics", "in_hand", "mode", "revision")
 
     def __init__(self) -> None:
         self.mode = Mode.NONE
-        self.revision = 0  # goes up with every change of `topics`, `pattern` or `mode`
+        self.revision = 0  # incremented by every change of `topics`, `pattern` or `mode`
         self.in_hand: InHand | None = None
         self._topics: tuple[str, ...] = ()
         self._pattern: re.Pattern[str] | None = None
         self._assigned: dict[TopicPartition, PartitionState] = {}
 
-    # -- what is subscribed ----------------------------------------------------------------------------------------
+    # -- subscription ----------------------------------------------------------------------------------------------
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The names subscribed to, sorted; with a pattern, those that it matched when `match` was last called."""
+        """The subscribed topics, sorted; with a pattern, the topics that the last `match` found."""
         return self._topics
 
     @property
@@ -164,7 +164,7 @@ class Subscription:
 
     @property
     def uses_group(self) -> bool:
-        """Whether a group decides what is read."""
+        """Whether the consumer has subscribed, so that its group (if any) assigns the partitions."""
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
 
     def subscribe(self, topics: Iterable[str]) -> None:
@@ -180,7 +180,7 @@ class Subscription:
         self.revision += 1
 
     def match(self, names: Iterable[str]) -> bool:
-        """Take the topics that the pattern matches among `names`; whether they are others than before."""
+        """Subscribe to the topics of `names` that match the pattern. Return whether the topics have changed."""
         if self._pattern is None:
             return False
         matched = tuple(sorted(name for name in set(names) if self._pattern.fullmatch(name)))
@@ -204,21 +204,21 @@ class Subscription:
             )
         self.mode = mode
 
-    # -- what is assigned ------------------------------------------------------------------------------------------
+    # -- assignment ------------------------------------------------------------------------------------------------
 
     @property
     def assigned(self) -> Mapping[TopicPartition, PartitionState]:
         return MappingProxyType(self._assigned)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """The application chose these itself; those it had before keep their positions."""
+        """Assign the partitions that the application gave. Those it had before keep their positions."""
         self._enter(Mode.ASSIGNED)
         self.take_assignment(partitions)
         self._topics = tuple(sorted({partition.topic for partition in self._assigned}))
         self.revision += 1
 
     def take_assignment(self, partitions: Iterable[TopicPartition]) -> None:
-        """From now on exactly these: new ones come without a position, the others go."""
+        """Replace the assignment. New partitions have no position yet; missing ones are revoked."""
         wanted = dict.fromkeys(TopicPartition(*partition) for partition in partitions)
         self.revoke([partition for partition in self._assigned if partition not in wanted])
         for partition in wanted:
@@ -226,35 +226,35 @@ class Subscription:
                 self._assigned[partition] = PartitionState(partition)
 
     def begin_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """These will go as soon as the application has heard of it: until then they are ours, but stand still."""
+        """Hand out no more records of these partitions. They stay assigned until the listener has been called."""
         for partition in partitions:
             if (state := self._assigned.get(partition)) is not None:
                 state.revoking = True
 
     def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are gone, with their positions and all that was fetched for them."""
+        """Remove these partitions with their positions. Records that were fetched for them are dropped."""
         for partition in partitions:
             self._assigned.pop(partition, None)
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """The state of an assigned partition; an error that says so where it is not."""
+        """Return the state of an assigned partition. Raises IllegalStateError if it is not assigned."""
         state = self._assigned.get(partition)
         if state is None:
             raise IllegalStateError(
-                f"partition {partition[1]} of topic {partition[0]!r} is not assigned to this consumer; assigned are "
+                f"partition {partition[1]} of topic {partition[0]!r} is not assigned to this consumer; assigned are: "
                 f"{_listing(self._assigned)}"
             )
         return state
 
     def current(self, partition: TopicPartition, version: int) -> PartitionState | None:
-        """The state that was asked for under `version`, or None: revoked, or moved since."""
+        """Return the partition's state if it still has this version; None after a revocation, seek or reset."""
         state = self._assigned.get(partition)
         return state if state is not None and state.version == version else None
 
-    # -- how far the application has come --------------------------------------------------------------------------
+    # -- consumed offsets ------------------------------------------------------------------------------------------
 
     def consumed(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """The offset after the last record that the application has seen, and that record's epoch."""
+        """Return the offset after the last record that the application has seen, and that record's epoch."""
         state = self.state(partition)
         if state.position is None:
             return None
@@ -263,9 +263,9 @@ class Subscription:
         return state.position, state.epoch
 
     def positions_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """For each assigned partition with a position: what a commit should say now.
+        """Return the offsets to commit now, for each assigned partition with a position.
 
-        Never more than the application has seen: a record that an iterator still holds is not in it.
+        Records that an iterator still holds are not included.
         """
         offsets = {}
         for partition in self._assigned:

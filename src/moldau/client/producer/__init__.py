@@ -1,1 +1,1 @@
-"""The producer: records in from any thread, batches out to the partitions' leaders, each record's fate in a future."""
+"""Producer: collects records into batches, sends them to partition leaders, and reports results in futures."""

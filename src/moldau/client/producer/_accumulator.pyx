@@ -1,10 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The accumulator in C: the twin of accumulator.py, with the same names and results.
+"""Native record accumulator: the twin of accumulator.py, with the same names and results.
 
-Read that one first; here is only what differs. All of `send` runs in this module, without a Python call for an ordinary
-record. Under the lock nothing is allocated that the garbage collector tracks, so no collection can begin there and no
-finaliser can come in between and wait for the same lock: batches are made before it is taken. Records are written
-straight into a `bytes` object that nobody else has seen yet; once it was handed out it does not change any more.
+Read accumulator.py first; comments here describe only the differences. All of `send` runs in this module, without a
+Python call for an ordinary record. Under the lock nothing is allocated that the garbage collector tracks. Otherwise a
+collection could start there and run a finalizer that waits for the same lock. Batches are therefore created before the
+lock is taken. Records are written directly into a `bytes` object that is not shared yet. It does not change any more
+after it is handed out.
 """
 
 cimport cython
@@ -22,7 +23,7 @@ from moldau.records._walk cimport write_varint
 
 from collections import deque
 
-from moldau.client.model import RecordMetadata as _RecordMetadata
+from moldau.client.data_types import RecordMetadata as _RecordMetadata
 from moldau.client.producer import futures as _futures
 from moldau.client.producer.accumulator import Refusal as _Refusal
 from moldau.host.clock import SystemRandomness as _SystemRandomness
@@ -41,6 +42,7 @@ cdef object TOO_LARGE = _Refusal.TOO_LARGE
 cdef object CLOSED = _Refusal.CLOSED
 cdef object NOT_BYTES = _Refusal.NOT_BYTES
 cdef object BAD_TIMESTAMP = _Refusal.BAD_TIMESTAMP
+cdef object WRONG_TYPE = _Refusal.WRONG_TYPE
 
 cdef tuple NO_HEADERS = ()
 
@@ -62,9 +64,9 @@ cdef class Batch:
     cdef readonly object error
     cdef readonly list parts
     cdef list _waiters, _callbacks
-    cdef bytes _buffer  # room for records; nobody else has a reference to it while the batch is filled
+    cdef bytes _buffer  # the encoded records; no other reference exists while the batch is filled
     cdef Py_ssize_t _room
-    # What the sender notes about it.
+    # State of the sender.
     cdef public int64_t producer_id, sequence
     cdef public int32_t producer_epoch, attempts
     cdef public bint in_doubt
@@ -91,7 +93,7 @@ cdef class Batch:
         self.sequence = -1
 
     def add(self, timestamp, key, value, headers=(), on_delivery=None):
-        """Write one record into a batch that nobody else knows."""
+        """Write one record into a batch that is not shared yet."""
         cdef Content key_content, value_content
         cdef bytes encoded = None
         cdef int32_t header_count = 0
@@ -114,7 +116,7 @@ cdef class Batch:
     cdef int write(
         self, RecordFuture future, int64_t timestamp, Content *key, Content *value, bytes headers, int32_t header_count
     ) except -1:
-        """Nothing of Python's but the growth of a `bytes` object happens in here."""
+        """Write one record. The only Python object that this allocates is a larger `bytes` object."""
         cdef Py_ssize_t header_size = 0 if headers is None else PyBytes_GET_SIZE(headers)
         cdef int64_t delta = 0 if self.count == 0 else timestamp - self.base_timestamp
         cdef Py_ssize_t length = (
@@ -161,7 +163,7 @@ cdef class Batch:
     def fill(self, bytes records not None, int32_t count, int64_t base_timestamp, int64_t max_timestamp):
         """See accumulator.Batch.fill."""
         self._buffer = records
-        self._room = 0  # nothing is ever written into it
+        self._room = 0  # nothing may be written into it
         self.count = count
         self.memory = PyBytes_GET_SIZE(records)
         self.size = HEADER_SIZE + PyBytes_GET_SIZE(records)
@@ -169,17 +171,17 @@ cdef class Batch:
         self.max_timestamp = max_timestamp
 
     def records(self):
-        """What was written, not compressed, without the batch's header. Nothing after it was done."""
+        """The encoded records, uncompressed and without the batch header. Empty when the batch is done."""
         if self._buffer is None:
             return b""
         return memoryview(self._buffer)[: self.size - HEADER_SIZE]
 
     def callbacks(self):
-        """Future and callback of the records that have one."""
+        """The future and callback of each record that has a callback."""
         return self._callbacks
 
     def add_waiter(self, waiter):
-        """Have it called once the batch is done or cut into parts; False if it is already."""
+        """Call `waiter` when the batch is done or split. Return False if it already is."""
         with self.accumulator.mutex:
             if self.done or self.parts:
                 return False
@@ -187,15 +189,15 @@ cdef class Batch:
             return True
 
     def complete(self, int64_t base_offset, int64_t log_append_time=-1):
-        """The broker has it."""
+        """The batch is delivered."""
         self.finish(base_offset, log_append_time, None)
 
     def fail(self, error):
-        """It will not be sent, or not again."""
+        """The batch has failed and is not sent again."""
         self.finish(-1, -1, error)
 
     def split(self, parts):
-        """Others carry its records from here on, in this order; who waited for it waits for them."""
+        """Replace the batch by parts that have its records in the same order. Its waiters look for the parts."""
         cdef Batch part
         cdef list found = []
         cdef int64_t memory = 0
@@ -205,7 +207,7 @@ cdef class Batch:
             found.append((first, part))
             first += part.count
             memory += part.memory
-        left = self._buffer, self.body  # to be freed after the lock
+        left = self._buffer, self.body  # freed after the lock is released
         cdef list nobody = []
         with self.accumulator.mutex:
             self.parts = found
@@ -221,7 +223,7 @@ cdef class Batch:
     cdef int finish(self, int64_t base_offset, int64_t log_append_time, error) except -1:
         cdef list waiters, callbacks
         cdef list no_waiters = [], no_callbacks = []
-        left = self._buffer, self.body  # to be freed after the lock
+        left = self._buffer, self.body  # freed after the lock is released
         with self.accumulator.mutex:
             if self.done:
                 return 0
@@ -242,7 +244,7 @@ cdef class Batch:
 
 
 cdef struct Record:
-    # All that `append` was given, ready to be written under the lock.
+    # The arguments of `append`, ready to be written under the lock.
     int64_t timestamp
     Content key
     Content value
@@ -286,10 +288,10 @@ cdef class Accumulator:
         self._lingering = deque()
         self._chance = int(_SystemRandomness().random() * (1 << 62)) | 1
 
-    # -- by any thread
+    # -- called by any thread
 
     def send(
-        self, str topic not None, value=None, key=None, *, partition=None, timestamp=None, headers=NO_HEADERS,
+        self, topic, value=None, key=None, *, partition=None, timestamp=None, headers=NO_HEADERS,
         on_delivery=None,
     ):
         """See accumulator.Accumulator.send."""
@@ -298,17 +300,19 @@ cdef class Accumulator:
             return taken
         return self._slow_path(taken, topic, value, key, partition, timestamp, headers, on_delivery)
 
-    def append(self, str topic not None, value, key, partition, timestamp, headers, on_delivery, bint has_waited=False):
+    def append(self, topic, value, key, partition, timestamp, headers, on_delivery, bint has_waited=False):
         """See accumulator.Accumulator.append."""
         return self.take_in(topic, value, key, partition, timestamp, headers, on_delivery, has_waited)
 
-    cdef object take_in(self, str topic, value, key, partition, timestamp, headers, on_delivery, bint has_waited):
+    cdef object take_in(self, topic, value, key, partition, timestamp, headers, on_delivery, bint has_waited):
         cdef Record record
         cdef bytes encoded = None
         cdef int64_t chosen = -1
         cdef int overflow = 0
         record.header_count = 0
         record.most = MOST_RECORD_OVERHEAD
+        if not isinstance(topic, str) or not (on_delivery is None or callable(on_delivery)):
+            return WRONG_TYPE
         try:
             if headers is not NO_HEADERS:
                 encoded, record.header_count, most = encode_headers(headers)
@@ -322,20 +326,25 @@ cdef class Accumulator:
         except (TypeError, ValueError, AttributeError, BufferError):
             return NOT_BYTES
         try:
+            try:
+                if timestamp is not None:
+                    record.timestamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
+                    if overflow:
+                        record.timestamp = -1
+                if partition is not None:
+                    chosen = PyLong_AsLongLongAndOverflow(partition, &overflow)
+                    if overflow or chosen < 0:
+                        chosen = INT64_MAX  # a partition that no topic has
+            except TypeError:
+                return WRONG_TYPE
             if timestamp is None:
                 record.timestamp = now_ms() if self._clock is None else self._clock.now_ms()
-            else:
-                record.timestamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
-                if overflow or record.timestamp < 0:
-                    return BAD_TIMESTAMP
-            if partition is not None:
-                chosen = PyLong_AsLongLongAndOverflow(partition, &overflow)
-                if overflow or chosen < 0:
-                    chosen = INT64_MAX  # a partition that no topic has
+            elif record.timestamp < 0:
+                return BAD_TIMESTAMP
             record.most += max(record.key.size, 0) + max(record.value.size, 0)
             if HEADER_SIZE + record.most > self.max_request_size or record.most > self.memory_limit:
                 return TOO_LARGE
-            return self.place(topic, &record, encoded, chosen, on_delivery, has_waited)
+            return self.place(<str>topic, &record, encoded, chosen, on_delivery, has_waited)
         finally:
             release(&record.value)
             release(&record.key)
@@ -396,8 +405,8 @@ cdef class Accumulator:
                 self.wake()
             if batch is not None:
                 return future
-            # The partition needs a new batch. It is made without the lock, and then everything is looked at again:
-            # another thread may have been faster.
+            # The partition needs a new batch. It is created without the lock. Then all conditions are checked again,
+            # because another thread may have changed them.
             fresh = Batch(self, None, monotonic() if self._clock is None else self._clock.monotonic(), usual_room)
 
     cdef int64_t choose(self, TopicQueues queues, Record *record) except -2:
@@ -408,7 +417,7 @@ cdef class Accumulator:
         if queues.sticky < 0 or self.has_had_its_batch(queues, record.most):
             if not queues.available:
                 return INT64_MAX
-            # xorshift: fair enough for drawing partitions
+            # xorshift: random enough for the choice of a partition
             self._chance ^= self._chance << 13
             self._chance ^= self._chance >> 7
             self._chance ^= self._chance << 17
@@ -445,10 +454,10 @@ cdef class Accumulator:
             self._ready.append(queue)
         return 0
 
-    # -- by the loop
+    # -- called by the loop
 
     def know_topic(self, str name not None, int32_t count, available):
-        """The topic exists, or has changed."""
+        """See accumulator.Accumulator.know_topic."""
         cdef TopicQueues queues = self.topics.get(name) or self._idle.pop(name, None)
         cdef list listed = list(available) or list(range(count))
         cdef list left
@@ -464,7 +473,7 @@ cdef class Accumulator:
             self.topics[name] = queues
 
     def forget_topic(self, str name not None):
-        """The topic was not written to for long: the next `send` asks for it anew. False while it has records."""
+        """See accumulator.Accumulator.forget_topic."""
         cdef PartitionQueue queue
         cdef TopicQueues queues = self.topics.get(name)
         if queues is None:
@@ -477,14 +486,14 @@ cdef class Accumulator:
         return True
 
     def unfinished(self):
-        """All batches whose fate is not known, in the order of their making."""
+        """All batches that are neither delivered nor failed, in the order of their creation."""
         return list(self.incomplete)
 
     def renew_lock(self):
-        """For a forked child. Nobody gives the interpreter away while holding this lock, so no fork finds it taken."""
+        """Do nothing: no thread releases the GIL while it holds this mutex, so no fork can happen meanwhile."""
 
     def oldest(self, PartitionQueue queue not None):
-        """When the partition's first batch was begun."""
+        """The creation time of the partition's first batch."""
         with self.mutex:
             if queue.sealed:
                 return (<Batch>queue.sealed[0]).created_at
@@ -494,7 +503,7 @@ cdef class Accumulator:
         """See accumulator.Accumulator.collect."""
         cdef list ready
         cdef list none_ready = []
-        cdef list passed = []  # freed after the lock
+        cdef list passed = []  # freed after the lock is released
         cdef Batch first
         cdef double next_due = NEVER
         with self.mutex:

@@ -1,18 +1,21 @@
-# The small classes of _accumulator.pyx, which includes them: what `send` returns, and what batches wait in.
+# Small classes of _accumulator.pyx, which includes this file: futures and queues.
 
 
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
 cdef class RecordFuture:
-    """See accumulator.RecordFuture. The collector does not look at it: applications keep millions of them."""
+    """See accumulator.RecordFuture. The garbage collector does not track it: applications keep millions of them."""
 
     cdef readonly Batch batch
     cdef readonly int32_t index
     cdef readonly int64_t timestamp
 
     def result(self, timeout=None):
-        """Where the record is; waits for it, and raises what went wrong. TimedOut after `timeout` seconds."""
+        """Wait for the record's result and return its partition, offset and timestamp.
+
+        Raises the error if the record was not delivered, and TimedOut after `timeout` seconds without a result.
+        """
         cdef Batch batch = self.batch
         if not batch.done:
             _futures.wait(self, timeout)
@@ -26,21 +29,23 @@ cdef class RecordFuture:
         )
 
     def exception(self, timeout=None):
-        """What went wrong, or None; waits like `result`."""
+        """Wait like `result` and return the error of the record, or None if it was delivered."""
         return _futures.exception(self, timeout)
 
     def done(self):
+        """Whether the record is delivered or has failed."""
         return _futures.is_done(self)
 
     def add_done_callback(self, callback):
-        """Call it with this future once it is done: in the producer's loop, or at once if it is."""
-        _futures.call_when_done(self, lambda: callback(self))
+        """Call `callback(future)` in the producer's loop when the future is done, or at once if it is done already."""
+        _futures.call_back(self, callback)
 
     def cancel(self):
-        """A record that was accepted cannot be called back: always False."""
+        """Return False: a record that `send` has accepted cannot be cancelled."""
         return False
 
     def cancelled(self):
+        """Return False: a record that `send` has accepted cannot be cancelled."""
         return False
 
     def __await__(self):
@@ -57,7 +62,7 @@ cdef class PartitionQueue:
     cdef readonly Batch open_batch
     cdef readonly bint ready
     cdef public object sender_state
-    cdef Py_ssize_t _usual_room  # what the last batch took, so that the next one need not grow
+    cdef Py_ssize_t _usual_room  # the size of the last batch: the next one gets a buffer that need not grow
 
     def __cinit__(self, str topic, int32_t index):
         self.topic = topic

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Small pieces of a record's way into its batch, in C: clocks, the hash of keys, contents, variable lengths.
+"""Helpers for writing a record into its batch, in C: clocks, the hash of keys, keys and values, varints.
 
-The clock is the machine's own: to ask for one that was handed in would be a quarter of `send`. An accumulator that was
-given a clock asks that one.
+The clock is that of the system. A call to a Clock object would take a quarter of the time of `send`; an accumulator
+uses one only if it was given one.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -52,7 +52,7 @@ cdef inline uint32_t murmur2(const uint8_t *data, Py_ssize_t size) noexcept nogi
     return hashed ^ (hashed >> 15)
 
 
-# -- a key or a value while its record is written
+# -- keys and values
 
 
 cdef struct Content:
@@ -91,7 +91,7 @@ cdef inline uint8_t *write_content(uint8_t *p, Content *content) noexcept nogil:
 
 
 cdef inline Py_ssize_t length_of(int64_t number) noexcept nogil:
-    """How many bytes `write_varint` takes for it."""
+    """The number of bytes that `write_varint` writes for `number`."""
     cdef uint64_t value = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
     cdef Py_ssize_t size = 1
     while value > 0x7F:
@@ -101,7 +101,7 @@ cdef inline Py_ssize_t length_of(int64_t number) noexcept nogil:
 
 
 cdef inline tuple encode_headers(headers):
-    """The headers' bytes, their number, and the most that they may take, as the other twin counts it."""
+    """Return the encoded headers, their count, and their largest possible size as accumulator.py counts it."""
     cdef bytearray out = bytearray()
     cdef int32_t count = 0
     cdef Py_ssize_t most = 0

@@ -1,48 +1,49 @@
-"""Where records wait to be sent: a batch for each partition, filled by many threads, emptied by one event loop.
+"""Record accumulator: one open batch per partition, filled by many threads and emptied by one event loop.
 
-This is the readable twin of `_accumulator.pyx`, with the same names and the same results; `engine.py` picks one.
+This is the readable twin of `_accumulator.pyx`, with the same names and the same results; `engine.py` chooses one.
 
-`send` runs in the caller's thread and does everything there: it chooses the partition, writes the record into the
-partition's open batch and returns its future. One lock guards it all; nothing is done under it that could wait or run
-someone else's code, and a full batch joins the queue of sealed ones before the lock is released, so that batches leave
-in the order in which they were filled. The loop is woken after that, and once, however many records come.
+`send` does its work in the caller's thread: it chooses the partition, writes the record into the partition's open batch
+and returns its future. One lock protects all state. Code under the lock never waits and never calls foreign code. A
+full batch is added to the queue of sealed batches before the lock is released, so that batches are sent in the order in
+which they were filled. After that `send` wakes the loop, once for any number of records.
 
-The loop calls `collect` to learn which partitions have something: a full batch, or an open one that has lingered long
-enough. It takes batches one by one (`take`), when it can send them. An open batch that is due goes on filling until
-then: under load batches get fuller, not more.
+The loop calls `collect` for the partitions that have something to send: a full batch, or an open batch whose linger
+time is over. It takes batches one by one (`take`) when it can send them. Until then records are still added to an open
+batch that is due: under load batches become larger, not more.
 
-Memory is counted in bytes of records, from `send` until a batch's fate is known. Once somebody had to wait for memory,
-those who come later wait behind them (`memory_wanted`).
+Memory is counted in bytes of records, from `send` until a batch is delivered or has failed. While one caller waits for
+memory, later callers wait after it (`memory_wanted`).
 """
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from enum import IntEnum
 from threading import Lock
 from typing import Any, Final
 
+from moldau.client.data_types import RecordMetadata
 from moldau.client.errors import MoldauError
-from moldau.client.model import RecordMetadata
 from moldau.client.producer import futures
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.partitioners import partition_of_key
 from moldau.host.clock import Clock, SystemClock, SystemRandomness
+from moldau.records.batch_layout import HEADER_SIZE, NO_SEQUENCE, Bytes
 from moldau.records.engine import RecordsBuilder
-from moldau.records.model import HEADER_SIZE, NO_SEQUENCE, Bytes
 
 MOST_RECORD_OVERHEAD: Final = 36
-"""All of a record but key, value and headers: seven numbers of variable length and the attributes, at their longest."""
+"""The largest size of a record without key, value and headers: seven varints of full length and the attributes."""
 
 MOST_HEADER_OVERHEAD: Final = 10
-"""The two lengths of a header."""
+"""The largest size of the two lengths of a header."""
 
 NEVER: Final = float("inf")
 
 
 class Refusal(IntEnum):
-    """Why `append` did not take a record; what to do about it is the producer's business."""
+    """The reason why `append` did not add a record. The producer waits or raises."""
 
     UNKNOWN_TOPIC = 1
     UNKNOWN_PARTITION = 2
@@ -51,10 +52,12 @@ class Refusal(IntEnum):
     CLOSED = 5
     NOT_BYTES = 6
     BAD_TIMESTAMP = 7
+    WRONG_TYPE = 8
+    """The topic is not a str, a number is not an int (a timestamp may be a datetime), or a callback not callable."""
 
 
 class RecordFuture:
-    """The fate of one record. Made by `send` only."""
+    """The result of one record: its partition and offset, or its error. `send` returns it; it can also be awaited."""
 
     __slots__ = ("batch", "index", "timestamp")
 
@@ -64,25 +67,30 @@ class RecordFuture:
         self.timestamp = timestamp
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record is; waits for it, and raises what went wrong. TimedOut after `timeout` seconds."""
+        """Wait for the record's result and return its partition, offset and timestamp.
+
+        Raises the error if the record was not delivered, and TimedOut after `timeout` seconds without a result.
+        """
         return futures.result(self, timeout)
 
     def exception(self, timeout: float | None = None) -> MoldauError | None:
-        """What went wrong, or None; waits like `result`."""
+        """Wait like `result` and return the error of the record, or None if it was delivered."""
         return futures.exception(self, timeout)
 
     def done(self) -> bool:
+        """Whether the record is delivered or has failed."""
         return futures.is_done(self)
 
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
-        """Call it with this future once it is done: in the producer's loop, or at once if it is."""
-        futures.call_when_done(self, lambda: callback(self))
+        """Call `callback(future)` in the producer's loop when the future is done, or at once if it is done already."""
+        futures.call_back(self, callback)
 
     def cancel(self) -> bool:
-        """A record that was accepted cannot be called back: always False."""
+        """Return False: a record that `send` has accepted cannot be cancelled."""
         return False
 
     def cancelled(self) -> bool:
+        """Return False: a record that `send` has accepted cannot be cancelled."""
         return False
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
@@ -90,7 +98,7 @@ class RecordFuture:
 
 
 class Batch:
-    """Records of one partition that are sent together, and share one fate."""
+    """Records of one partition that are sent together and have one result."""
 
     __slots__ = (
         "_builder", "_callbacks", "_filled", "_waiters", "accumulator", "attempts", "base_offset", "base_timestamp",
@@ -106,11 +114,11 @@ class Batch:
         self._filled: bytes | None = None
         self.count = 0
         self.size = HEADER_SIZE
-        self.memory = 0  # counted against buffer.memory until the batch's fate is known
+        self.memory = 0  # counted against buffer.memory until the batch is delivered or has failed
         self.base_timestamp = -1
         self.max_timestamp = -1
         self.open = True
-        self.due = False  # has lingered long enough: it is taken as it is
+        self.due = False  # the linger time is over: it is taken even if it is not full
         self.done = False
         self.error: MoldauError | None = None
         self.base_offset = -1
@@ -118,7 +126,7 @@ class Batch:
         self.parts: list[tuple[int, Batch]] = []
         self._waiters: list[Callable[[], object]] = []
         self._callbacks: list[tuple[RecordFuture, DeliveryCallback]] = []
-        # What the sender notes about it; the accumulator does not look at these.
+        # State of the sender; the accumulator does not use it.
         self.producer_id = -1
         self.producer_epoch = -1
         self.sequence = NO_SEQUENCE
@@ -135,7 +143,7 @@ class Batch:
         headers: Iterable[tuple[str, Bytes | None]] = (),
         on_delivery: DeliveryCallback | None = None,
     ) -> RecordFuture:
-        """Write one record. The caller holds the lock, or is alone with a batch that nobody else knows."""
+        """Write one record. The caller holds the lock, or has created the batch and not shared it yet."""
         builder = self._builder
         assert builder is not None
         future = RecordFuture(self, self.count, timestamp)
@@ -151,7 +159,7 @@ class Batch:
         return future
 
     def fill(self, records: bytes, count: int, base_timestamp: int, max_timestamp: int) -> None:
-        """Take records that were written elsewhere, all that the batch will have. Nobody else knows the batch yet."""
+        """Set the encoded records of a new batch that is not shared yet. No more records can be added to it."""
         self._filled = records
         self.count = count
         self.memory = len(records)
@@ -160,17 +168,17 @@ class Batch:
         self.max_timestamp = max_timestamp
 
     def records(self) -> Bytes:
-        """What was written, not compressed, without the batch's header. Nothing after it was done."""
+        """The encoded records, uncompressed and without the batch header. Empty when the batch is done."""
         if self._filled is not None:
             return self._filled
         return b"" if self._builder is None else self._builder.records()
 
     def callbacks(self) -> list[tuple[RecordFuture, DeliveryCallback]]:
-        """Future and callback of the records that have one."""
+        """The future and callback of each record that has a callback."""
         return self._callbacks
 
     def add_waiter(self, waiter: Callable[[], object]) -> bool:
-        """Have it called once the batch is done or cut into parts; False if it is already."""
+        """Call `waiter` when the batch is done or split. Return False if it already is."""
         with self.accumulator.lock:
             if self.done or self.parts:
                 return False
@@ -178,15 +186,15 @@ class Batch:
             return True
 
     def complete(self, base_offset: int, log_append_time: int = -1) -> None:
-        """The broker has it."""
+        """The batch is delivered."""
         self._finish(base_offset, log_append_time, None)
 
     def fail(self, error: MoldauError) -> None:
-        """It will not be sent, or not again."""
+        """The batch has failed and is not sent again."""
         self._finish(-1, -1, error)
 
     def split(self, parts: Sequence[Batch]) -> None:
-        """Others carry its records from here on, in this order; who waited for it waits for them."""
+        """Replace the batch by parts that have its records in the same order. Its waiters look for the parts."""
         first = 0
         found: list[tuple[int, Batch]] = []
         for part in parts:
@@ -221,7 +229,7 @@ class Batch:
 
 
 class PartitionQueue:
-    """A partition's batches that were not taken yet: full ones in order, and the one that is being filled."""
+    """The batches of a partition that are not taken yet: the full ones in order, and the open one."""
 
     __slots__ = ("index", "open_batch", "ready", "sealed", "sender_state", "topic")
 
@@ -230,12 +238,12 @@ class PartitionQueue:
         self.index = index
         self.sealed: deque[Batch] = deque()
         self.open_batch: Batch | None = None
-        self.ready = False  # the sender was told that there is something to take, and has not taken all of it
-        self.sender_state: Any = None  # the sender's own notes
+        self.ready = False  # `collect` has named it, or will, and not all batches are taken
+        self.sender_state: Any = None  # PartitionSendState of the sender
 
 
 class TopicQueues:
-    """A topic's partitions, and the one that records without a key go to at the moment."""
+    """The partitions of a topic, and the sticky partition for records without a key."""
 
     __slots__ = ("available", "count", "name", "queues", "sticky", "sticky_bytes")
 
@@ -258,7 +266,7 @@ class TopicQueues:
 
 
 class Accumulator:
-    """All batches of one producer that were not sent yet, and the count of its memory."""
+    """All batches of one producer that are not sent yet, and its memory count."""
 
     def __init__(
         self,
@@ -279,23 +287,23 @@ class Accumulator:
         self.lock = Lock()
         self.memory_used = 0
         self.memory_wanted = False
-        """Somebody waits for memory: what lingers must go now."""
+        """A caller waits for memory: open batches do not linger, and later callers wait after it."""
         self.closed = False
         self.incomplete: dict[Batch, None] = {}
-        """Batches whose fate is not known, in the order of their making."""
+        """Batches that are neither delivered nor failed, in the order of their creation."""
         self.topics: dict[str, TopicQueues] = {}
         self.wake = wake
-        """Called when the loop has something to look at: without the lock, by whoever sent."""
+        """Called by the sending thread, without the lock, when the loop has something to do."""
         self._slow_path = slow_path
         self._clock = clock or SystemClock()
         self._idle: dict[str, TopicQueues] = {}
         self._ready: list[PartitionQueue] = []
         self._lingering: deque[Batch] = deque()
-        self._woken = False  # the loop was told and has not looked yet
-        self._timer_set = False  # the loop will look when the first lingering batch is due
+        self._woken = False  # `wake` was called and `collect` not yet
+        self._timer_set = False  # the loop has a timer for the first lingering batch
         self._chance = SystemRandomness().random
 
-    # -- by any thread ---------------------------------------------------------------------------------------------
+    # -- called by any thread --------------------------------------------------------------------------------------
 
     def send(
         self,
@@ -308,7 +316,7 @@ class Accumulator:
         headers: Iterable[tuple[str, Bytes | None]] = (),
         on_delivery: DeliveryCallback | None = None,
     ) -> RecordFuture:
-        """`append`, and where that is refused, whatever the producer does about it."""
+        """Append the record. If it is refused, return what the producer's slow path returns."""
         taken = self.append(topic, value, key, partition, timestamp, headers, on_delivery)
         if isinstance(taken, Refusal):
             return self._slow_path(taken, topic, value, key, partition, timestamp, headers, on_delivery)
@@ -325,13 +333,22 @@ class Accumulator:
         on_delivery: DeliveryCallback | None,
         has_waited: bool = False,
     ) -> RecordFuture | Refusal:
-        """Put one record into its partition's batch, or say why not. Never waits."""
+        """Add one record to the open batch of its partition, or return the reason why not. Never waits."""
+        if not isinstance(topic, str):
+            return Refusal.WRONG_TYPE  # type: ignore[unreachable]
+        if on_delivery is not None and not callable(on_delivery):
+            return Refusal.WRONG_TYPE  # type: ignore[unreachable]
         try:
             listed = list(headers)
             most = MOST_RECORD_OVERHEAD + size_of(key) + size_of(value)
             most += sum(MOST_HEADER_OVERHEAD + len(name.encode()) + size_of(content) for name, content in listed)
         except (TypeError, ValueError, AttributeError):
             return Refusal.NOT_BYTES
+        try:
+            timestamp = None if timestamp is None else operator.index(timestamp)
+            partition = None if partition is None else operator.index(partition)
+        except TypeError:
+            return Refusal.WRONG_TYPE
         if timestamp is None:
             timestamp = self._clock.now_ms()
         elif not 0 <= timestamp < 1 << 63:
@@ -385,7 +402,7 @@ class Accumulator:
         return queues.sticky
 
     def _has_had_its_batch(self, queues: TopicQueues, size: int) -> bool:
-        """A batch's worth of bytes went to the sticky partition, or its batch is full: now it is another's turn."""
+        """Whether the sticky partition got batch.size bytes, or its batch is full: then another one is chosen."""
         batch = queues.queues[queues.sticky].open_batch
         filled = (
             queues.sticky_bytes + HEADER_SIZE if batch is None else max(queues.sticky_bytes + HEADER_SIZE, batch.size)
@@ -409,19 +426,19 @@ class Accumulator:
             queue.ready = True
             self._ready.append(queue)
 
-    # -- by the loop -----------------------------------------------------------------------------------------------
+    # -- called by the loop ----------------------------------------------------------------------------------------
 
     def know_topic(self, name: str, count: int, available: Sequence[int]) -> None:
-        """The topic exists, or has changed."""
+        """Set the partition count of a new or changed topic, and its partitions that have a leader."""
         with self.lock:
             queues = self.topics.get(name) or self._idle.pop(name, None) or TopicQueues(name)
             queues.update(count, available)
             self.topics[name] = queues
 
     def forget_topic(self, name: str) -> bool:
-        """The topic was not written to for long: the next `send` asks for it anew. False while it has records.
+        """Remove an idle topic, so that the next `send` requests its metadata. Return False if it has records.
 
-        Its partitions are put aside, not thrown away: the numbers of their records must go on where they were.
+        Its partitions are kept aside, because their sequence numbers must continue when the topic is used again.
         """
         with self.lock:
             queues = self.topics.get(name)
@@ -432,25 +449,25 @@ class Accumulator:
             return True
 
     def unfinished(self) -> list[Batch]:
-        """All batches whose fate is not known, in the order of their making."""
+        """All batches that are neither delivered nor failed, in the order of their creation."""
         with self.lock:
             return list(self.incomplete)
 
     def renew_lock(self) -> None:
-        """For a forked child, in which nobody is left to release the lock."""
+        """Replace the lock in a forked child, in which the thread that held it does not exist."""
         self.lock = Lock()
 
     def oldest(self, queue: PartitionQueue) -> float:
-        """When the partition's first batch was begun."""
+        """The creation time of the partition's first batch."""
         with self.lock:
             if queue.sealed:
                 return queue.sealed[0].created_at
             return NEVER if queue.open_batch is None else queue.open_batch.created_at
 
     def collect(self, now: float) -> tuple[list[PartitionQueue], float]:
-        """Partitions that have something to take since the last call, and when the next one will.
+        """Return the partitions that became ready since the last call, and the time when the next one will.
 
-        A partition is named once; it is named again when `take` had left nothing and there is something new.
+        A partition is returned once. It is returned again after `take` has emptied it and new records are ready.
         """
         with self.lock:
             self._woken = False
@@ -468,7 +485,7 @@ class Accumulator:
             return ready, lingering[0].created_at + self.linger_s if lingering else NEVER
 
     def hurry(self) -> None:
-        """Nothing lingers any longer: for `flush`. The next `collect` names all partitions that have records."""
+        """End all linger times, for `flush`. The next `collect` returns all partitions that have records."""
         with self.lock:
             for batch in self._lingering:
                 if batch.open:
@@ -477,7 +494,7 @@ class Accumulator:
             self._lingering.clear()
 
     def take(self, queue: PartitionQueue, even_if_not_due: bool = False) -> Batch | None:
-        """The partition's next batch: a full one, else the open one if it is due. None: nothing is left."""
+        """Return the partition's next full batch, otherwise the open one if it is due, otherwise None."""
         with self.lock:
             batch = queue.open_batch
             if queue.sealed:
@@ -492,15 +509,15 @@ class Accumulator:
             return taken
 
     def new_batch(self, queue: PartitionQueue, created_at: float) -> Batch:
-        """A batch that no `send` will touch: for records that come in another way. `put` it when it is full."""
+        """Return a batch that `send` does not write to, for `send_batch` and for splits. `put` queues it."""
         batch = Batch(self, queue, created_at)
         batch.open = False
         return batch
 
     def put(self, batch: Batch) -> bool:
-        """Queue a batch behind all that was sent to its partition before; False where memory is full.
+        """Queue a batch after all earlier records of its partition. Return False if memory is full.
 
-        A lone batch is taken whatever its size, so that one that is larger than all of the memory can go, too.
+        If no memory is used, a batch of any size is accepted, so that one larger than buffer.memory can be sent too.
         """
         with self.lock:
             if self.memory_used and self.memory_used + batch.memory > self.memory_limit:

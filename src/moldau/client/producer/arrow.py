@@ -1,12 +1,12 @@
-"""`send_batch`: the rows of an Arrow table as records, encoded in C, with one future for all of them.
+"""Columnar sending (`send_batch`): the rows of an Arrow table as records, encoded in C, with one future for all.
 
-Columns are found, every row is checked and given its partition before the first one is taken, so that a table that
-cannot be sent is refused as a whole. Then rows are written into batches of ARROW_BATCH_BYTES, which join the queues of
-their partitions behind all that was sent before; where buffer.memory is full, the call waits for room, at most
-max.block.ms for each batch.
+The columns and all rows are checked, and each row gets its partition, before the first row is added. A table that
+cannot be sent is therefore refused as a whole. Then the rows are written into batches of ARROW_BATCH_BYTES, which are
+queued after all earlier records of their partitions. If buffer.memory is full, the call waits at most max.block.ms per
+batch.
 
-Serialisers and interceptors are for records one by one and have no part in this: columns are bytes or text already. A
-partitioner of the application's own is asked for every row that does not name its partition, one by one and slowly.
+Serializers and interceptors work per record and are not used here: the columns contain bytes or text already. A custom
+partitioner is called for each row without a partition, which is slow.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from _thread import allocate_lock
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from moldau.client import arguments
+from moldau.client.client_errors import another
 from moldau.client.errors import (
     BufferFull,
     ClosedError,
@@ -27,47 +29,44 @@ from moldau.client.errors import (
     TimedOut,
     error_for,
 )
-from moldau.client.own_errors import another
 from moldau.client.producer.engine import Batch
 from moldau.client.producer.memory import Waiter
 from moldau.client.producer.partitioners import PartitionChoice
 from moldau.host.clock import SystemClock, SystemRandomness
-from moldau.records.arrow_encode import ColumnNames, InputRows, partitions_of, rows_of
+from moldau.records.arrow_encode import ColumnNames, InputRows, Tabular, partitions_of, rows_of
 from moldau.records.arrow_encode_reference import cell_of
 from moldau.records.arrow_engine import RowEncoder, check_rows
-from moldau.records.arrow_model import NO_SUCH_PARTITION, TOO_LARGE, EncodedRows, RowError
-from moldau.records.model import HEADER_SIZE, Bytes
+from moldau.records.arrow_layout import NO_SUCH_PARTITION, TOO_LARGE, EncodedRows, RowError
+from moldau.records.batch_layout import HEADER_SIZE, Bytes
 from moldau.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from moldau.client.loop_thread import LoopThread
     from moldau.client.producer.core import ProducerCore
 
 __all__ = ["AioArrowCalls", "BatchFuture", "BatchMetadata", "BlockingArrowCalls"]
 
 ARROW_BATCH_BYTES: Final = 256 * 1024
-"""Batches of rows are this large, or batch.size if that is larger: each is a request of its own to its partition."""
+"""The size of a batch of rows, or batch.size if that is larger. Large batches are usually sent one per request."""
 
 _clock = SystemClock()
 _randomness = SystemRandomness()
 
 
-# -- what comes of it --------------------------------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------------------------
 
 
 class BatchMetadata(NamedTuple):
-    """Where the rows of one `send_batch` are."""
+    """The result of one `send_batch`: where its rows were written."""
 
     topic: str
     rows: int
     first_offsets: dict[int, int]
-    """The offset of the first row in each partition that got any; -1 where the broker did not tell (acks=0)."""
+    """The offset of the first row per partition that got rows; -1 if the broker did not answer (acks=0)."""
 
 
 class BatchFuture:
-    """The fate of all rows of one `send_batch`. They may be in many batches: it is known when the last one's is."""
+    """The result of all rows of one `send_batch`. It is done when the last of their batches is done. Can be awaited."""
 
     __slots__ = ("_batches", "rows", "topic")
 
@@ -77,20 +76,25 @@ class BatchFuture:
         self._batches = batches
 
     def result(self, timeout: float | None = None) -> BatchMetadata:
-        """Where the rows are; waits for it, and raises what went wrong. TimedOut after `timeout` seconds."""
+        """Wait for all rows and return where they were written.
+
+        Raises the first error if rows were not delivered, and TimedOut after `timeout` seconds without a result.
+        """
         self._wait(timeout)
         return self._outcome()
 
     def exception(self, timeout: float | None = None) -> MoldauError | None:
-        """What went wrong first, or None; waits like `result`."""
+        """Wait like `result` and return the first error, or None if all rows were delivered."""
         self._wait(timeout)
         return next((batch.error for batch in self._leaves() if batch.error is not None), None)
 
     def done(self) -> bool:
+        """Whether every row is delivered or has failed."""
         return all(batch.done for batch in self._leaves())
 
     def add_done_callback(self, callback: Callable[[BatchFuture], object]) -> None:
-        """Call it with this future once it is done: in the producer's loop, or at once if it is."""
+        """Call `callback(future)` in the producer's loop when the future is done, or at once if it is done already."""
+        arguments.function("callback", callback)
         self._when_done(lambda: callback(self))
 
     def __await__(self) -> Generator[Any, None, BatchMetadata]:
@@ -110,14 +114,14 @@ class BatchFuture:
                 try:
                     loop.call_soon_threadsafe(arrive)
                 except RuntimeError:
-                    pass  # that loop was closed: nobody waits any more
+                    pass  # the loop is closed, so no task waits any more
 
             self._when_done(tell)
             yield from arrived
         return self._outcome()
 
     def _leaves(self) -> Iterator[Batch]:
-        """The batches that really left, in order: one that was too large for the broker was cut into parts."""
+        """The batches in order, with the parts of those that were split because the broker found them too large."""
         left = list(reversed(self._batches))
         while left:
             batch = left.pop()
@@ -133,13 +137,14 @@ class BatchFuture:
         callback()
 
     def _wait(self, timeout: float | None) -> None:
+        timeout = arguments.seconds("timeout", timeout)
         signal = allocate_lock()
         signal.acquire()
         self._when_done(signal.release)
         if not signal.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             raise TimedOut(
-                f"no answer about all of {self.rows} rows for {self.topic!r} in {timeout} s; they are still being "
-                "sent: wait longer, or for delivery.timeout.ms to decide"
+                f"no result for all of {self.rows} rows for topic {self.topic!r} within {timeout} s; the producer "
+                "still sends them until delivery.timeout.ms is over: wait longer"
             )
 
     def _outcome(self) -> BatchMetadata:
@@ -157,18 +162,21 @@ class BatchFuture:
         return BatchMetadata(self.topic, self.rows, first_offsets)
 
 
-# -- rows on their way in ----------------------------------------------------------------------------------------------
+# -- encoding rows -----------------------------------------------------------------------------------------------------
 
 
 class RowsToSend:
-    """The rows of one `send_batch`, checked, then encoded batch by batch."""
+    """The rows of one `send_batch`: checked first, then encoded batch by batch."""
 
-    def __init__(self, core: ProducerCore, topic: str, data: pa.Table | pa.RecordBatch, names: ColumnNames) -> None:
+    def __init__(self, core: ProducerCore, topic: str, data: Tabular, names: ColumnNames) -> None:
         if core.sender is None:
             raise IllegalStateError("the producer was not started: use `async with`, or await `start()`")
         core.transactions.check_send()
         self._core = core
-        self._topic = topic
+        self._topic = arguments.text("topic", topic)
+        for column, name in zip(names._fields, names, strict=True):
+            if name is not None and not isinstance(name, str):
+                arguments.refuse(column, name, "the name of a column, or None")
         config = core.config
         now = _clock.now_ms()
         self._batch_bytes = min(max(config.batch_size, ARROW_BATCH_BYTES), config.max_request_size)
@@ -189,7 +197,8 @@ class RowsToSend:
         what = f"send_batch to topic {self._topic!r}: {error}"
         if isinstance(error, RowError) and error.fault == TOO_LARGE:
             raise RecordTooLarge(
-                f"{what}; send less, or raise max.request.size, buffer.memory and the topic's max.message.bytes",
+                f"{what}; send a smaller record, or raise max.request.size, buffer.memory and the topic's "
+                "max.message.bytes",
                 ErrorCode.MESSAGE_TOO_LARGE,
             ) from None
         if isinstance(error, RowError) and error.fault == NO_SUCH_PARTITION:
@@ -197,7 +206,7 @@ class RowsToSend:
         raise SerializationError(what) from error
 
     def choose_partitions(self) -> RowError | None:
-        """Choose the partition of every row of a topic that is known; gives why that cannot be done yet."""
+        """Choose the partition of each row of a known topic. Return the error if a partition is not known."""
         self._check_open()
         queues = self._core.accumulator.topics[self._topic]
         try:
@@ -211,14 +220,14 @@ class RowsToSend:
         return self._topic in self._core.accumulator.topics
 
     async def await_partitions(self, deadline: float) -> None:
-        """Wait until the topic, and all of its partitions that rows name, are known."""
+        """Wait until the topic and all partitions that rows name are known. Raises if a partition does not exist."""
         core = self._core
         while not self.topic_is_known:
             self._check_open()
             await core.await_topic(self._topic, deadline)
         missing = self.choose_partitions()
         if missing is not None:
-            # The topic may have grown since it was last looked at.
+            # Partitions may have been added since the last metadata.
             await core.await_partition(self._topic, missing.found, deadline)
             missing = self.choose_partitions()
         if missing is not None:
@@ -252,7 +261,7 @@ class RowsToSend:
         return chosen
 
     def batches(self) -> Iterator[Batch]:
-        """Encode while batches are asked for. Each has to be put, or the call given up."""
+        """Encode the rows lazily, batch by batch. The caller must `put` each batch before it asks for the next."""
         encoder = RowEncoder(self._count, self._batch_bytes, self._timestamp)
         encoder.sticky = self._any_partition()
         for rows, partitions in zip(self._pieces, self._chosen, strict=True):
@@ -268,7 +277,7 @@ class RowsToSend:
             yield self._batch(rest)
 
     def _any_partition(self) -> int:
-        """For rows that may go anywhere: one that has a leader now."""
+        """Return a random partition that has a leader, for rows without key and partition."""
         queues = self._core.accumulator.topics.get(self._topic)
         available = queues.available if queues is not None else range(self._count)
         return available[int(_randomness.random() * len(available))]
@@ -286,10 +295,10 @@ class RowsToSend:
 
     def _check_open(self) -> None:
         if self._core.accumulator.closed:
-            raise ClosedError(f"the producer is closed: {self.rows} rows for topic {self._topic!r} cannot be sent")
+            raise ClosedError(f"the producer is closed; {self.rows} rows for topic {self._topic!r} cannot be sent")
 
     def put(self, batch: Batch) -> bool:
-        """Queue it; False where there is no memory for it now."""
+        """Queue a batch. Return False if there is no memory for it now."""
         if not self._core.accumulator.put(batch):
             return False
         self._batches.append(batch)
@@ -311,9 +320,9 @@ class RowsToSend:
                     self._check_open()
         except TimeoutError:
             raise BufferFull(
-                f"no memory for rows for topic {self._topic!r} in max.block.ms ({core.config.max_block_s:g} s): "
+                f"no memory for rows for topic {self._topic!r} within max.block.ms ({core.config.max_block_s:g} s): "
                 f"buffer.memory ({core.config.buffer_memory}) is full. {self.taken} of {self.rows} rows were taken and "
-                "are being sent, the others are not"
+                "are being sent, the others are not; send more slowly, or raise buffer.memory"
             ) from None
         finally:
             core.memory.leave(waiter)
@@ -322,18 +331,18 @@ class RowsToSend:
         return BatchFuture(self._topic, self.rows, self._batches)
 
 
-# -- as applications call it -------------------------------------------------------------------------------------------
+# -- methods of the producers ------------------------------------------------------------------------------------------
 
 
 class AioArrowCalls:
-    """The columnar part of the producer for asyncio."""
+    """Columnar sending of the asyncio producer."""
 
     _core: ProducerCore
 
     async def send_batch(
         self,
         topic: str,
-        data: pa.Table | pa.RecordBatch,
+        data: Tabular,
         *,
         value: str | None = "value",
         key: str | None = None,
@@ -341,11 +350,16 @@ class AioArrowCalls:
         headers: str | None = None,
         partition: str | None = None,
     ) -> BatchFuture:
-        """Give all rows to the producer; await what it returns for where they are. Names are those of columns.
+        """Send all rows of a table and return one future for them; await the future for the offsets.
 
-        Keys and values are binary or text; timestamps are Arrow's, or milliseconds; headers list<struct<key, value>> or
-        a map. A row without a partition goes where its key's hash says, without a key to any. Raises what keeps the
-        rows from being taken, before any of them is.
+        `data` is a pyarrow.Table, a pyarrow.RecordBatch or a pandas.DataFrame. `value`, `key`, `timestamp`, `headers`
+        and `partition` are names of columns. Keys and values are binary or text. Timestamps are Arrow timestamps or
+        milliseconds. Headers are list<struct<key, value>> or a map. A row without a partition goes to the partition of
+        its key's hash; without a key, to any partition.
+
+        All rows are checked before the first is sent. Raises SerializationError, RecordTooLarge or
+        UnknownTopicOrPartition for a row that cannot be sent. BufferFull says how many rows were taken before
+        buffer.memory was full for max.block.ms.
         """
         rows = RowsToSend(self._core, topic, data, ColumnNames(value, key, timestamp, headers, partition))
         await rows.await_partitions(asyncio.get_running_loop().time() + self._core.config.max_block_s)
@@ -356,7 +370,7 @@ class AioArrowCalls:
 
 
 class BlockingArrowCalls:
-    """The columnar part of the blocking producer."""
+    """Columnar sending of the blocking producer."""
 
     _core: ProducerCore
     _thread: LoopThread
@@ -364,7 +378,7 @@ class BlockingArrowCalls:
     def send_batch(
         self,
         topic: str,
-        data: pa.Table | pa.RecordBatch,
+        data: Tabular,
         *,
         value: str | None = "value",
         key: str | None = None,
@@ -372,11 +386,16 @@ class BlockingArrowCalls:
         headers: str | None = None,
         partition: str | None = None,
     ) -> BatchFuture:
-        """Give all rows to the producer. `result()` of what it returns waits for where they are. Names are of columns.
+        """Send all rows of a table and return one future for them; its `result()` waits for the offsets.
 
-        Keys and values are binary or text; timestamps are Arrow's, or milliseconds; headers list<struct<key, value>> or
-        a map. A row without a partition goes where its key's hash says, without a key to any. Raises what keeps the
-        rows from being taken, before any of them is.
+        `data` is a pyarrow.Table, a pyarrow.RecordBatch or a pandas.DataFrame. `value`, `key`, `timestamp`, `headers`
+        and `partition` are names of columns. Keys and values are binary or text. Timestamps are Arrow timestamps or
+        milliseconds. Headers are list<struct<key, value>> or a map. A row without a partition goes to the partition of
+        its key's hash; without a key, to any partition.
+
+        All rows are checked before the first is sent. Raises SerializationError, RecordTooLarge or
+        UnknownTopicOrPartition for a row that cannot be sent. BufferFull says how many rows were taken before
+        buffer.memory was full for max.block.ms.
         """
         rows = RowsToSend(self._core, topic, data, ColumnNames(value, key, timestamp, headers, partition))
         deadline = _clock.monotonic() + self._core.config.max_block_s

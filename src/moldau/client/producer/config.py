@@ -1,4 +1,4 @@
-"""What a producer takes from its settings, in the units that it works with."""
+"""Producer configuration: the settings in the units that the producer uses."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from moldau.client.backoff import Backoff
 from moldau.client.settings import ClientSettings
-from moldau.records.model import Codec
+from moldau.records.batch_layout import Codec
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 _FAST_LZ4 = 9
-"""Kafka's default level of lz4, which means its fast mode."""
+"""Kafka's default lz4 level. It stands for the fast mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ProducerConfig:
 
 
 def _level(settings: ClientSettings, codec: Codec) -> int | None:
-    """The codec's level; None where it has none, or is at the one that Kafka takes by default."""
+    """The compression level, or None if the codec has no levels or should use its default."""
     if codec not in (Codec.GZIP, Codec.LZ4, Codec.ZSTD):
         return None
     level: int = settings[f"compression.{codec.name.lower()}.level"]

@@ -1,8 +1,8 @@
-"""A producer's parts put together, for both of its faces: the asyncio one and the blocking one.
+"""Common part of the asyncio and the blocking producer: settings, accumulator, network and sender.
 
-`prepare` turns what `send` was given into bytes and a partition, in the caller's thread. What cannot be taken at once
-(a topic that is not known yet, full memory) is waited for: `await_topic` and `await_partition` in the loop, `memory` by
-whoever wants it. All waits of one `send` together take at most max.block.ms.
+`prepare` runs interceptors and serializers in the caller's thread. If the accumulator refuses the record (topic not
+known yet, memory full), the facade waits and appends again: `await_topic` and `await_partition` wait in the loop,
+`memory` is the queue for buffer.memory. All waits of one `send` together take at most max.block.ms.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from datetime import datetime
+from typing import Any, Final, NoReturn
 
+from moldau.client import arguments
 from moldau.client.errors import (
     BufferFull,
     ClosedError,
@@ -31,14 +33,17 @@ from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.interceptors import Interceptors, ProducerRecord
 from moldau.client.producer.memory import MemoryRow
 from moldau.client.producer.partitioners import PartitionChoice, partitioner_of
-from moldau.client.producer.sender import Sender, Transactions
-from moldau.client.producer.transactions import SenderSide, TransactionManager, transactions_of
+from moldau.client.producer.sender import Sender, TransactionHooks
+from moldau.client.producer.txn.transaction_manager import SenderSide, TransactionManager, transactions_of
 from moldau.client.serialization import SERIALIZATION_FAILURES, Serializer, serializer_of
 from moldau.client.settings import PRODUCER, ClientSettings
 from moldau.host.clock import SystemClock
 from moldau.host.processes import in_forked_children
-from moldau.records.model import Bytes
+from moldau.records.batch_layout import Bytes
 from moldau.wire.errors import ErrorCode
+
+HEADERS_AT: Final = 5
+"""The position of the headers among the arguments of `send`."""
 
 HeadersGiven = Mapping[str, Bytes | None] | Iterable[tuple[str, Bytes | None]]
 
@@ -75,7 +80,7 @@ class Prepared:
         self.timestamp = timestamp
         self.headers = headers
         self.on_delivery = on_delivery
-        self.key_given: Any = key  # before they were serialised: partitioners may look at them
+        self.key_given: Any = key  # before serialization: custom partitioners get both forms
         self.value_given: Any = value
 
 
@@ -101,7 +106,7 @@ class ProducerCore:
             config.ignore_keys,
         )
         self.memory = MemoryRow(self.accumulator)
-        self.transactions: Transactions = transactions_of(settings, self.network)
+        self.transactions: TransactionHooks = transactions_of(settings, self.network)
         self.sender: Sender | None = None
         self.slow_path: Callable[[Refusal, Prepared], RecordFuture] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -110,7 +115,7 @@ class ProducerCore:
 
     @property
     def plain(self) -> bool:
-        """Whether records need nothing but the accumulator: then `send` can be its `send`."""
+        """Whether records need no preparation, so that `send` can be the accumulator's `send`."""
         return (
             self._key_serializer is None
             and self._value_serializer is None
@@ -119,7 +124,7 @@ class ProducerCore:
             and self.transactions.transactional_id is None
         )
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- start, flush, close ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -130,19 +135,19 @@ class ProducerCore:
         await self.network.start()
 
     async def flush(self) -> None:
-        """Wait until the fate of all records that were sent so far is known."""
+        """Wait until every record that was sent so far is delivered or has failed."""
         assert self.sender is not None
         self.accumulator.hurry()
         self.sender.run()
         await settled(self.accumulator.unfinished())
 
     async def _flush_all(self) -> None:
-        """Wait until there is no record of unknown fate, also of those that came meanwhile."""
+        """Wait until every record is delivered or has failed, including those that are sent during the wait."""
         while self.accumulator.unfinished():
             await self.flush()
 
     async def close(self, timeout: float | None) -> None:
-        """Send what there is, for at most so many seconds; give up the rest; end all connections."""
+        """Send the buffered records for at most `timeout` seconds, fail the rest, and close all connections."""
         self.refuse_new("the producer is closed")
         try:
             if self.sender is not None:
@@ -160,16 +165,16 @@ class ProducerCore:
             self.interceptors.close()
 
     def wake(self) -> None:
-        """Have the sender look: something has changed that nobody tells it of. From any thread that may send."""
+        """Make the sender run, after a change that it does not notice itself. From any thread that may send."""
         self.accumulator.wake()
 
     def refuse_new(self, why: str) -> None:
-        """Take no more records."""
+        """Refuse all later records with ClosedError and this reason."""
         self._why_closed = why
         self.accumulator.closed = True
         self.memory.freed()
 
-    # -- a record's way in -----------------------------------------------------------------------------------------
+    # -- adding records --------------------------------------------------------------------------------------------
 
     def prepare(
         self,
@@ -177,31 +182,33 @@ class ProducerCore:
         value: Any,
         key: Any,
         partition: int | None,
-        timestamp: int | None,
+        timestamp: int | datetime | None,
         headers: HeadersGiven | None,
         on_delivery: DeliveryCallback | None,
     ) -> Prepared:
-        """Interceptors and serialisers, in the caller's thread."""
+        """Run interceptors and serializers, in the caller's thread."""
         self.transactions.check_send()
+        if timestamp is not None:
+            timestamp = arguments.milliseconds("timestamp", timestamp)
         if self.interceptors:
             record = self.interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
             topic, value, key, partition, timestamp, headers = record
             on_delivery = self.interceptors.with_acknowledgement(on_delivery)
         prepared = Prepared(
-            topic,
+            arguments.text("topic", topic),
             self._serialize(topic, "value", self._value_serializer, value),
             self._serialize(topic, "key", self._key_serializer, key),
-            partition,
+            arguments.optional_number("partition", partition),
             timestamp,
             tuple(headers.items()) if isinstance(headers, Mapping) else headers or (),
-            on_delivery,
+            arguments.function("on_delivery", on_delivery),
         )
         prepared.key_given = key
         prepared.value_given = value
         return prepared
 
     def append(self, record: Prepared, has_waited: bool = False) -> RecordFuture | Refusal:
-        """Hand it to the accumulator. Never waits."""
+        """Choose the partition if a custom partitioner is set, and add the record to its batch. Never waits."""
         if self.partitioner is not None and record.partition is None:
             queues = self.accumulator.topics.get(record.topic)
             if queues is None:
@@ -226,7 +233,7 @@ class ProducerCore:
         )
 
     def raise_refusal(self, refusal: Refusal, record: Prepared) -> NoReturn:
-        """The error for a record that cannot be taken, now or later."""
+        """Raise the error for a record that the accumulator refused."""
         where = f"topic {record.topic!r}"
         match refusal:
             case Refusal.CLOSED:
@@ -234,30 +241,30 @@ class ProducerCore:
             case Refusal.TOO_LARGE:
                 raise RecordTooLarge(
                     f"the record for {where} is larger than max.request.size ({self.config.max_request_size}) or "
-                    f"buffer.memory ({self.config.buffer_memory}) allow; send less, or raise them and the topic's "
-                    "max.message.bytes",
+                    f"buffer.memory ({self.config.buffer_memory}) allow; send a smaller record, or raise the two "
+                    "settings and the topic's max.message.bytes",
                     ErrorCode.MESSAGE_TOO_LARGE,
                 )
             case Refusal.BUFFER_FULL:
                 raise BufferFull(
-                    f"no memory for a record for {where} in max.block.ms ({self.config.max_block_s:g} s): "
+                    f"no memory for a record for {where} within max.block.ms ({self.config.max_block_s:g} s): "
                     f"{self.accumulator.memory_used} of {self.config.buffer_memory} bytes (buffer.memory) wait to be "
-                    "sent; send slower, or find out why the brokers are slow"
+                    "sent; send more slowly, raise buffer.memory, or find out why the brokers are slow"
                 )
             case Refusal.UNKNOWN_PARTITION:
                 count = self.network.metadata.partition_count(record.topic)
                 raise error_for(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"sending to {where}",
-                    f"it has no partition {record.partition}, but {count} that begin at 0",
+                    f"it has no partition {record.partition}; its partitions are 0 to {count - 1}",
                 )
             case Refusal.BAD_TIMESTAMP:
                 raise SerializationError(
-                    f"timestamp {record.timestamp} for {where}: milliseconds since 1970 are wanted, from 0 on"
+                    f"timestamp {record.timestamp} for {where} is not valid; give milliseconds since 1970, 0 or more"
                 )
             case Refusal.NOT_BYTES:
                 raise SerializationError(
-                    f"a record for {where} is not made of bytes: value {type(record.value).__name__}, key "
+                    f"a record for {where} does not consist of bytes: value {type(record.value).__name__}, key "
                     f"{type(record.key).__name__}, headers {record.headers!r}; set value_serializer and "
                     "key_serializer, and give headers as pairs of str and bytes"
                 )
@@ -272,7 +279,7 @@ class ProducerCore:
         self._know(topic, found.partitions)
 
     async def await_partition(self, topic: str, partition: int, deadline: float) -> None:
-        """Wait until the topic has that partition; at the deadline it has not."""
+        """Wait until the topic has that partition. Returns at the deadline also if it has not."""
         while not 0 <= partition < self.network.metadata.partition_count(topic):
             if partition < 0:
                 return
@@ -282,7 +289,7 @@ class ProducerCore:
                 return
         self._know(topic, self.network.metadata.topics[topic].partitions)
 
-    # -- behind it -------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _serialize(self, topic: str, part: str, serializer: Serializer | None, data: Any) -> Bytes | None:
         if serializer is None:
@@ -292,19 +299,18 @@ class ProducerCore:
         except MoldauError:
             raise
         except SERIALIZATION_FAILURES as error:
-            raise SerializationError(f"the {part} of a record for topic {topic!r}: {error}") from error
+            raise SerializationError(f"cannot serialize the {part} of a record for topic {topic!r}: {error}") from error
 
     def _wake_own_loop(self) -> None:
-        """For a producer whose records come from its own loop; one that has a thread for it replaces this."""
+        """Wake the sender of an asyncio producer. The blocking producer replaces this: its loop has its own thread."""
         assert self._loop is not None and self.sender is not None
         self._loop.call_soon(self.sender.run)
 
-    def _refused(self, refusal: Refusal, *arguments: Any) -> RecordFuture:
+    def _refused(self, refusal: Refusal, *given: Any) -> RecordFuture:
         assert self.slow_path is not None
-        topic, value, key, partition, timestamp, headers, on_delivery = arguments
-        record = Prepared(topic, value, key, partition, timestamp, headers or (), on_delivery)
-        if isinstance(headers, Mapping):
-            record.headers = tuple(headers.items())
+        record = self.prepare(*given)
+        if refusal is Refusal.WRONG_TYPE or isinstance(given[HEADERS_AT], Mapping):
+            # `prepare` has converted the value that was refused: a datetime, or a mapping of headers.
             taken = self.append(record)
             if not isinstance(taken, Refusal):
                 return taken
@@ -317,7 +323,7 @@ class ProducerCore:
             if found is not None and found.partitions:
                 self._know(name, found.partitions)
             elif found is None and not self.accumulator.forget_topic(name):
-                self.network.follow([name])  # it was idle for long, and is not any more
+                self.network.follow([name])  # dropped as idle, but there are records for it again
 
     def _know(self, topic: str, partitions: Iterable[PartitionMetadata]) -> None:
         listed = list(partitions)
@@ -325,7 +331,7 @@ class ProducerCore:
 
 
 async def settled(batches: Iterable[Batch]) -> None:
-    """Wait until the fate of all these batches, and of the parts that they are cut into, is known."""
+    """Wait until all these batches, and the parts that they are split into, are delivered or have failed."""
     loop = asyncio.get_running_loop()
     left = list(batches)
     while left:
@@ -341,10 +347,10 @@ _producers: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """A forked child has its parent's producers, without the thread that sends: they must say so."""
+    """Make the parent's producers refuse records in a forked child, because the thread that sends is not there."""
     for core in _producers:
         core.accumulator.renew_lock()
-        core.refuse_new("the producer was made in another process, before a fork; make a new one in this process")
+        core.refuse_new("the producer was created before a fork, in the parent; create a new one in this process")
 
 
 in_forked_children(_after_fork)

@@ -1,7 +1,7 @@
-"""What becomes of a batch after an answer or a time-out: done, sent again, cut into parts, or given up.
+"""Results of sent batches: completes, retries, splits or fails a batch after an answer or a timeout.
 
-A batch's fate is told once. Its numbers and its place in the lane are put right before its futures hear of it, because
-they may run the application's code.
+A batch gets its result once. Its sequence numbers and its lane are updated before its futures are completed, because
+these may run the application's callbacks.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from moldau.client.errors import STALE_METADATA, MoldauError, TimedOut, error_for
 from moldau.client.producer.accumulator import NEVER
+from moldau.client.producer.batch_split import split
 from moldau.client.producer.engine import Accumulator, Batch
-from moldau.client.producer.identity import Verdict, judge
-from moldau.client.producer.lanes import Lane
+from moldau.client.producer.identity import BatchFate, judge
 from moldau.client.producer.metrics import Counters
+from moldau.client.producer.partition_send_state import PartitionSendState
 from moldau.client.producer.requests import Answer
-from moldau.client.producer.splitting import split
-from moldau.client.producer.transactionality import Transactions
+from moldau.client.producer.transaction_hooks import TransactionHooks
 from moldau.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Delivery:
-    """Decides about batches and carries the decisions out."""
+    """Decides about the batches of one producer and applies the decisions."""
 
     def __init__(
         self,
         config: ProducerConfig,
         accumulator: Accumulator,
-        transactions: Transactions,
+        transactions: TransactionHooks,
         counters: Counters,
         refresh_soon: Callable[[], None],
         chance: Callable[[], float],
@@ -43,21 +43,23 @@ class Delivery:
         self._refresh_soon = refresh_soon
         self._chance = chance
 
-    def acknowledged(self, lane: Lane, batch: Batch, base_offset: int, log_append_time: int, now: float) -> None:
-        """The broker has it: what nearly every answer says."""
+    def acknowledged(
+        self, lane: PartitionSendState, batch: Batch, base_offset: int, log_append_time: int, now: float
+    ) -> None:
+        """The broker has the batch: the common case."""
         lane.on_wire -= 1
         lane.failures = 0
         lane.sequences.acked(batch)
-        if not batch.done:  # else it was out of time, and only its numbers are news
+        if not batch.done:  # otherwise it had failed with a timeout, and only the sequence numbers matter
             self._counters.sent(batch, now)
             batch.complete(base_offset, log_append_time)
 
-    def answered(self, lane: Lane, batch: Batch, answer: Answer, now: float) -> None:
-        """The broker has spoken about it."""
+    def answered(self, lane: PartitionSendState, batch: Batch, answer: Answer, now: float) -> None:
+        """Handle the broker's answer about a batch."""
         code = ErrorCode.of(answer.code)
         verdict = judge(code, batch, lane.sequences, self._transactions.transactional_id is not None)
-        if verdict is Verdict.DONE:
-            known = code is ErrorCode.NONE  # of a batch that it had already, a broker may not say where it is
+        if verdict is BatchFate.DONE:
+            known = code is ErrorCode.NONE  # the answer about a duplicate may have no offset
             self.acknowledged(lane, batch, answer.base_offset if known else -1, answer.log_append_time, now)
             return
         lane.on_wire -= 1
@@ -66,37 +68,37 @@ class Delivery:
         if code in STALE_METADATA:
             self._refresh_soon()
         what = f"sending {batch.count} records to {lane.partition}"
-        if verdict is Verdict.SPLIT:
+        if verdict is BatchFate.SPLIT:
             self._split(lane, batch)
-        elif verdict is Verdict.RETRY:
+        elif verdict is BatchFate.RETRY:
             self._again(lane, batch, error_for(answer.code, what, answer.message), now)
         else:
             self.give_up(lane, batch, error_for(answer.code, what, answer.message))
 
-    def unanswered(self, lane: Lane, batch: Batch, error: MoldauError, now: float) -> None:
-        """The connection was lost, or the broker was silent: it may have the batch or not."""
+    def unanswered(self, lane: PartitionSendState, batch: Batch, error: MoldauError, now: float) -> None:
+        """Handle a lost connection or a timeout: the broker may or may not have the batch."""
         lane.on_wire -= 1
         batch.in_doubt = True
         if not batch.done:
             self._again(lane, batch, error, now)
 
-    def delivered_blindly(self, lane: Lane, batch: Batch, now: float) -> None:
-        """Handed to the connection, and nobody will say more (acks=0)."""
+    def delivered_blindly(self, lane: PartitionSendState, batch: Batch, now: float) -> None:
+        """Complete a batch that was written to the connection, because no answer will come (acks=0)."""
         lane.on_wire -= 1
         lane.sequences.acked(batch)
         self._counters.sent(batch, now)
         batch.complete(-1)
 
-    def give_up(self, lane: Lane, batch: Batch, error: MoldauError) -> None:
-        """It will not be sent again."""
+    def give_up(self, lane: PartitionSendState, batch: Batch, error: MoldauError) -> None:
+        """Fail a batch."""
         lane.drop(batch)
         lane.sequences.given_up(batch)
         self._transactions.batch_failed(lane.partition, error)
         self._counters.failed(batch)
         batch.fail(error)
 
-    def expire(self, lanes: Iterable[Lane], now: float) -> float:
-        """Give up all that is out of time (delivery.timeout.ms); gives when the next batch will be."""
+    def expire(self, lanes: Iterable[PartitionSendState], now: float) -> float:
+        """Fail all batches older than delivery.timeout.ms. Return the time when the next one will be."""
         oldest = NEVER
         limit = now - self._config.delivery_timeout_s
         for lane in lanes:
@@ -116,18 +118,18 @@ class Delivery:
             oldest = min(oldest, begun)
         return oldest + self._config.delivery_timeout_s
 
-    def _out_of_time(self, lane: Lane, batch: Batch) -> MoldauError:
+    def _out_of_time(self, lane: PartitionSendState, batch: Batch) -> MoldauError:
         tried = f"{batch.attempts} attempts" if batch.attempts != 1 else "1 attempt"
-        why = f"; the last: {lane.last_error}" if lane.last_error is not None else ""
+        why = f"; the last error: {lane.last_error}" if lane.last_error is not None else ""
         if not batch.attempts and lane.leader < 0:
             why = "; the partition has no leader"
-        doubt = "; the broker may have them all the same" if batch.in_doubt else ""
+        doubt = "; the broker may have written them nevertheless" if batch.in_doubt else ""
         return TimedOut(
-            f"{batch.count} records for {lane.partition} were not delivered in delivery.timeout.ms "
+            f"{batch.count} records for {lane.partition} were not delivered within delivery.timeout.ms "
             f"({self._config.delivery_timeout_s:g} s), after {tried}{why}{doubt}"
         )
 
-    def _again(self, lane: Lane, batch: Batch, error: MoldauError, now: float) -> None:
+    def _again(self, lane: PartitionSendState, batch: Batch, error: MoldauError, now: float) -> None:
         lane.last_error = error
         if not error.retriable and batch.sequence < 0:
             self.give_up(lane, batch, error)
@@ -139,15 +141,15 @@ class Delivery:
             self.give_up(lane, batch, self._out_of_time(lane, batch))
             return
         self._counters.retried(batch)
-        # Only the first one makes the lane pause: the others came back because of it.
+        # Only the first batch makes the lane pause: the others failed because of it.
         if lane.sequences.is_first(batch):
             lane.failures += 1
             lane.resume_at = now + self._config.retry_backoff.pause(lane.failures, self._chance())
         lane.put_back(batch)
 
-    def _split(self, lane: Lane, batch: Batch) -> None:
+    def _split(self, lane: PartitionSendState, batch: Batch) -> None:
         parts = split(self._accumulator, batch)
         lane.sequences.replaced(batch, parts)
         for part in parts:
-            lane.put_back(part)  # an earlier batch may be waiting, too
+            lane.put_back(part)  # not simply in front: an earlier batch may be waiting for its retry
         self._counters.split(batch)

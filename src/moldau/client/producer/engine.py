@@ -1,25 +1,16 @@
-"""Which accumulator runs: the native one where it was built, unless MOLDAU_PURE=1 asks for the readable one."""
+"""Choice of the accumulator: the native one if it was built, unless MOLDAU_PURE=1 selects the readable one."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from moldau.records.crc import PURE
+from moldau.records.native_modules import native_or_reference
 
 if TYPE_CHECKING:
     from moldau.client.producer.accumulator import Accumulator, Batch, PartitionQueue, RecordFuture
-
-    NATIVE: Final[bool] = False
-elif PURE:
-    from moldau.client.producer.accumulator import Accumulator, Batch, PartitionQueue, RecordFuture
-
-    NATIVE = False
 else:
-    try:
-        from moldau.client.producer._accumulator import Accumulator, Batch, PartitionQueue, RecordFuture
+    _chosen = native_or_reference("moldau.client.producer._accumulator", "moldau.client.producer.accumulator")
+    Accumulator = _chosen.Accumulator
+    Batch = _chosen.Batch
+    PartitionQueue = _chosen.PartitionQueue
+    RecordFuture = _chosen.RecordFuture
 
-        NATIVE = True
-    except ImportError:  # installed without a compiler
-        from moldau.client.producer.accumulator import Accumulator, Batch, PartitionQueue, RecordFuture
-
-        NATIVE = False
-
-__all__ = ["NATIVE", "Accumulator", "Batch", "PartitionQueue", "RecordFuture"]
+__all__ = ["Accumulator", "Batch", "PartitionQueue", "RecordFuture"]

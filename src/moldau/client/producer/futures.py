@@ -1,35 +1,36 @@
-"""What a future of a sent record can be asked, in plain Python: shared by the accumulator and its native twin.
+"""Record futures: their methods in Python, shared by the accumulator and its native twin.
 
-A record has no state of its own. Its future knows the batch that the record went into and its place there; whether it
-is done, its offset and its error are the batch's. That makes a future two numbers and a reference, and the
-acknowledgement of a thousand records one assignment.
+A record has no state of its own. Its future has a reference to the record's batch and an index in it. The batch knows
+whether it is done, its offset and its error. Therefore a future is one reference and two numbers, and one assignment
+acknowledges all records of a batch.
 
-A batch that was too large for the broker is cut into parts; futures find the part that their record went into.
+A batch that was too large for the broker is split into parts. Futures find the part that contains their record.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from _thread import allocate_lock
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
+from moldau.client import arguments
+from moldau.client.data_types import NO_OFFSET, RecordMetadata
 from moldau.client.errors import MoldauError, TimedOut
-from moldau.client.model import NO_OFFSET, RecordMetadata
+from moldau.host.event_log import event_logger
 
 if TYPE_CHECKING:
     from moldau.client.producer.accumulator import Batch, RecordFuture
 
-_log = logging.getLogger("moldau.producer")
+log = event_logger(__name__)
 
 DeliveryCallback = Callable[[RecordMetadata | None, MoldauError | None], object]
-"""Called with where the record is, or with why it is nowhere; one of the two is None."""
+"""Called with the record's metadata, or with its error; the other argument is None."""
 
 
 def leaf(batch: Batch, index: int) -> tuple[Batch, int]:
-    """The batch that the record really left in, and its place there."""
+    """Return the batch that contains the record after all splits, and the record's index in it."""
     while batch.parts:
         for first, part in reversed(batch.parts):
             if index >= first:
@@ -39,20 +40,21 @@ def leaf(batch: Batch, index: int) -> tuple[Batch, int]:
 
 
 def wait(future: RecordFuture, timeout: float | None) -> Batch:
-    """Wait until the record's fate is known, in the calling thread. TimedOut after `timeout` seconds."""
+    """Block until the record is delivered or has failed. Raises TimedOut after `timeout` seconds."""
+    timeout = arguments.seconds("timeout", timeout)
     while True:
         batch, _ = leaf(future.batch, future.index)
         if batch.done:
             return batch
-        # A lock that is released once is the cheapest thing to wait for: one system call here, one there.
+        # A lock that is released once is the cheapest signal: one system call in each of the two threads.
         signal = allocate_lock()
         signal.acquire()
         if not batch.add_waiter(signal.release):
-            continue  # it was done, or cut into parts, in this very moment
+            continue  # it became done, or was split, since `leaf`
         if not signal.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             raise TimedOut(
-                f"no answer about the record for {batch.queue.topic!r} partition {batch.queue.index} in {timeout} s; "
-                "it is still being sent: wait longer, or for delivery.timeout.ms to decide"
+                f"no result for the record for topic {batch.queue.topic!r} partition {batch.queue.index} within "
+                f"{timeout} s; the producer still sends it until delivery.timeout.ms is over: wait longer"
             )
 
 
@@ -63,10 +65,10 @@ def metadata_of(future: RecordFuture, batch: Batch, index: int) -> RecordMetadat
 
 
 def outcome(future: RecordFuture) -> RecordMetadata:
-    """Of a record whose fate is known: its metadata, or its error raised."""
+    """Return the metadata of a record that is done, or raise its error."""
     batch, index = leaf(future.batch, future.index)
     if batch.error is not None:
-        # Every record of the batch raises it, perhaps in many threads: each with a traceback of its own.
+        # All records of the batch raise the same object, perhaps in many threads: do not let tracebacks add up.
         raise batch.error.with_traceback(None)
     return metadata_of(future, batch, index)
 
@@ -85,13 +87,19 @@ def is_done(future: RecordFuture) -> bool:
     return bool(leaf(future.batch, future.index)[0].done)
 
 
+def call_back(future: RecordFuture, callback: Callable[[RecordFuture], object]) -> None:
+    """The implementation of `add_done_callback`."""
+    arguments.function("callback", callback)
+    call_when_done(future, lambda: callback(future))
+
+
 def call_when_done(future: RecordFuture, callback: Callable[[], object]) -> None:
-    """Call it in the thread that learns the record's fate, or here and now if that is known."""
+    """Call `callback` in the thread that completes the record's batch, or at once if the record is done."""
 
     def look_again() -> None:
         if is_done(future):
             callback()
-        else:  # its batch was cut into parts
+        else:  # its batch was split
             call_when_done(future, callback)
 
     while True:
@@ -104,7 +112,7 @@ def call_when_done(future: RecordFuture, callback: Callable[[], object]) -> None
 
 
 def awaiting(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
-    """What `await` does: works in any event loop, the producer's own or another."""
+    """The implementation of `__await__`. It works in any event loop, not only in the producer's."""
     if not is_done(future):
         loop = asyncio.get_running_loop()
         here = threading.get_ident()
@@ -121,7 +129,7 @@ def awaiting(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
             try:
                 loop.call_soon_threadsafe(arrive)
             except RuntimeError:
-                pass  # that loop was closed: nobody waits any more
+                pass  # the loop is closed, so no task waits any more
 
         call_when_done(future, tell)
         yield from arrived
@@ -129,18 +137,18 @@ def awaiting(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
 
 
 def run_callbacks(batch: Batch, callbacks: list[tuple[RecordFuture, DeliveryCallback]]) -> None:
-    """Tell those who asked to be told. What one of them raises is logged: the others must hear, too."""
+    """Call the `on_delivery` callbacks. An exception of one is logged, so that the others are called too."""
     for future, callback in callbacks:
         metadata = metadata_of(future, batch, future.index) if batch.error is None else None
         try:
             callback(metadata, batch.error)
-        except Exception:  # noqa: BLE001 - an application's code
-            _log.exception("on_delivery of a record for %s-%d failed", batch.queue.topic, batch.queue.index)
+        except Exception:
+            log.exception("on_delivery failed", extra={"topic": batch.queue.topic, "partition": batch.queue.index})
 
 
 def run_waiters(waiters: list[Callable[[], object]]) -> None:
     for waiter in waiters:
         try:
             waiter()
-        except Exception:  # noqa: BLE001 - an application's code
-            _log.exception("a callback of a record's future failed")
+        except Exception:
+            log.exception("a callback of a record's future failed")

@@ -1,4 +1,4 @@
-"""How a producer without transactions gets its id, and a higher epoch when numbers must begin again."""
+"""Producer id of an idempotent producer: requested from a broker, with a higher epoch when numbers begin again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moldau.client.errors import MoldauError, error_for
 from moldau.client.network import ANY_NODE
 from moldau.client.producer.identity import MAX_EPOCH, NO_IDENTITY, Identity
-from moldau.client.producer.transactionality import Transactions
+from moldau.client.producer.transaction_hooks import TransactionHooks
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 _WHAT = "asking for a producer id"
 ASKING_S = 60.0
-"""One round of asking, with its own retries; after it the next begins, as long as there are records to be sent."""
+"""The time limit of one round of requests. The next round begins if there are records to send."""
 
 
 class IdentityKeeper:
-    """The identity under which batches leave: the transactions' if there are any, else one of its own."""
+    """The identity with which batches are sent: that of the transactions if there are any, otherwise its own."""
 
     def __init__(
         self,
         network: Network,
         loop: asyncio.AbstractEventLoop,
         idempotent: bool,
-        transactions: Transactions,
+        transactions: TransactionHooks,
         on_identity: Callable[[], None],
         on_refused: Callable[[MoldauError], None],
     ) -> None:
@@ -49,7 +49,7 @@ class IdentityKeeper:
 
     @property
     def ready(self) -> bool:
-        """Whether batches can leave; where they cannot yet, the identity is asked for, and `on_identity` called."""
+        """Whether batches can be sent. If not, request an identity and call `on_identity` when it is there."""
         if not self.idempotent or self.current.known:
             return True
         if self._transactions.transactional_id is None and self._asking is None:
@@ -57,10 +57,10 @@ class IdentityKeeper:
         return False
 
     def raise_epoch(self) -> None:
-        """Numbers must begin again: under the next epoch, or under a new id when there is none.
+        """Raise the epoch so that sequence numbers begin again; after the last epoch a new id is requested.
 
-        A producer without transactions may raise its epoch by itself: nobody else uses its id, and a broker takes a
-        higher epoch that begins at 0.
+        A producer without transactions may raise its epoch itself: no other producer has its id, and a broker accepts
+        a higher epoch that begins at 0.
         """
         producer_id, epoch = self._own
         self._own = Identity(producer_id, epoch + 1) if epoch < MAX_EPOCH else NO_IDENTITY
@@ -77,7 +77,7 @@ class IdentityKeeper:
         except MoldauError as error:
             self._asking = None
             if error.retriable:
-                self._on_identity()  # which asks again, if there is still something to send
+                self._on_identity()  # requests the identity again if there is something to send
             else:
                 self._on_refused(error)
             return

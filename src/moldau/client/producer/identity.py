@@ -1,21 +1,21 @@
-"""Who a producer is to the brokers, and the numbers by which they tell a record that comes again from a new one.
+"""Producer identity and sequence numbers: the rules by which brokers recognise a batch that is sent again.
 
-An idempotent producer has an id and an epoch, and numbers its records in each partition. A broker takes a batch only if
-its number follows the last one it has; one that it has already is answered as if it were new. So a batch may be sent
-again whenever its fate is not known, and what is behind it can never overtake it.
+An idempotent producer has an id and an epoch, and numbers its records per partition. A broker appends a batch only if
+its sequence number follows the last one. It answers a batch that it already has as if it were new. Therefore a batch
+may be sent again whenever its result is unknown, and later batches cannot overtake it.
 
-All of it is decisions over values: nothing here waits or sends. The rules, a partition at a time:
+Nothing here waits or sends. The rules per partition:
 
-* A batch gets its number when it is sent for the first time and keeps it. Until its fate is known it is "in flight",
-  also while it waits for another attempt. At most one batch that was sent before is sent again at a time: the first.
-* A broker remembers the last five batches of a producer. Of the first in flight and all that were sent after it there
-  are never more: else a broker that has them all would not know the first when it comes again, and refuse it.
-* A batch that is given up leaves a gap. New batches are held back then, and those in flight are sent again one by one.
-  If all of them are taken, there was no gap: the broker had it. If the broker says that the first does not follow, it
-  has neither that one nor any behind it: the epoch is raised and the numbers begin again at 0.
-* But a batch that was once sent without an answer is never given new numbers: that request may be on its way yet, and
-  arrive after all that it has to follow. It is given up as well; else it could be there twice.
-* If the last batch of all was refused, its numbers are free again, and there is no gap.
+* A batch gets its sequence number when it is sent for the first time, and keeps it. It is "in flight" until its result
+  is known, also while it waits for a retry. Only the first batch in flight is sent again; the others wait for it.
+* A broker remembers the last five batches of a producer. The first batch in flight and all batches sent after it are
+  never more than five. Otherwise a broker that has all of them would refuse the first when it is sent again.
+* A batch that has failed leaves a gap. The producer then holds new batches back, and sends those in flight again one by
+  one. If the broker accepts them, there is no gap, because it had the failed batch. If it answers that the first one is
+  out of order, it has neither that batch nor a later one: the epoch is raised and the numbers begin again at 0.
+* A batch that was once sent without an answer never gets new numbers. That request may still be on its way and arrive
+  after the batches before it, and the records would be in the log twice. The batch fails instead.
+* If the newest batch was refused, its numbers are free again, and there is no gap.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.records.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from moldau.records.batch_layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from moldau.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from moldau.client.producer.accumulator import Batch
 
 MAX_EPOCH: Final = 2**15 - 2
-"""The last epoch that may be used; after it a producer needs a new id."""
+"""The last epoch of a producer id; after it the producer needs a new id."""
 
 REMEMBERED: Final = 5
-"""As many of a producer's batches a broker can tell from new ones."""
+"""The number of recent batches per producer and partition that a broker recognises when they are sent again."""
 
 _SEQUENCES: Final = 2**31
-"""Numbers go round: after 2**31 - 1 comes 0."""
+"""Sequence numbers wrap around: 0 follows 2**31 - 1."""
 
 
 class Identity(NamedTuple):
@@ -53,8 +53,8 @@ class Identity(NamedTuple):
 NO_IDENTITY: Final = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
-class Verdict(Enum):
-    """What becomes of a batch, after the broker's answer about it."""
+class BatchFate(Enum):
+    """The decision about a batch after the broker's answer."""
 
     DONE = auto()
     RETRY = auto()
@@ -62,8 +62,8 @@ class Verdict(Enum):
     FAIL = auto()
 
 
-# The broker may have the batch all the same: it said that it could not wait for the replicas, or not what happened. One
-# that stops to lead while it waits for them says no more than one that never led, and its successor may have the batch.
+# After these errors the broker may still have the batch. A leader answers NOT_LEADER_OR_FOLLOWER also if it loses the
+# leadership while it waits for the replicas; the new leader may have the batch then.
 LEAVES_DOUBT: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -78,26 +78,26 @@ DOES_NOT_FOLLOW: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Erro
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
-def judge(code: ErrorCode, batch: Batch, sequences: Sequences, transactional: bool) -> Verdict:
-    """What to do after this answer, time and attempts aside. Notes in `sequences` what the answer tells."""
+def judge(code: ErrorCode, batch: Batch, sequences: Sequences, transactional: bool) -> BatchFate:
+    """Return what to do after this answer, without regard to timeouts and retries. Updates `sequences`."""
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-        return Verdict.DONE
+        return BatchFate.DONE
     if code in LEAVES_DOUBT:
         batch.in_doubt = True
     if code in DOES_NOT_FOLLOW and batch.sequence != NO_SEQUENCE:
         if not sequences.is_first(batch):
-            return Verdict.RETRY  # one before it is on its way again
+            return BatchFate.RETRY  # an earlier batch is being sent again
         if transactional or batch.in_doubt:
-            return Verdict.FAIL
+            return BatchFate.FAIL
         sequences.restart_wanted = True
-        return Verdict.RETRY
+        return BatchFate.RETRY
     if code in TOO_LARGE and batch.count > 1:
-        return Verdict.SPLIT
-    return Verdict.RETRY if code.retriable else Verdict.FAIL
+        return BatchFate.SPLIT
+    return BatchFate.RETRY if code.retriable else BatchFate.FAIL
 
 
 class Sequences:
-    """The batches of one partition that are in flight, and their numbers if the producer is idempotent."""
+    """The batches in flight of one partition, and their sequence numbers if the producer is idempotent."""
 
     __slots__ = ("_next", "_since_first", "gap", "idempotent", "identity", "in_flight", "last_acked", "restart_wanted")
 
@@ -107,9 +107,9 @@ class Sequences:
         self._next = 0
         self.last_acked = NO_SEQUENCE
         self.in_flight: list[Batch] = []
-        """Sent at least once and of unknown fate, in the order of their first sending."""
+        """Batches that were sent at least once and have no result, in the order in which they were first sent."""
         self._since_first: list[Batch] = []
-        """The first in flight and all that were sent after it, also those whose fate is known by now."""
+        """The first batch in flight and all batches sent after it, including those that have a result."""
         self.gap = False
         self.restart_wanted = False
 
@@ -117,21 +117,21 @@ class Sequences:
         return bool(self.in_flight) and self.in_flight[0] is batch
 
     def may_send_again(self, batch: Batch) -> bool:
-        """Whether a batch that was sent before may go now."""
+        """Whether a batch that was sent before may be sent again now."""
         return not self.idempotent or (self.is_first(batch) and not self.restart_wanted)
 
     def may_send_new(self, current: Identity) -> bool:
-        """Whether a batch may leave for the first time."""
+        """Whether a batch may be sent for the first time."""
         if not self.idempotent:
             return True
         if self.gap or self.restart_wanted or len(self._since_first) >= REMEMBERED:
             return False
-        # What is in flight under another epoch must be settled before the first batch of this one. And the first of an
-        # epoch goes alone: a broker that knows nothing of the producer yet would take the second without it.
+        # Batches of another epoch need their results before the first batch of this epoch is sent. The first batch of
+        # an epoch is sent alone: a broker that does not know the producer yet would accept the second without it.
         return not self.in_flight or (self.identity == current and self.last_acked != NO_SEQUENCE)
 
     def sent(self, batch: Batch, current: Identity) -> None:
-        """The batch leaves for the first time: it gets its numbers."""
+        """The batch is sent for the first time: give it its sequence numbers."""
         if self.idempotent:
             if self.identity != current:
                 assert not self.in_flight
@@ -141,16 +141,16 @@ class Sequences:
         self.in_flight.append(batch)
 
     def acked(self, batch: Batch) -> None:
-        """The broker has it."""
+        """The broker has acknowledged the batch."""
         if self.idempotent and (batch.producer_id, batch.producer_epoch) == self.identity:
             self.last_acked = (
                 batch.sequence + batch.count - 1
-            ) % _SEQUENCES  # answers come in the order of the numbers
+            ) % _SEQUENCES  # answers arrive in the order of the sequence numbers
         self._remove(batch)
         self._settle()
 
     def given_up(self, batch: Batch) -> None:
-        """It failed for good: refused, or out of time."""
+        """The batch has failed: the broker refused it, or its time is over."""
         if batch.sequence == NO_SEQUENCE:
             self._remove(batch)
             return
@@ -163,7 +163,7 @@ class Sequences:
         self._settle()
 
     def replaced(self, batch: Batch, parts: list[Batch]) -> None:
-        """It was cut into parts that have the same records in the same order, so the same numbers."""
+        """The batch was split into parts with the same records in the same order, and therefore the same numbers."""
         at = self.in_flight.index(batch)
         sequence = batch.sequence
         for part in parts if self.idempotent else ():
@@ -176,7 +176,7 @@ class Sequences:
             self._since_first[at : at + 1] = parts
 
     def restart(self, current: Identity) -> None:
-        """Begin again at 0 under a new identity, with all that is in flight. Nothing of it may be on the wire."""
+        """Number the batches in flight from 0 under a new identity. None of them may be on the wire."""
         self._begin(current)
         self._since_first = list(self.in_flight)
         for batch in self.in_flight:
@@ -204,7 +204,7 @@ class Sequences:
             del self._since_first[0]
 
     def _settle(self) -> None:
-        """With nothing in flight any more it shows whether there was a gap at all."""
+        """Decide, when nothing is in flight any more, whether there was a gap."""
         if self.gap and not self.in_flight:
             if (self.last_acked + 1) % _SEQUENCES == self._next:
                 self.gap = False

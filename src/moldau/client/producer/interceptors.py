@@ -1,31 +1,31 @@
-"""Interceptors: they see every record before it is sent, may replace it, and hear what became of it.
+"""Producer interceptors: see each record before it is sent, may replace it, and get its result.
 
 An interceptor is any object with some of these methods (give classes or instances as `interceptor.classes`):
 
     on_send(record: ProducerRecord) -> ProducerRecord      in the thread that calls `send`
-    on_acknowledgement(metadata, error)                    in the producer's loop; one of the two is None
-    close()                                                when the producer closes
+    on_acknowledgement(metadata, error)                    in the producer's loop; one argument is None
+    close()                                                when the producer is closed
 
-What one of them raises is logged and goes no further, as in Kafka: they look on, they do not decide.
+As in Kafka, an exception of an interceptor is logged and has no other effect.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from moldau.client.data_types import RecordMetadata
 from moldau.client.errors import ConfigurationError, MoldauError
-from moldau.client.model import RecordMetadata
 from moldau.client.producer.futures import DeliveryCallback
+from moldau.host.event_log import event_logger
 
-_log = logging.getLogger("moldau.producer")
+log = event_logger(__name__)
 
 _METHODS = ("on_send", "on_acknowledgement", "close")
 
 
 class ProducerRecord(NamedTuple):
-    """A record as it was given to `send`."""
+    """The arguments of `send`, as interceptors get them."""
 
     topic: str
     value: Any
@@ -42,7 +42,9 @@ class Interceptors:
         self._all = [one() if isinstance(one, type) else one for one in given]
         for one in self._all:
             if not any(callable(getattr(one, name, None)) for name in _METHODS):
-                raise ConfigurationError(f"interceptor.classes: {one!r} has none of {', '.join(_METHODS)}")
+                raise ConfigurationError(
+                    f"interceptor.classes: {one!r} has none of the methods {', '.join(_METHODS)}; define at least one"
+                )
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -54,19 +56,21 @@ class Interceptors:
                 continue
             try:
                 record = method(record)
-            except Exception:  # noqa: BLE001 - an application's code
-                _log.exception("on_send of %r failed for a record of %s", one, record.topic)
+            except Exception:
+                log.exception(
+                    "interceptor failed", extra={"method": "on_send", "interceptor": repr(one), "topic": record.topic}
+                )
         return record
 
     def with_acknowledgement(self, on_delivery: DeliveryCallback | None) -> DeliveryCallback:
-        """The caller's callback, after those of the interceptors."""
+        """Return a callback that calls the interceptors, and then `on_delivery`."""
 
-        def told(metadata: RecordMetadata | None, error: MoldauError | None) -> None:
+        def notify(metadata: RecordMetadata | None, error: MoldauError | None) -> None:
             self.on_acknowledgement(metadata, error)
             if on_delivery is not None:
                 on_delivery(metadata, error)
 
-        return told
+        return notify
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: MoldauError | None) -> None:
         self._call("on_acknowledgement", metadata, error)
@@ -81,5 +85,5 @@ class Interceptors:
                 continue
             try:
                 method(*arguments)
-            except Exception:  # noqa: BLE001 - an application's code
-                _log.exception("%s of %r failed", name, one)
+            except Exception:
+                log.exception("interceptor failed", extra={"method": name, "interceptor": repr(one)})

@@ -1,7 +1,7 @@
-"""Waiting for memory: in the order of coming, threads and tasks alike, each until its own deadline.
+"""Queue for buffer.memory: threads and tasks wait in the order of arrival, each until its own deadline.
 
-Only the first in the row tries again when memory was freed. While there is a row, newcomers join its end
-(`Accumulator.memory_wanted`): nobody can starve.
+Only the first one tries again when memory is freed. While the queue is not empty, new callers are added at its end
+(`Accumulator.memory_wanted`), so that nobody can starve.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from moldau.client.producer.engine import Accumulator
 
 
 class Waiter:
-    """Somebody who waits. `wake` may be called from any thread, more than once, and for nothing."""
+    """A waiting thread or task. `wake` may be called from any thread, repeatedly, and also without free memory."""
 
     __slots__ = ("wake",)
 
@@ -23,7 +23,7 @@ class Waiter:
 
 
 class MemoryRow:
-    """Those who wait for memory of one producer."""
+    """The threads and tasks that wait for memory of one producer."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
@@ -34,7 +34,7 @@ class MemoryRow:
         return len(self._row)
 
     def join(self, waiter: Waiter) -> None:
-        """Stand at the end. Whoever is first tries at once: memory may have been freed before he came."""
+        """Add a waiter at the end. The first one is woken at once, because memory may have been freed meanwhile."""
         with self._lock:
             self._row.append(waiter)
             self._accumulator.memory_wanted = True
@@ -43,16 +43,16 @@ class MemoryRow:
             waiter.wake()
 
     def leave(self, waiter: Waiter) -> None:
-        """Go, served or not; the next one has his turn."""
+        """Remove a waiter, with or without success, and wake the next one."""
         with self._lock:
             self._row.remove(waiter)
             others = self._accumulator.memory_wanted = bool(self._row)
         self.freed()
         if others:
-            self._accumulator.wake()  # his record must not linger while others wait for its memory
+            self._accumulator.wake()  # the record just added must not linger while others wait for its memory
 
     def freed(self) -> None:
-        """There is more memory than before."""
+        """Wake the first waiter, because memory was freed."""
         if not self._row:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""What a producer counts, under the names that Kafka's producer has for it."""
+"""Producer metrics: counters with the names of Kafka's producer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Counters:
-    """Counted in the loop, read from anywhere."""
+    """Counters of one producer. The loop writes them, any thread may read them."""
 
     __slots__ = (
         "batches", "bytes", "errors", "latency_max_s", "latency_s", "records", "requests", "retries", "splits",
@@ -44,7 +44,7 @@ class Counters:
         self.splits += 1
 
     def metrics(self, accumulator: Accumulator, in_flight: int) -> dict[str, float]:
-        """Totals since the producer began; averages are over all batches that were acknowledged."""
+        """Return totals since the start of the producer. Averages are over all acknowledged batches."""
         batches = max(self.batches, 1)
         return {
             "record-send-total": self.records,

@@ -1,11 +1,11 @@
-"""Which partition a record goes to: Kafka's own hash for keys, stickiness without them, and other choices.
+"""Partitioners: the choice of a record's partition by the hash of its key, or sticky for records without a key.
 
-The default is the one of Kafka's Java producer, so that a key finds the same partition whoever writes it: the key's
-murmur2 hash modulo the number of partitions. A record without a key goes where the one before it went, until a batch's
-worth of bytes went there; then another partition is drawn. Full batches are what makes a producer cheap.
+The default is that of Kafka's Java producer, so that a key has the same partition for all clients: the key's murmur2
+hash modulo the number of partitions. Records without a key go to one partition until it got batch.size bytes, then to
+another random one. Full batches cost the least per record.
 
-The default itself is part of the accumulator (`Accumulator.send`), because it has to know when a batch is full. A class
-with a method `partition` replaces it: give it, or an instance, as `partitioner.class`.
+The default itself is part of the accumulator (`Accumulator.send`), because it depends on how full the batch is. A class
+with a method `partition` replaces it: give the class or an instance as `partitioner.class`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Chooser = Callable[[str, object, bytes | None, object, bytes | None, "PartitionC
 
 
 class PartitionChoice:
-    """What a partitioner may know of a topic: how many partitions it has, and which of them have a leader now."""
+    """The partitions of a topic, as a partitioner gets them: their count, and those that have a leader now."""
 
     __slots__ = ("available", "count")
 
     def __init__(self, count: int, available: Sequence[int]) -> None:
         self.count = count
         self.available = available
-        """Partitions with a leader; all of them where none has, since one has to be chosen."""
+        """The partitions with a leader; all partitions if none has a leader."""
 
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """A choice of one's own. Called in the thread that calls `send`, perhaps by many at once."""
+    """Interface of custom partitioners. Called in the thread that calls `send`, possibly by many threads at once."""
 
     def partition(
         self,
@@ -45,17 +45,20 @@ class Partitioner(Protocol):
         value_bytes: bytes | None,
         choice: PartitionChoice,
     ) -> int:
-        """The partition's number, from 0 to `choice.count` - 1."""
+        """Return the partition for a record: 0 to `choice.count` - 1.
+
+        `key` and `value` are the arguments of `send`, `key_bytes` and `value_bytes` their serialized forms.
+        """
         ...
 
 
 def partition_of_key(key: bytes | bytearray | memoryview, count: int) -> int:
-    """Where Kafka's producers put this key, in a topic of `count` partitions."""
+    """Return the partition of a key in a topic with `count` partitions, as Kafka's producers compute it."""
     return (murmur2(key) & _POSITIVE) % count
 
 
 class RoundRobinPartitioner:
-    """Each record to the next partition that has a leader, whatever its key: `partitioner.class=round-robin`."""
+    """Sends each record to the next partition that has a leader and ignores keys: `partitioner.class=round-robin`."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -70,7 +73,7 @@ class RoundRobinPartitioner:
         choice: PartitionChoice,
     ) -> int:
         turn = self._next.get(topic, 0)
-        self._next[topic] = turn + 1  # two threads may draw the same turn: then one partition gets one more
+        self._next[topic] = turn + 1  # two threads may read the same number: one partition gets one record more then
         return choice.available[turn % len(choice.available)]
 
 
@@ -82,7 +85,7 @@ _DEFAULT_NAMES: Final = ("", "default")
 
 
 def partitioner_of(given: object) -> Partitioner | None:
-    """The partitioner that a `partitioner.class` stands for: a name, a class, an instance; None is the default."""
+    """Return the partitioner for a value of `partitioner.class` (name, class or instance); None for the default."""
     if given is None or (isinstance(given, str) and given in _DEFAULT_NAMES):
         return None
     if isinstance(given, str):

@@ -1,21 +1,23 @@
-"""The producer for asyncio: `from moldau.aio import Producer`.
+"""Producer for asyncio: `from moldau.aio import Producer`.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         future = await producer.send("orders", b"value", key=b"key")
         metadata = await future
 
-`await producer.send(...)` gives the record to the producer; it waits only where it must: for the topic's metadata the
-first time, and while buffer.memory is full. What it returns is awaited for the broker's answer, or not at all: that a
-record failed whose future nobody awaits is told to nobody but its `on_delivery`.
+`await producer.send(...)` adds the record to a batch and returns a future. It waits in two cases only: for the metadata
+of a topic that is used for the first time, and while buffer.memory is full. Await the future for the broker's answer.
+If nobody awaits the future of a record that failed, only its `on_delivery` callback receives the error.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
+from moldau.client import arguments
 from moldau.client.errors import IllegalStateError, TimedOut
 from moldau.client.metadata import PartitionMetadata
 from moldau.client.producer.accumulator import Refusal
@@ -24,11 +26,14 @@ from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.memory import Waiter
-from moldau.client.producer.transactions_calls import AioTransactionCalls
+from moldau.client.producer.txn.calls import AioTransactionCalls
 
 
 class Producer(AioTransactionCalls, AioArrowCalls):
-    """Sends records to topics. Safe to use by any number of tasks of one loop."""
+    """Sends records to topics. All tasks of one event loop may share one producer.
+
+    Settings have Kafka's names. Give them as keywords (`linger_ms=5`) or as a mapping (`{"linger.ms": 5}`).
+    """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
         self._core = ProducerCore(settings, keywords)
@@ -36,7 +41,10 @@ class Producer(AioTransactionCalls, AioArrowCalls):
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> Self:
-        """Begin; `async with` does it. A broker that is away is no error yet: `send` waits for it."""
+        """Start the producer; `async with` calls this.
+
+        An unreachable broker is not an error here, because `send` waits for a broker.
+        """
         if not self._started:
             self._started = True
             await self._core.start()
@@ -57,14 +65,20 @@ class Producer(AioTransactionCalls, AioArrowCalls):
         key: Any = None,
         *,
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: int | datetime | None = None,
         headers: HeadersGiven | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> RecordFuture:
-        """Give a record to the producer; await what it returns for where the record is.
+        """Add a record to a batch and return a future; await the future for the record's partition and offset.
 
-        `timestamp` is in milliseconds since 1970. `on_delivery(metadata, error)` is called in the loop, one of the two
-        is None. Raises what keeps the record from being taken at all; nothing was sent then.
+        `send` waits at most max.block.ms, and only for the metadata of a new topic or while buffer.memory is full.
+        `timestamp` is a datetime with a time zone, or milliseconds since 1970. `headers` is a mapping or pairs of str
+        and bytes. The producer calls `on_delivery(metadata, error)` in the event loop when the result is known; one of
+        the two arguments is None.
+
+        An error that `send` itself raises means that the record was not sent: BufferFull, RecordTooLarge,
+        SerializationError, UnknownTopicOrPartition, TimedOut if no broker answered, IllegalStateError outside of a
+        transaction, ClosedError after `close`. The future raises errors that occur after that.
         """
         if not self._started:
             raise IllegalStateError("the producer was not started: use `async with`, or await `start()`")
@@ -114,7 +128,11 @@ class Producer(AioTransactionCalls, AioArrowCalls):
             core.memory.leave(waiter)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records that were sent before are delivered or given up; TimedOut after `timeout` seconds."""
+        """Wait until every record that was sent before this call is delivered or has failed.
+
+        Raises TimedOut after `timeout` seconds; the producer still sends the records after that.
+        """
+        timeout = arguments.seconds("timeout", timeout)
         try:
             async with asyncio.timeout(timeout):
                 await self._core.flush()
@@ -122,18 +140,27 @@ class Producer(AioTransactionCalls, AioArrowCalls):
             raise TimedOut(f"flush: not all records were delivered in {timeout} s; they are still being sent") from None
 
     async def partitions_for(self, topic: str) -> list[PartitionMetadata]:
-        """The topic's partitions, with their leaders; waits for at most max.block.ms until the topic is known."""
+        """Return the partitions of a topic with their leaders and replicas.
+
+        Waits at most max.block.ms for the metadata. Raises UnknownTopicOrPartition if the topic does not exist, and
+        TimedOut if no broker answered.
+        """
         deadline = asyncio.get_running_loop().time() + self._core.config.max_block_s
-        return list((await self._core.network.topic(topic, deadline)).partitions)
+        return list((await self._core.network.topic(arguments.text("topic", topic), deadline)).partitions)
 
     def metrics(self) -> dict[str, float]:
-        """Counts since the start, under the names of Kafka's producer."""
+        """Return the producer's metrics since its start, with the names that Kafka's producer uses."""
         sender = self._core.sender
         return {} if sender is None else sender.counters.metrics(self._core.accumulator, sender.in_flight)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Send what there is, for at most `timeout` seconds; then give up the rest. May be called again."""
+        """Send the buffered records and close the producer. Calling it again has no effect.
+
+        After `timeout` seconds the records that are left fail with ClosedError. None means no limit other than
+        delivery.timeout.ms. An open transaction is aborted, unless its commit has begun or it is prepared.
+        """
+        timeout = arguments.seconds("timeout", timeout)
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._core.close(timeout), name="producer: close")
-        # Whoever is cancelled while waiting leaves the closing to itself: never half.
+        # If the calling task is cancelled here, the producer is still closed completely.
         await asyncio.shield(self._closing)

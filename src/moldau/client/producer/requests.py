@@ -1,7 +1,7 @@
-"""Produce requests and their answers, written and read by hand: this is the producer's hot path on the wire.
+"""Hand-written codec for Produce requests and responses: the producer's hot path on the wire.
 
-A request is a list of buffers in which the records stand as they were written; nothing is copied into it. The generated
-messages say the same, a test compares them byte for byte.
+A request is a list of buffers. It contains the buffers of the records, which are not copied. A test compares the result
+byte for byte with the generated messages.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.client.model import Node
-from moldau.records.codecs import compress
-from moldau.records.crc import crc32c
-from moldau.records.model import (
+from moldau.client.data_types import Node
+from moldau.records.batch_layout import (
+    AFTER_CRC,
     HEADER_SIZE,
     LENGTH_END,
     MAGIC,
     NO_LEADER_EPOCH,
     TRANSACTIONAL_BIT,
+    UP_TO_CRC,
     Bytes,
     Codec,
 )
+from moldau.records.codecs import compress
+from moldau.records.crc import crc32c
 from moldau.wire.messages.produce import ProduceResponse
 from moldau.wire.primitives import uvarint
 
@@ -32,28 +34,25 @@ FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
 LAST_WITH_NAMES: Final = 12
 MIN_VERSION: Final = 3
-"""The first that carries record batches of format 2, and the oldest that Kafka 4 knows."""
+"""The first version with record batches of format 2, and the lowest that Kafka 4 serves."""
 
-# The batch's header in two pieces: what stands before the checksum's reach, and what it covers besides the records.
-_BEFORE_CRC: Final = Struct(">qiibI")
-_AFTER_CRC: Final = Struct(">hiqqqhii")
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _NULL_STRING: Final = b"\xff\xff"
 _NO_TAGS: Final = b"\0"
-_THREE_TIMES_NO_TAGS: Final = b"\0\0\0"  # of the partition, the topic, the request
+_THREE_TIMES_NO_TAGS: Final = b"\0\0\0"  # for the partition, the topic and the request
 
-# From the count of partitions on: index, error, base offset, append time, log start, record errors, message, tags.
+# Partition count, index, error, base offset, append time, log start offset, record errors, message, tags.
 _GOOD: Final = Struct(">BihqqqBBB")
-_ONE: Final = 2  # counts and lengths are written as one more than they are
+_ONE: Final = 2  # compact counts and lengths are written plus one
 _EMPTY: Final = 1
 _SHORT_NAME: Final = 0x7F
 _SHORTEST_GOOD: Final = 1 + _GOOD.size
 
 
 class Part(NamedTuple):
-    """One batch on its way to one partition."""
+    """One batch of a request."""
 
     topic: str
     topic_id: bytes
@@ -63,7 +62,7 @@ class Part(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a broker says about one partition of a request."""
+    """A broker's answer about one partition of a request."""
 
     topic: str
     topic_id: bytes
@@ -73,25 +72,25 @@ class Answer(NamedTuple):
     log_append_time: int
     message: str | None
     leader: tuple[int, int] | None
-    """Id and epoch of the leader, where the broker is not it and knows who is."""
+    """Id and epoch of the leader, if the broker is not the leader and knows it."""
 
 
 def batch_header(batch: Batch, codec: Codec, transactional: bool) -> bytes:
-    """The 61 bytes before the records, made anew for every attempt: numbers and epoch may have changed."""
+    """Return the 61 bytes before the records. Built again for each attempt: numbers and epoch may have changed."""
     body = batch.body
     assert body is not None
     attributes = codec | (TRANSACTIONAL_BIT if transactional else 0)
     count = batch.count
-    covered = _AFTER_CRC.pack(
+    covered = AFTER_CRC.pack(
         attributes, count - 1, batch.base_timestamp, batch.max_timestamp,
         batch.producer_id, batch.producer_epoch, batch.sequence, count,
     )  # fmt: skip
     length = HEADER_SIZE - LENGTH_END + len(body)
-    return _BEFORE_CRC.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc32c(body, crc32c(covered))) + covered
+    return UP_TO_CRC.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc32c(body, crc32c(covered))) + covered
 
 
 def prepare_body(batch: Batch, codec: Codec, level: int | None) -> int:
-    """Compress the records if they are to be, once; gives the size of the whole batch on the wire."""
+    """Compress the records at the first call, if a codec is set. Return the size of the batch on the wire."""
     if batch.body is None:
         records = batch.records()
         batch.body = records if codec == Codec.NONE else compress(codec, records, level)
@@ -101,7 +100,7 @@ def prepare_body(batch: Batch, codec: Codec, level: int | None) -> int:
 def encode(
     version: int, acks: int, timeout_ms: int, transactional_id: str | None, parts: Sequence[Part]
 ) -> list[Bytes]:
-    """The body of a Produce request. Parts of one topic must stand together."""
+    """Return the body of a Produce request. The parts of one topic must be adjacent."""
     flexible = version >= FLEXIBLE_FROM
     topics: list[list[Part]] = []
     for part in parts:
@@ -109,7 +108,7 @@ def encode(
             topics[-1].append(part)
         else:
             topics.append([part])
-    # What stands between two pieces of records is collected and then written as one buffer.
+    # All fields between the records of two batches become one buffer.
     between = bytearray(_string(transactional_id, flexible))
     between += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
     between += _count(len(topics), flexible)
@@ -136,7 +135,7 @@ def encode(
 def beginning(
     version: int, acks: int, timeout_ms: int, transactional_id: str | None, topic: str, topic_id: bytes, partition: int
 ) -> bytes:
-    """How a request for one partition begins, up to the length of its batch: the same every time."""
+    """Return the constant first bytes of a request for one partition, up to the length of its batch."""
     flexible = version >= FLEXIBLE_FROM
     one = _count(1, flexible)
     return b"".join(
@@ -152,21 +151,21 @@ def beginning(
 
 
 def encode_one(version: int, beginning_: bytes, header: bytes, body: Bytes) -> tuple[Bytes, ...]:
-    """The same as `encode` for a single part: most requests of a producer that waits for each record."""
+    """Return the same as `encode` for a single part: the usual request of a producer that waits for each record."""
     flexible = version >= FLEXIBLE_FROM
     start = beginning_ + _length(HEADER_SIZE + len(body), flexible) + header
     return (start, body, _THREE_TIMES_NO_TAGS) if flexible else (start, body)
 
 
 def acknowledged(view: memoryview, version: int) -> tuple[int, int] | None:
-    """Base offset and append time, from an answer that says of one partition alone that all is well; else None.
+    """Return base offset and append time from a response for one partition without an error, otherwise None.
 
-    Which partition that is need not be read: answers come in the order of the requests.
+    The topic and partition need not be read, because responses arrive in the order of the requests.
     """
     if version < FLEXIBLE_FROM or len(view) < _SHORTEST_GOOD or view[0] != _ONE:
         return None
     at = 1 + (16 if version >= TOPIC_IDS_FROM else view[1])
-    # The name's length takes one byte if it is short; what is longer is for `decode`, and so is all that follows.
+    # Only names whose length fits into one byte are handled here; `decode` handles all other cases.
     if (version < TOPIC_IDS_FROM and view[1] > _SHORT_NAME) or len(view) < at + _GOOD.size or view[at] != _ONE:
         return None
     _, _, code, base_offset, append_time, _, errors, message, tags = _GOOD.unpack_from(view, at)
@@ -176,7 +175,7 @@ def acknowledged(view: memoryview, version: int) -> tuple[int, int] | None:
 
 
 def decode(view: memoryview, version: int) -> tuple[list[Answer], list[Node]]:
-    """What the broker says about each partition, and where those are that it names as leaders."""
+    """Return the answer for each partition, and the addresses of the leaders that the answers name."""
     response = ProduceResponse.decode(view, version)
     answers = [
         Answer(

@@ -1,12 +1,12 @@
-"""Takes batches to the leaders of their partitions, and each answer back to its batch.
+"""Producer sender: sends batches to the leaders of their partitions and dispatches the answers.
 
-One object in one event loop; nothing in it waits. `run` sends all that can be sent now, and is called whenever that may
-have changed: records came, an answer came, a connection is up, metadata changed, a pause is over. Whatever holds a
-partition back has an event that ends it, and that event calls `run` again.
+One object in one event loop; none of its methods waits. `run` sends all that can be sent now. It is called after each
+event that may change that: new records, an answer, a new connection, new metadata, the end of a pause. If a partition
+is held back, the event that ends the reason calls `run` again.
 
-The rules of order are in `identity.py`; here they meet the network. Of each partition one batch goes into a request, up
-to max.request.size together; of each broker at most max.in.flight.requests.per.connection requests are unanswered, and
-of each partition as many, also while its leader changes.
+The rules of order are in `identity.py`. A request contains at most one batch per partition, and up to max.request.size
+bytes. At most max.in.flight.requests.per.connection requests per broker have no answer yet. The same limit holds per
+partition, also while its leader changes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.connection import Connection
+from moldau.client.data_types import NO_LEADER
 from moldau.client.errors import BrokerUnavailable, MoldauError, NotKafka
-from moldau.client.model import NO_LEADER
 from moldau.client.producer.accumulator import NEVER
 from moldau.client.producer.delivery import Delivery
 from moldau.client.producer.engine import Accumulator, Batch, PartitionQueue
 from moldau.client.producer.idempotence import IdentityKeeper
-from moldau.client.producer.lanes import Lane
 from moldau.client.producer.metrics import Counters
+from moldau.client.producer.partition_send_state import PartitionSendState
+from moldau.client.producer.request_assembly import RequestAssembly
 from moldau.client.producer.requests import Answer, acknowledged, batch_header, decode, prepare_body
-from moldau.client.producer.transactionality import NoTransactions, Transactions
-from moldau.client.producer.transmission import Requests
+from moldau.client.producer.transaction_hooks import NoTransactions, TransactionHooks
 from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import WireError
@@ -39,40 +39,40 @@ if TYPE_CHECKING:
     from moldau.client.network import Network
     from moldau.client.producer.config import ProducerConfig
 
-__all__ = ["NoTransactions", "Sender", "Transactions"]
+__all__ = ["NoTransactions", "Sender", "TransactionHooks"]
 
 UNWRITABLE_PAUSE_S: Final = 0.005
-"""How soon to look again whether a broker reads on, where no answer will tell (acks=0)."""
+"""The pause before the next check whether a full connection is writable; with acks=0 no answer triggers the check."""
 
 FOLLOW_SHARE: Final = 0.25
-"""Of metadata.max.idle.ms: how often a topic in use is named as such."""
+"""How often a topic in use is reported to the network, as a share of metadata.max.idle.ms."""
 
 CONNECT_PAUSE_S: Final = 0.01
-"""Before the next attempt to connect, on top of reconnect.backoff.ms, which the network keeps."""
+"""The pause before the next attempt to connect, in addition to reconnect.backoff.ms, which the network keeps."""
 
 
 class Leader:
-    """A broker as the sender sees it: the lanes that lead to it, and how much of them is unanswered."""
+    """A broker as the sender sees it: the lanes of the partitions that it leads, and its requests in flight."""
 
     __slots__ = ("connecting", "in_flight", "lanes", "node_id")
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self.lanes: deque[Lane] = deque()
-        """Those that may have something to send, in turn."""
+        self.lanes: deque[PartitionSendState] = deque()
+        """The lanes that may have something to send, in turn."""
         self.in_flight = 0
         self.connecting: asyncio.Task[None] | None = None
 
 
 class Sender:
-    """The way of all batches of one producer. All of it belongs to the loop."""
+    """Sends all batches of one producer. Runs in the producer's loop only."""
 
     def __init__(
         self,
         network: Network,
         config: ProducerConfig,
         accumulator: Accumulator,
-        transactions: Transactions,
+        transactions: TransactionHooks,
         on_memory: Callable[[], None],
         clock: Clock | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
@@ -87,12 +87,12 @@ class Sender:
         self._loop = loop or asyncio.get_running_loop()
         self.counters = Counters()
         chance = (randomness or SystemRandomness()).random
-        self._requests = Requests(network, config, transactions)
+        self._requests = RequestAssembly(network, config, transactions)
         self._delivery = Delivery(config, accumulator, transactions, self.counters, network.refresh_soon, chance)
         self._identity = IdentityKeeper(
             network, self._loop, config.idempotent, transactions, self.resume, self._identity_refused
         )
-        self._lanes: list[Lane] = []
+        self._lanes: list[PartitionSendState] = []
         self._leaders: dict[int, Leader] = {}
         self._follow_again: dict[str, float] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -103,13 +103,13 @@ class Sender:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer."""
+        """The number of requests without an answer."""
         return sum(leader.in_flight for leader in self._leaders.values())
 
     # -- events ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Send all that can be sent now."""
+        """Send everything that can be sent now."""
         if self._stopped:
             return
         now = self._clock()
@@ -133,13 +133,13 @@ class Sender:
         self._set_timer(wake_at)
 
     def resume(self) -> None:
-        """What held lanes back may be over: look at all of them, and send."""
+        """Check all lanes again, because the reason that held some back may be gone, and send."""
         for lane in self._lanes:
             self._offer(lane)
         self.run()
 
     def fail_waiting(self, error: MoldauError) -> None:
-        """Give up all that is not on the wire. For a transaction that is aborted, or a producer that closes."""
+        """Fail all batches that are not on the wire, when a transaction is aborted or the producer is closed."""
         self._accumulator.hurry()
         for queue in self._accumulator.collect(self._clock())[0]:
             self._lane_of(queue)
@@ -151,7 +151,7 @@ class Sender:
         self._on_memory()
 
     def fail_all(self, error: MoldauError) -> None:
-        """Give up everything, what is on the wire too."""
+        """Fail all batches, including those on the wire."""
         self.fail_waiting(error)
         for lane in self._lanes:
             for batch in list(lane.sequences.in_flight):
@@ -160,7 +160,7 @@ class Sender:
         self._on_memory()
 
     async def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._stopped = True
         self._set_timer(NEVER)
         tasks = [leader.connecting for leader in self._leaders.values() if leader.connecting is not None]
@@ -172,25 +172,25 @@ class Sender:
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
-    def _lane_of(self, queue: PartitionQueue) -> Lane:
+    def _lane_of(self, queue: PartitionQueue) -> PartitionSendState:
         self._follow(queue.topic)
-        lane: Lane | None = queue.sender_state
+        lane: PartitionSendState | None = queue.sender_state
         if lane is None:
-            lane = queue.sender_state = Lane(queue, self._config.idempotent)
+            lane = queue.sender_state = PartitionSendState(queue, self._config.idempotent)
             lane.leader = self._network.metadata.leader(lane.partition)
             self._lanes.append(lane)
         self._transactions.batch_added(lane.partition)
         return lane
 
     def _follow(self, topic: str) -> None:
-        """Say now and then that the topic is in use: else its metadata is dropped (metadata.max.idle.ms)."""
+        """Report from time to time that the topic is in use. Otherwise its metadata expires (metadata.max.idle.ms)."""
         now = self._clock()
         if now >= self._follow_again.get(topic, 0.0):
             self._follow_again[topic] = now + self._config.topic_idle_s * FOLLOW_SHARE
             self._network.follow([topic])
 
-    def _offer(self, lane: Lane) -> None:
-        """Put it among those that its leader will be sent from, if it has anything."""
+    def _offer(self, lane: PartitionSendState) -> None:
+        """Add the lane to the lanes of its leader, if it has something to send."""
         if lane.queued or not lane.has_work:
             return
         lane.queued = True
@@ -215,16 +215,16 @@ class Sender:
                 self._leader(lane.leader).lanes.remove(lane)
                 lane.queued = False
             lane.leader = leader
-            lane.resume_at = 0.0  # the pause was for the other one
+            lane.resume_at = 0.0  # the pause was for the former leader
             self._offer(lane)
         if self._leader(NO_LEADER).lanes:
-            self._network.refresh_soon()  # until they have one
+            self._network.refresh_soon()  # until these partitions have a leader
         self.run()
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    def _sent_at_once(self, lane: Lane, now: float) -> bool:
-        """Send from one lane where nothing is in the way: the same as by turns, without the turns."""
+    def _sent_at_once(self, lane: PartitionSendState, now: float) -> bool:
+        """Send one batch of a lane at once, if no other work is pending. A short cut for `_send_to`."""
         leader = self._leader(lane.leader)
         if lane.queued or lane.waiting or leader.lanes or leader.in_flight or lane.resume_at > now:
             return False
@@ -240,7 +240,7 @@ class Sender:
         return True
 
     def _send_to(self, leader: Leader, now: float) -> float:
-        """Fill requests for one broker while it may have more; gives when to look again if nothing happens before."""
+        """Send requests to one broker up to the limit in flight. Return the time of the next check without an event."""
         if not self._identity.ready:
             return NEVER
         connection = self._network.connected(leader.node_id)
@@ -258,10 +258,10 @@ class Sender:
             self._transmit(leader, connection, chosen, now)
         return look_again
 
-    def _choose(self, leader: Leader, now: float) -> tuple[list[tuple[Lane, Batch]], float]:
-        """A batch of each lane in turn, as many as fit a request."""
-        chosen: list[tuple[Lane, Batch]] = []
-        paused: list[Lane] = []
+    def _choose(self, leader: Leader, now: float) -> tuple[list[tuple[PartitionSendState, Batch]], float]:
+        """Choose one batch per lane in turn, as many as fit into a request."""
+        chosen: list[tuple[PartitionSendState, Batch]] = []
+        paused: list[PartitionSendState] = []
         look_again = NEVER
         size = 0
         for _ in range(len(leader.lanes)):
@@ -273,7 +273,7 @@ class Sender:
                 continue
             batch = self._next_batch(lane)
             if batch is None:
-                continue  # whatever holds it back, its end offers the lane again
+                continue  # the event that ends the reason offers the lane again
             size += prepare_body(batch, self._config.codec, self._config.level)
             if chosen and size > self._config.max_request_size:
                 lane.waiting.appendleft(batch)
@@ -285,12 +285,12 @@ class Sender:
             self._offer(lane)
         return chosen, look_again
 
-    def _next_batch(self, lane: Lane) -> Batch | None:
+    def _next_batch(self, lane: PartitionSendState) -> Batch | None:
         sequences = lane.sequences
         if not self._transactions.may_drain(lane.partition):
             return None
         if lane.on_wire >= self._config.max_in_flight:
-            return None  # at the broker that led it before: a partition has no more under way because it has moved
+            return None  # still on the wire to the former leader: the limit holds for the partition as a whole
         if sequences.restart_wanted and not self._restart(lane):
             return None
         if lane.waiting:
@@ -304,8 +304,8 @@ class Sender:
             return None
         return self._accumulator.take(lane.queue)
 
-    def _restart(self, lane: Lane) -> bool:
-        """Begin the lane's numbers again under another identity, once none of its batches is on the wire."""
+    def _restart(self, lane: PartitionSendState) -> bool:
+        """Begin the lane's sequence numbers again under another identity, if none of its batches is on the wire."""
         if lane.on_wire:
             return False
         if self._transactions.transactional_id is None:
@@ -313,11 +313,13 @@ class Sender:
             if not self._identity.ready:
                 return False
         elif self._identity.current == lane.sequences.identity:
-            return False  # the transaction has failed; the next one has another epoch
+            return False  # the transaction has failed; the next one gets another epoch
         lane.sequences.restart(self._identity.current)
         return True
 
-    def _transmit(self, leader: Leader, connection: Connection, chosen: list[tuple[Lane, Batch]], now: float) -> None:
+    def _transmit(
+        self, leader: Leader, connection: Connection, chosen: list[tuple[PartitionSendState, Batch]], now: float
+    ) -> None:
         config = self._config
         try:
             version = self._requests.version(connection, chosen)
@@ -350,7 +352,7 @@ class Sender:
     def _replied(
         self,
         leader: Leader,
-        chosen: list[tuple[Lane, Batch]],
+        chosen: list[tuple[PartitionSendState, Batch]],
         version: int,
         view: memoryview | None,
         error: MoldauError | None,
@@ -373,42 +375,44 @@ class Sender:
         offered = False
         for lane, _ in chosen:
             self._offer(lane)
-            offered |= lane.queued  # perhaps at another broker, which leads it by now
+            offered |= lane.queued  # possibly for another broker, which is the leader now
         self._on_memory()
         if offered or leader.lanes or error is not None:
             self.run()
 
-    def _answers(self, chosen: list[tuple[Lane, Batch]], version: int, view: memoryview, now: float) -> None:
+    def _answers(
+        self, chosen: list[tuple[PartitionSendState, Batch]], version: int, view: memoryview, now: float
+    ) -> None:
         names = self._network.metadata.topic_names
         found: dict[tuple[str, int], Answer] = {}
         try:
-            told_of, nodes = decode(view, version)
-            for answer in told_of:
+            answers, nodes = decode(view, version)
+            for answer in answers:
                 found[answer.topic or names.get(answer.topic_id, ""), answer.partition] = answer
         except WireError as problem:
-            unreadable = NotKafka(f"the answer to a Produce request cannot be read: {problem}")
+            unreadable = NotKafka(f"the response to a Produce request cannot be decoded: {problem}")
             for lane, batch in chosen:
                 self._delivery.unanswered(lane, batch, unreadable, now)
             return
         leaders = {}
         for lane, batch in chosen:
-            told = found.get(lane.partition)
-            if told is None:
-                missing = BrokerUnavailable(f"the broker's answer says nothing about {lane.partition}")
+            result = found.get(lane.partition)
+            if result is None:
+                missing = BrokerUnavailable(f"the response to a Produce request does not contain {lane.partition}")
                 self._delivery.unanswered(lane, batch, missing, now)
                 continue
-            if told.leader is not None:
-                leaders[lane.partition] = told.leader
-            self._delivery.answered(lane, batch, told, now)
+            if result.leader is not None:
+                leaders[lane.partition] = result.leader
+            self._delivery.answered(lane, batch, result, now)
         if leaders:
             self._network.new_leaders(leaders, nodes)
 
     def _identity_refused(self, error: MoldauError) -> None:
-        """No producer id can be had: nothing can be sent."""
+        """Fail the buffered batches, because the broker refused to give a producer id."""
         self.fail_waiting(error)
         self.run()
 
-    # -- connections and time --------------------------------------------------------------------------------------
+    # -- connections and timers ------------------------------------------------------------------------------------
 
     def _connect(self, leader: Leader) -> None:
         if leader.connecting is None:
@@ -416,14 +420,14 @@ class Sender:
             leader.connecting = self._loop.create_task(self._connected(leader), name=name)
 
     async def _connected(self, leader: Leader) -> None:
-        """Connect, with the pauses that reconnect.backoff.ms asks for, and go on; what waits expires by itself."""
+        """Connect with the pauses of reconnect.backoff.ms, then run. Batches that wait too long expire on their own."""
         try:
             await self._network.connection(leader.node_id, self._clock() + self._config.request_timeout_s)
         except MoldauError as error:
             for lane in leader.lanes:
                 lane.last_error = error
             self._network.refresh_soon()
-            # A broker that was refused at once has a pause noted for it, which the next attempt waits for.
+            # After an immediate refusal the pool has set a backoff, which the next attempt waits for.
             await asyncio.sleep(CONNECT_PAUSE_S)
         finally:
             leader.connecting = None
@@ -437,7 +441,7 @@ class Sender:
             self._timer = None
         self._timer_at = at
         if at != NEVER and not self._stopped:
-            # Rounded up: uvloop counts in whole milliseconds, and a timer that is early would only be set again.
+            # Rounded up: uvloop counts in whole milliseconds, and a timer that fires early would be set again.
             delay_s = math.ceil(max(at - self._clock(), 0) * 1000) / 1000
             self._timer = self._loop.call_later(delay_s, self._timed)
 

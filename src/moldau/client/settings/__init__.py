@@ -1,4 +1,4 @@
-"""The settings of producer, consumer and admin: Kafka's names, types, bounds and defaults, and how values are given."""
+"""Client settings: tables with Kafka's names, types, limits and defaults, and the parsing of values."""
 
 from moldau.client.settings.admin import ADMIN
 from moldau.client.settings.client import Address, ClientSettings, ClientTable

@@ -1,4 +1,4 @@
-"""The settings of an admin client, as Kafka 4 names them."""
+"""Admin client settings, with the names of Kafka 4."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CALLS = (
         "default.api.timeout.ms",
         SettingType.INT,
         60_000,
-        "How long a call without a time-out of its own may take.",
+        "Timeout of calls that have no timeout argument.",
         low=0,
     ),
-    Setting("retries", SettingType.INT, INT_MAX, "How often a request is sent again.", low=0, high=INT_MAX),
+    Setting("retries", SettingType.INT, INT_MAX, "Maximum number of retries of a request.", low=0, high=INT_MAX),
 )
 
 NOT_HERE = (
@@ -24,23 +24,23 @@ NOT_HERE = (
         "bootstrap.controllers",
         SettingType.LIST,
         (),
-        "Addresses of controllers, to be asked instead of brokers.",
-        no_effect="brokers are asked, see bootstrap.servers",
+        "Addresses of controllers, which get the requests instead of brokers.",
+        no_effect="requests go to brokers; set bootstrap.servers",
     ),
 )
 
 
 def rules(values: dict[str, Any], given: frozenset[str]) -> None:
-    """What Kafka's admin client says about settings that do not go together."""
+    """Check combinations of settings, with the rules of Kafka's admin client."""
     api_timeout_covers_requests(values, given)
 
 
 ADMIN = ClientTable(
     "admin",
     {
-        "Where the cluster is": addresses(receive_buffer_bytes=65_536),
-        "Waiting": (*CALLS, *waiting(idle_ms=300_000)),
-        "Accepted for Kafka's sake": (*kept_for_kafka(metrics_push=False), *NOT_HERE),
+        "Addresses and sockets": addresses(receive_buffer_bytes=65_536),
+        "Timeouts and retries": (*CALLS, *waiting(idle_ms=300_000)),
+        "Accepted without effect": (*kept_for_kafka(metrics_push=False), *NOT_HERE),
     },
     rules,
 )

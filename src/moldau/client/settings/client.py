@@ -1,35 +1,35 @@
-"""What holds for one client: the settings that it was given, checked, over Kafka's defaults.
+"""Settings of one client: the given values, checked, and Kafka's defaults for all others.
 
-Settings come as a mapping with Kafka's names (`{"linger.ms": 5}`), as keywords (`linger_ms=5`), or both. A value may be
-a text, as in Kafka's property files, or the thing itself: a number, a truth value, a list, and for serialisers,
-partitioners, assignors and interceptors a class, an instance or a function.
+Settings are a mapping with Kafka's names (`{"linger.ms": 5}`), keywords (`linger_ms=5`), or both. A value is text, as
+in Kafka's property files, or a Python value: a number, a bool, a list. For serializers, partitioners, assignors and
+interceptors it is a class, an instance or a function.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moldau.client.own_errors import ConfigurationError
+from moldau.client.client_errors import ConfigurationError
+from moldau.host.event_log import event_logger
 from moldau.settings.setting import Setting, SettingError, SettingType
 from moldau.settings.table import SettingTable
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 CASE_DOES_NOT_MATTER = frozenset({"group.protocol", "metadata.recovery.strategy"})
-"""Settings whose texts Kafka takes in any case."""
+"""Settings whose values Kafka accepts in upper and lower case."""
 
 SECURITY_PREFIXES = ("ssl.", "sasl.", "security.providers")
 
 NUMBERS = (SettingType.INT, SettingType.SHORT, SettingType.LONG, SettingType.DOUBLE)
 
 Rules = Callable[[dict[str, Any], frozenset[str]], None]
-"""What settings mean together: may change values that were not given, and raises ConfigurationError on a conflict."""
+"""Checks between settings: may change values that were not given, and raises ConfigurationError on a conflict."""
 
 
 class ClientTable(SettingTable):
-    """The settings of one kind of client, and the rules between them."""
+    """The settings of one kind of client, and the checks between them."""
 
     __slots__ = ("rules",)
 
@@ -39,7 +39,7 @@ class ClientTable(SettingTable):
 
 
 class Address(NamedTuple):
-    """Where a broker may be found, before the cluster has told more."""
+    """An address of bootstrap.servers."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Address(NamedTuple):
 
 
 class ClientSettings:
-    """The settings of one client. `settings["linger.ms"]` is a value of the setting's own type."""
+    """The settings of one client. `settings["linger.ms"]` has the type of the setting."""
 
     __slots__ = ("_values", "given", "kind")
 
@@ -57,7 +57,7 @@ class ClientSettings:
         self.kind = kind
         self._values = values
         self.given = given
-        """The names that were set, as opposed to those that have their default."""
+        """The names of the settings that were given; all others have their default."""
 
     @classmethod
     def of(
@@ -66,12 +66,16 @@ class ClientSettings:
         mapping: Mapping[str, Any] | None = None,
         keywords: Mapping[str, Any] | None = None,
     ) -> ClientSettings:
-        """Settings from what the caller of a client gave; ConfigurationError names the first that is wrong."""
+        """Return the checked settings. Raises ConfigurationError for the first wrong one."""
+        if not isinstance(mapping or {}, Mapping):
+            raise ConfigurationError(
+                f"settings are a mapping or keywords, such as bootstrap_servers='localhost:9092'; got {mapping!r}"
+            )
         texts: dict[str, Any] = dict(mapping or {})
         for keyword, value in (keywords or {}).items():
             name = keyword.replace("_", ".")
             if name in texts:
-                raise ConfigurationError(f"{name}: given twice, in the mapping and as {keyword}=")
+                raise ConfigurationError(f"{name}: given twice, in the mapping and as {keyword}=; remove one of them")
             texts[name] = value
         values: dict[str, Any] = {setting.name: setting.default for setting in table}
         given = set()
@@ -87,7 +91,7 @@ class ClientSettings:
         table.rules(values, frozenset(given))
         for setting in table:
             if setting.no_effect and setting.name in given:
-                logger.warning("%s has no effect: %s", setting.name, setting.no_effect)
+                log.warning("setting has no effect", extra={"setting": setting.name, "reason": setting.no_effect})
         return cls(table.kind, values, frozenset(given))
 
     def __getitem__(self, name: str) -> Any:
@@ -97,21 +101,21 @@ class ClientSettings:
         return name in self._values
 
     def seconds(self, name: str) -> float:
-        """A setting that is given in milliseconds, in the unit of the event loop's clock."""
+        """Return a setting in milliseconds as seconds, the unit of the event loop's clock."""
         milliseconds: int = self._values[name]
         return milliseconds / 1000
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """Where to look for the cluster at first."""
+        """The addresses of bootstrap.servers."""
         return addresses(self._values["bootstrap.servers"])
 
 
 def parse(table: ClientTable, name: str, given: Any) -> Any:
-    """The value of one setting, from a text or from the thing itself."""
+    """Return the value of one setting, from text or from a Python value."""
     if name not in table:
         if str(name).startswith(SECURITY_PREFIXES):
-            raise ConfigurationError(f"{name}: TLS and SASL are not there yet; only PLAINTEXT listeners can be used")
+            raise ConfigurationError(f"{name}: TLS and SASL are not supported yet; use a PLAINTEXT listener")
         raise ConfigurationError(str(table.unknown(str(name))))
     setting = table[name]
     if setting.type is SettingType.CLASS:
@@ -127,7 +131,7 @@ def parse(table: ClientTable, name: str, given: Any) -> Any:
 
 
 def _text(setting: Setting, given: object) -> str:
-    """The text that stands for a value of Python's own types."""
+    """Return the text for a Python value."""
     if isinstance(given, str):
         return given
     kind = setting.type
@@ -139,21 +143,21 @@ def _text(setting: Setting, given: object) -> str:
     elif isinstance(given, float) and kind in NUMBERS:
         whole = kind is not SettingType.DOUBLE and given.is_integer()
         return str(int(given)) if whole else repr(given)
-    raise SettingError(setting.name, f"{given!r} is of type {type(given).__name__}; {kind.name} is wanted")
+    raise SettingError(setting.name, f"{given!r} has the type {type(given).__name__}; give a value of type {kind.name}")
 
 
 def addresses(texts: Sequence[str]) -> tuple[Address, ...]:
-    """The addresses of `bootstrap.servers`: host:port each, IPv6 in brackets."""
+    """Return the addresses of `bootstrap.servers`: host:port each, IPv6 addresses in brackets."""
     return tuple(_address(text) for text in texts)
 
 
 def _address(text: object) -> Address:
     if not isinstance(text, str):
-        raise ConfigurationError(f"bootstrap.servers: {text!r} is not a text such as localhost:9092")
+        raise ConfigurationError(f"bootstrap.servers: {text!r} is not a str such as 'localhost:9092'")
     scheme, separator, rest = text.rpartition("://")
     if separator and scheme.upper() != "PLAINTEXT":
         raise ConfigurationError(
-            f"bootstrap.servers: {text!r}: TLS, SASL and other protocols are not there yet; write HOST:PORT"
+            f"bootstrap.servers: {text!r}: TLS, SASL and other protocols are not supported yet; write HOST:PORT"
         )
     host, separator, port = rest.rpartition(":")
     if host.startswith("[") and host.endswith("]"):

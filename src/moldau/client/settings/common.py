@@ -1,10 +1,10 @@
-"""Settings that all clients have: where the cluster is, how long to wait for it, how often to try again."""
+"""Settings of all clients: addresses of the cluster, timeouts, and pauses between retries."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from moldau.client.own_errors import ConfigurationError
+from moldau.client.client_errors import ConfigurationError
 from moldau.settings.setting import Setting, SettingType, Value
 
 BOOLEAN, STRING, INT, LONG, LIST = (
@@ -20,122 +20,131 @@ def _plain_text_only(value: Value) -> str | None:
     if str(value).upper() == "PLAINTEXT":
         return None
     if str(value).upper() in ("SSL", "SASL_SSL", "SASL_PLAINTEXT"):
-        return f"{value!r}: TLS and SASL are not there yet; only PLAINTEXT listeners can be used"
-    return f"{value!r} is not a security protocol; only PLAINTEXT can be used for now"
+        return f"{value!r}: TLS and SASL are not supported yet; use a PLAINTEXT listener"
+    return f"{value!r} is not a security protocol; only PLAINTEXT is supported"
 
 
 def not_empty(value: Value) -> str | None:
-    """For names that may be missing, but not empty."""
-    return None if value is None or str(value) else "may not be empty; leave it out, or give a name"
+    """Check a name that may be missing, but not empty."""
+    return None if value is None or str(value) else "must not be empty; leave it out, or give a name"
 
 
-NO_METRICS_REPORTERS = "the numbers are had from `metrics()`, there are no reporters"
-NO_PROVIDERS = "values are not fetched from elsewhere; give them as they are"
-NO_TELEMETRY = "clients do not push their metrics to brokers"
+NO_METRICS_REPORTERS = "there are no metrics reporters; call `metrics()` of the client"
+NO_PROVIDERS = "config providers are not supported; give the values themselves"
+NO_TELEMETRY = "clients do not push metrics to brokers"
 
 
 def addresses(receive_buffer_bytes: int) -> tuple[Setting, ...]:
-    """Where the cluster is, and the sockets to it."""
+    """Settings for addresses and sockets."""
     return (
         Setting(
             "bootstrap.servers",
             LIST,
             (),
-            "Addresses (HOST:PORT) of one broker or more, from which the rest of the cluster is learnt.",
+            "Addresses (HOST:PORT) of one or more brokers, from which the client gets the addresses of all brokers.",
         ),
         Setting("client.id", STRING, "", "A name for this client in the brokers' logs, metrics and quotas."),
         Setting(
             "client.dns.lookup",
             STRING,
             "use_all_dns_ips",
-            "Whether each address of a name is tried (`use_all_dns_ips`), or names in bootstrap.servers are first "
-            "replaced by the canonical names of their addresses.",
+            "With `use_all_dns_ips` the client tries each IP address of a host name; otherwise it first replaces names "
+            "in bootstrap.servers by the canonical names of their IP addresses.",
             choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         ),
-        Setting("security.protocol", STRING, "PLAINTEXT", "How to speak to brokers.", check=_plain_text_only),
-        Setting("send.buffer.bytes", INT, 131_072, "The socket's send buffer; -1 is the system's choice.", low=-1),
+        Setting(
+            "security.protocol",
+            STRING,
+            "PLAINTEXT",
+            "The protocol of the connections; only PLAINTEXT.",
+            check=_plain_text_only,
+        ),
+        Setting(
+            "send.buffer.bytes", INT, 131_072, "Size of the socket's send buffer; -1 is the system default.", low=-1
+        ),
         Setting(
             "receive.buffer.bytes",
             INT,
             receive_buffer_bytes,
-            "The socket's receive buffer; -1 is the system's choice.",
+            "Size of the socket's receive buffer; -1 is the system default.",
             low=-1,
         ),
         Setting(
             "socket.connection.setup.timeout.ms",
             LONG,
             10_000,
-            "How long to wait for a new connection; doubled after each failure in a row, up to the maximum.",
+            "Timeout for opening a connection; doubled after each consecutive failure, up to the maximum.",
         ),
-        Setting("socket.connection.setup.timeout.max.ms", LONG, 30_000, "The longest wait for a new connection."),
+        Setting("socket.connection.setup.timeout.max.ms", LONG, 30_000, "Maximum timeout for opening a connection."),
     )
 
 
 def waiting(idle_ms: int) -> tuple[Setting, ...]:
-    """How long to wait, and how often to try again."""
+    """Settings for timeouts and retries."""
     return (
         Setting(
             "request.timeout.ms",
             INT,
             30_000,
-            "How long a request waits for its answer before the connection is given up.",
+            "How long the client waits for the response to a request before it closes the connection.",
             low=0,
         ),
         Setting(
             "retry.backoff.ms",
             LONG,
             100,
-            "The pause before the same request is sent again; doubled each time, with some chance, up to the maximum.",
+            "Pause before a request is sent again; doubled each time with random jitter, up to the maximum.",
             low=0,
         ),
-        Setting("retry.backoff.max.ms", LONG, 1_000, "The longest pause between two attempts.", low=0),
+        Setting("retry.backoff.max.ms", LONG, 1_000, "Maximum pause between two attempts.", low=0),
         Setting(
             "reconnect.backoff.ms",
             LONG,
             50,
-            "The pause before a broker that was away is connected to again; doubled each time, up to the maximum.",
+            "Pause before the next attempt to connect to an unreachable broker; doubled each time, up to the maximum.",
             low=0,
         ),
-        Setting("reconnect.backoff.max.ms", LONG, 1_000, "The longest pause between two connections.", low=0),
+        Setting("reconnect.backoff.max.ms", LONG, 1_000, "Maximum pause between two attempts to connect.", low=0),
         Setting(
             "connections.max.idle.ms",
             LONG,
             idle_ms,
-            "Connections that were not used for so long are closed; -1: never.",
+            "The client closes connections that were not used for this time; -1 means never.",
         ),
         Setting(
             "metadata.max.age.ms",
             LONG,
             300_000,
-            "How old the picture of the cluster may get before it is refreshed without need.",
+            "Maximum age of the metadata before the client refreshes it, even without an error.",
             low=0,
         ),
         Setting(
             "metadata.recovery.strategy",
             STRING,
             "rebootstrap",
-            "What to do when none of the known brokers answers: start anew from bootstrap.servers, or `none`.",
+            "What the client does if no known broker answers: connect again through bootstrap.servers, or nothing "
+            "(`none`).",
             choices=("none", "rebootstrap"),
         ),
         Setting(
             "metadata.recovery.rebootstrap.trigger.ms",
             LONG,
             300_000,
-            "After how long without an answer from any known broker the client starts anew from bootstrap.servers.",
+            "How long no known broker has answered before the client connects again through bootstrap.servers.",
             low=0,
         ),
     )
 
 
 def kept_for_kafka(metrics_push: bool) -> tuple[Setting, ...]:
-    """Settings that are accepted so that an existing configuration works as it is."""
+    """Settings that are accepted and have no effect, so that existing configurations work unchanged."""
     return (
         Setting("metric.reporters", LIST, (), "Classes that report metrics.", no_effect=NO_METRICS_REPORTERS),
         Setting(
             "metrics.num.samples",
             INT,
             2,
-            "How many windows a rate is taken over.",
+            "Number of sample windows for rates.",
             low=1,
             no_effect=NO_METRICS_REPORTERS,
         ),
@@ -143,32 +152,42 @@ def kept_for_kafka(metrics_push: bool) -> tuple[Setting, ...]:
             "metrics.recording.level",
             STRING,
             "INFO",
-            "How much is measured.",
+            "Level of detail of the metrics.",
             choices=("INFO", "DEBUG", "TRACE"),
             no_effect=NO_METRICS_REPORTERS,
         ),
         Setting(
-            "metrics.sample.window.ms", LONG, 30_000, "How long a window is.", low=0, no_effect=NO_METRICS_REPORTERS
+            "metrics.sample.window.ms",
+            LONG,
+            30_000,
+            "Length of a sample window.",
+            low=0,
+            no_effect=NO_METRICS_REPORTERS,
         ),
         Setting(
-            "enable.metrics.push", BOOLEAN, metrics_push, "Whether metrics go to the brokers.", no_effect=NO_TELEMETRY
+            "enable.metrics.push",
+            BOOLEAN,
+            metrics_push,
+            "Whether the client pushes its metrics to brokers.",
+            no_effect=NO_TELEMETRY,
         ),
-        Setting("config.providers", LIST, (), "Where values of settings may be fetched from.", no_effect=NO_PROVIDERS),
+        Setting("config.providers", LIST, (), "Classes that provide values of settings.", no_effect=NO_PROVIDERS),
     )
 
 
 def conflict(name: str, reason: str) -> ConfigurationError:
-    """The error for a setting that does not go with another."""
+    """Return the error for a setting that conflicts with another."""
     return ConfigurationError(f"{name}: {reason}")
 
 
 def api_timeout_covers_requests(values: dict[str, Any], given: frozenset[str]) -> None:
-    """A whole call cannot have less time than one of its requests: without a word on the request, that gets shorter."""
+    """Make sure that a call has at least as much time as one request. Lowers request.timeout.ms if it was not given."""
     if values["request.timeout.ms"] <= values["default.api.timeout.ms"]:
         return
     if "request.timeout.ms" in given:
         raise conflict(
             "default.api.timeout.ms",
-            f"{values['default.api.timeout.ms']} is less than request.timeout.ms ({values['request.timeout.ms']})",
+            f"{values['default.api.timeout.ms']} is less than request.timeout.ms ({values['request.timeout.ms']}); "
+            "raise it, or lower request.timeout.ms",
         )
     values["request.timeout.ms"] = values["default.api.timeout.ms"]

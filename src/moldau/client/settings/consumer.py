@@ -1,4 +1,4 @@
-"""The settings of a consumer, as Kafka 4 names them."""
+"""Consumer settings, with the names of Kafka 4."""
 
 from __future__ import annotations
 
@@ -39,88 +39,97 @@ def _offset_reset(value: Value) -> str | None:
 
 
 RECORDS = (
-    Setting("key.deserializer", CLASS, None, "Makes keys of bytes; without one, keys are bytes or None."),
-    Setting("value.deserializer", CLASS, None, "Makes values of bytes; without one, values are bytes or None."),
-    Setting("interceptor.classes", LIST, (), "What sees every batch of records before the application does."),
-    Setting("max.poll.records", INT, 500, "The most records that one poll returns.", low=1),
+    Setting("key.deserializer", CLASS, None, "Converts bytes to keys; without it keys are bytes or None."),
+    Setting("value.deserializer", CLASS, None, "Converts bytes to values; without it values are bytes or None."),
+    Setting("interceptor.classes", LIST, (), "Interceptors, which get all records before the application."),
+    Setting("max.poll.records", INT, 500, "Maximum number of records that one poll returns.", low=1),
     Setting(
         "isolation.level",
         STRING,
         "read_uncommitted",
-        "Whether records of open and aborted transactions are seen.",
+        "Whether poll returns records of open and aborted transactions (`read_uncommitted`) or not (`read_committed`).",
         choices=("read_committed", "read_uncommitted"),
     ),
     Setting(
         "auto.offset.reset",
         STRING,
         "latest",
-        "Where to begin without a committed offset, or when it is out of range: at the first record, at the end, at a "
-        "time before now (`by_duration:PT1H`), or with an error (`none`).",
+        "Where to start without a committed offset, or if it is out of range: at the first record (`earliest`), at the "
+        "end (`latest`), at a time before now (`by_duration:PT1H`), or with an error (`none`).",
         check=_offset_reset,
     ),
-    Setting("exclude.internal.topics", BOOLEAN, True, "Whether patterns pass over the cluster's own topics."),
-    Setting("allow.auto.create.topics", BOOLEAN, True, "Whether a broker may create a topic that is subscribed to."),
+    Setting(
+        "exclude.internal.topics",
+        BOOLEAN,
+        True,
+        "Whether patterns ignore internal topics. It has no effect with group.protocol=consumer, because the broker "
+        "matches patterns then.",
+    ),
+    Setting("allow.auto.create.topics", BOOLEAN, True, "Whether brokers may create a subscribed topic."),
 )
 
 FETCHING = (
     Setting(
-        "fetch.min.bytes", INT, 1, "A broker waits until it has so many bytes, or fetch.max.wait.ms are over.", low=0
+        "fetch.min.bytes", INT, 1, "A broker answers when it has this many bytes, or after fetch.max.wait.ms.", low=0
     ),
-    Setting("fetch.max.wait.ms", INT, 500, "How long a broker waits for fetch.min.bytes.", low=0),
+    Setting("fetch.max.wait.ms", INT, 500, "Maximum time that a broker waits for fetch.min.bytes.", low=0),
     Setting(
-        "fetch.max.bytes", INT, 52_428_800, "The most bytes of one answer; the first batch always comes whole.", low=0
+        "fetch.max.bytes", INT, 52_428_800, "Maximum size of a fetch response; its first batch may be larger.", low=0
     ),
-    Setting("max.partition.fetch.bytes", INT, 1_048_576, "The most bytes of one partition in an answer.", low=0),
-    Setting("check.crcs", BOOLEAN, True, "Whether the checksum of every batch is checked."),
+    Setting(
+        "max.partition.fetch.bytes",
+        INT,
+        1_048_576,
+        "Maximum size of one partition's records in a fetch response.",
+        low=0,
+    ),
+    Setting("check.crcs", BOOLEAN, True, "Whether the consumer verifies the checksum of each batch."),
     Setting(
         "client.rack",
         STRING,
         "",
-        "Where this client is: records come from a replica in the same rack, if there is one.",
+        "Rack of this client; records are fetched from a replica in the same rack, if there is one.",
     ),
 )
 
 GROUPS = (
-    Setting("group.id", STRING, None, "The group whose members share the partitions of the topics among them."),
+    Setting("group.id", STRING, None, "The consumer group; its members share the partitions of the topics."),
     Setting(
         "group.protocol",
         STRING,
         "classic",
-        "How the group is organised: `classic`, or `consumer` (KIP-848).",
+        "The group protocol: `classic`, or `consumer` (KIP-848).",
         choices=("classic", "consumer"),
     ),
     Setting(
         "group.instance.id",
         STRING,
         None,
-        "A lasting name of this member: it may go and come back without a rebalance.",
+        "Permanent name of this member (static membership); it can restart without a rebalance.",
         check=not_empty,
     ),
-    Setting(
-        "group.remote.assignor", STRING, None, "The broker's assignor for the group; only with group.protocol=consumer."
-    ),
+    Setting("group.remote.assignor", STRING, None, "Name of the broker's assignor; only with group.protocol=consumer."),
     Setting(
         "partition.assignment.strategy",
         LIST,
         ("range", "cooperative-sticky"),
-        "Assignors by preference: range, roundrobin, sticky, cooperative-sticky (or Kafka's class names), or your own.",
+        "Assignors in order of preference: range, roundrobin, sticky, cooperative-sticky (or Kafka's class names), or "
+        "custom ones.",
     ),
-    Setting("session.timeout.ms", INT, 45_000, "After how long without a heartbeat the group gives a member up."),
+    Setting("session.timeout.ms", INT, 45_000, "Time without a heartbeat after which the group removes a member."),
     Setting("heartbeat.interval.ms", INT, 3_000, "How often a member sends its heartbeat."),
     Setting(
         "max.poll.interval.ms",
         INT,
         300_000,
-        "The longest time between two polls before the member leaves the group.",
+        "Maximum time between two polls; after it the member leaves the group.",
         low=1,
     ),
-    Setting("enable.auto.commit", BOOLEAN, True, "Whether poll and close commit what was read before."),
-    Setting("auto.commit.interval.ms", INT, 5_000, "How often that is done.", low=0),
+    Setting("enable.auto.commit", BOOLEAN, True, "Whether poll and close commit the offsets of returned records."),
+    Setting("auto.commit.interval.ms", INT, 5_000, "Interval of automatic commits.", low=0),
 )
 
-CALLS = (
-    Setting("default.api.timeout.ms", INT, 60_000, "How long a call without a time-out of its own may take.", low=0),
-)
+CALLS = (Setting("default.api.timeout.ms", INT, 60_000, "Timeout of calls that have no timeout argument.", low=0),)
 
 NOT_HERE = (
     Setting(
@@ -136,14 +145,14 @@ NOT_HERE = (
 
 
 def rules(values: dict[str, Any], given: frozenset[str]) -> None:
-    """What Kafka's consumer says about settings that do not go together."""
+    """Check combinations of settings, with the rules of Kafka's consumer."""
     api_timeout_covers_requests(values, given)
     if values["group.id"] is None:
         if "enable.auto.commit" in given and values["enable.auto.commit"]:
-            raise conflict("enable.auto.commit", "there is nothing to commit to without a group.id")
+            raise conflict("enable.auto.commit", "commits need a group.id; set it, or leave enable.auto.commit out")
         values["enable.auto.commit"] = False
     elif not values["group.id"]:
-        raise conflict("group.id", "may not be empty; leave it out to read without a group")
+        raise conflict("group.id", "must not be empty; leave it out to read without a group")
     if values["group.protocol"] == "consumer":
         _new_protocol(given)
     else:
@@ -163,7 +172,7 @@ def _classic_protocol(values: dict[str, Any], given: frozenset[str]) -> None:
         raise conflict(
             "heartbeat.interval.ms",
             f"{values['heartbeat.interval.ms']} is not less than session.timeout.ms ({values['session.timeout.ms']}): "
-            "the group would give the member up between two heartbeats",
+            "the session would expire between two heartbeats; lower it",
         )
     if not values["partition.assignment.strategy"]:
         raise conflict("partition.assignment.strategy", "at least one assignor is needed")
@@ -172,12 +181,12 @@ def _classic_protocol(values: dict[str, Any], given: frozenset[str]) -> None:
 CONSUMER = ClientTable(
     "consumer",
     {
-        "Where the cluster is": addresses(receive_buffer_bytes=65_536),
+        "Addresses and sockets": addresses(receive_buffer_bytes=65_536),
         "Records": RECORDS,
         "Fetching": FETCHING,
         "Groups": GROUPS,
-        "Waiting": (*CALLS, *waiting(idle_ms=540_000)),
-        "Accepted for Kafka's sake": (*kept_for_kafka(metrics_push=True), *NOT_HERE),
+        "Timeouts and retries": (*CALLS, *waiting(idle_ms=540_000)),
+        "Accepted without effect": (*kept_for_kafka(metrics_push=True), *NOT_HERE),
     },
     rules,
 )

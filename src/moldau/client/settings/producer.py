@@ -1,4 +1,4 @@
-"""The settings of a producer, as Kafka 4 names them."""
+"""Producer settings, with the names of Kafka 4."""
 
 from __future__ import annotations
 
@@ -18,56 +18,62 @@ BOOLEAN, STRING, INT, LONG, LIST, CLASS = (
 )
 
 MAX_IN_FLIGHT_IN_ORDER = 5
-"""A broker remembers this many batches of a producer: with more in flight it could not tell a repeated one."""
+"""A broker recognises only the last five batches of a producer when they are sent again."""
 
-NOT_ADAPTIVE = "records without a key go to all partitions with a leader alike"
+NOT_ADAPTIVE = "records without a key are spread evenly over all partitions with a leader"
 
 RECORDS = (
-    Setting("key.serializer", CLASS, None, "Turns keys into bytes; without one, keys are bytes or None."),
-    Setting("value.serializer", CLASS, None, "Turns values into bytes; without one, values are bytes or None."),
-    Setting("interceptor.classes", LIST, (), "What sees every record before it is sent, and every acknowledgement."),
-    Setting("partitioner.class", CLASS, None, "Chooses partitions; without one, by the key's hash, else sticky."),
+    Setting("key.serializer", CLASS, None, "Converts keys to bytes; without it keys must be bytes or None."),
+    Setting("value.serializer", CLASS, None, "Converts values to bytes; without it values must be bytes or None."),
+    Setting("interceptor.classes", LIST, (), "Interceptors, which get each record before it is sent, and each result."),
+    Setting("partitioner.class", CLASS, None, "Chooses partitions; the default uses the hash of the key."),
     Setting(
         "partitioner.adaptive.partitioning.enable",
         BOOLEAN,
         True,
-        "Whether records without a key go less often to brokers that are slow.",
+        "Whether fewer records without a key go to slow brokers.",
         no_effect=NOT_ADAPTIVE,
     ),
     Setting(
         "partitioner.availability.timeout.ms",
         LONG,
         0,
-        "Records without a key avoid a partition whose broker took nothing for so long; 0: they do not.",
+        "Records without a key avoid a partition whose broker accepted nothing for this time; 0 disables that.",
         low=0,
         no_effect=NOT_ADAPTIVE,
     ),
-    Setting("partitioner.ignore.keys", BOOLEAN, False, "Whether keys have no say in the choice of a partition."),
+    Setting("partitioner.ignore.keys", BOOLEAN, False, "Whether the choice of a partition ignores keys."),
 )
 
 BATCHES = (
-    Setting("batch.size", INT, 16_384, "A batch leaves at the latest when it has so many bytes.", low=0),
-    Setting("linger.ms", LONG, 5, "How long a batch waits for more records before it leaves.", low=0),
+    Setting("batch.size", INT, 16_384, "Size in bytes at which a batch is full and is sent.", low=0),
+    Setting("linger.ms", LONG, 5, "How long a batch waits for more records before it is sent.", low=0),
     Setting(
         "compression.type",
         STRING,
         "none",
-        "How batches are compressed.",
+        "Compression of batches.",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
     ),
-    Setting("compression.gzip.level", INT, -1, "How hard gzip tries.", low=1, high=9, extra_value=-1),
-    Setting("compression.lz4.level", INT, 9, "How hard lz4 tries.", low=1, high=17),
-    Setting("compression.zstd.level", INT, 3, "How hard zstd tries.", low=-131_072, high=22),
-    Setting("max.request.size", INT, 1_048_576, "The largest request, and so the largest record.", low=0),
-    Setting("buffer.memory", LONG, 33_554_432, "Bytes of records that may wait to be sent.", low=0),
+    Setting("compression.gzip.level", INT, -1, "Compression level of gzip.", low=1, high=9, extra_value=-1),
+    Setting("compression.lz4.level", INT, 9, "Compression level of lz4.", low=1, high=17),
+    Setting("compression.zstd.level", INT, 3, "Compression level of zstd.", low=-131_072, high=22),
+    Setting("max.request.size", INT, 1_048_576, "Maximum size of a request, and therefore of a record.", low=0),
+    Setting("buffer.memory", LONG, 33_554_432, "Maximum size in bytes of the records that wait to be sent.", low=0),
     Setting(
         "max.block.ms",
         LONG,
         60_000,
-        "How long `send` waits for memory or for a topic's metadata, and how long transaction calls wait.",
+        "Maximum time that `send` waits for memory or metadata, and that transaction calls wait.",
         low=0,
     ),
-    Setting("metadata.max.idle.ms", LONG, 300_000, "A topic that was not sent to for so long is forgotten.", low=5_000),
+    Setting(
+        "metadata.max.idle.ms",
+        LONG,
+        300_000,
+        "Metadata of a topic is dropped if nothing was sent to it for this time.",
+        low=5_000,
+    ),
 )
 
 DELIVERY = (
@@ -75,61 +81,60 @@ DELIVERY = (
         "acks",
         STRING,
         "all",
-        "Whose acknowledgement is waited for: that of all replicas in sync, of the leader (1), of none (0).",
+        "Replicas that must have a record before it is acknowledged: all in-sync replicas, the leader (1), none (0).",
         choices=("all", "-1", "0", "1"),
     ),
-    Setting("enable.idempotence", BOOLEAN, True, "Whether brokers recognise a batch that was sent again."),
+    Setting("enable.idempotence", BOOLEAN, True, "Whether brokers write a batch only once if it is sent again."),
     Setting(
         "max.in.flight.requests.per.connection",
         INT,
         5,
-        "Requests to one broker that may be without an answer.",
+        "Maximum number of requests to one broker without a response.",
         low=1,
     ),
     Setting(
         "retries",
         INT,
         INT_MAX,
-        "How often a batch is sent again; delivery.timeout.ms is the better bound.",
+        "Maximum number of retries of a batch; delivery.timeout.ms is the better limit.",
         low=0,
         high=INT_MAX,
     ),
     Setting(
-        "delivery.timeout.ms", INT, 120_000, "From `send` to success or failure, retries and all, at the most.", low=0
+        "delivery.timeout.ms", INT, 120_000, "Maximum time from `send` to success or failure, with all retries.", low=0
     ),
     Setting(
         "transactional.id",
         STRING,
         None,
-        "The name under which transactions of this producer continue.",
+        "Name of this producer for transactions; it must be the same after a restart.",
         check=not_empty,
     ),
-    Setting(
-        "transaction.timeout.ms", INT, 60_000, "After how long the coordinator aborts a transaction that is not ended."
-    ),
+    Setting("transaction.timeout.ms", INT, 60_000, "Time after which the coordinator aborts an open transaction."),
     Setting(
         "transaction.two.phase.commit.enable",
         BOOLEAN,
         False,
-        "Whether transactions can be prepared, and ended later by whoever knows them; then they do not time out.",
+        "Whether transactions can be prepared and completed later, also by another process; they have no timeout.",
     ),
 )
 
 
 def rules(values: dict[str, Any], given: frozenset[str]) -> None:
-    """What Kafka's producer says about settings that do not go together."""
+    """Check combinations of settings, with the rules of Kafka's producer."""
     _delivery_covers_a_request(values, given)
     if values["acks"] == "-1":
         values["acks"] = "all"
     _idempotence_needs(values, given)
     if values["transactional.id"] is not None and not values["enable.idempotence"]:
-        raise conflict("transactional.id", "transactions need enable.idempotence")
+        raise conflict("transactional.id", "transactions need enable.idempotence=true")
     if values["transaction.two.phase.commit.enable"]:
         if values["transactional.id"] is None:
             raise conflict("transaction.two.phase.commit.enable", "needs a transactional.id")
         if "transaction.timeout.ms" in given:
             raise conflict(
-                "transaction.timeout.ms", "a transaction in two phases has none (transaction.two.phase.commit.enable)"
+                "transaction.timeout.ms",
+                "transactions with transaction.two.phase.commit.enable have no timeout; leave it out",
             )
 
 
@@ -141,39 +146,40 @@ def _delivery_covers_a_request(values: dict[str, Any], given: frozenset[str]) ->
         raise conflict(
             "delivery.timeout.ms",
             f"{values['delivery.timeout.ms']} is less than linger.ms + request.timeout.ms ({needed}): "
-            "not one attempt would fit",
+            "there would be no time for one attempt; raise it",
         )
     values["delivery.timeout.ms"] = needed
 
 
 def _idempotence_needs(values: dict[str, Any], given: frozenset[str]) -> None:
-    """Idempotence that was not asked for gives way to settings that were; as in Kafka, only more in flight does not."""
+    """Disable idempotence by default if other settings do not allow it. As in Kafka, too many requests in flight are
+    an error nevertheless."""
     if not values["enable.idempotence"]:
         return
     asked_for = "enable.idempotence" in given or "transactional.id" in given
     if values["max.in.flight.requests.per.connection"] > MAX_IN_FLIGHT_IN_ORDER:
         raise conflict(
             "max.in.flight.requests.per.connection",
-            f"at most {MAX_IN_FLIGHT_IN_ORDER} with enable.idempotence, which is the default: more cannot be kept in "
-            "order; set enable.idempotence=false if that is meant",
+            f"at most {MAX_IN_FLIGHT_IN_ORDER} with enable.idempotence, which is the default; lower it, or set "
+            "enable.idempotence=false, which allows duplicates and another order after retries",
         )
     for name, fits in (("retries", values["retries"] > 0), ("acks", values["acks"] == "all")):
         if fits:
             continue
         if asked_for:
-            raise conflict(name, f"{values[name]} does not go with enable.idempotence")
+            raise conflict(name, f"{values[name]} is not possible with enable.idempotence")
         values["enable.idempotence"] = False
 
 
 PRODUCER = ClientTable(
     "producer",
     {
-        "Where the cluster is": addresses(receive_buffer_bytes=32_768),
+        "Addresses and sockets": addresses(receive_buffer_bytes=32_768),
         "Records": RECORDS,
         "Batches and memory": BATCHES,
         "Delivery": DELIVERY,
-        "Waiting": waiting(idle_ms=540_000),
-        "Accepted for Kafka's sake": kept_for_kafka(metrics_push=True),
+        "Timeouts and retries": waiting(idle_ms=540_000),
+        "Accepted without effect": kept_for_kafka(metrics_push=True),
     },
     rules,
 )

@@ -1,15 +1,15 @@
-"""Compaction: of all records with a key, the last one stays.
+"""Log compaction: keeps the last record of each key.
 
-The way of a cleaning, from decision to disk:
+The steps of a cleaning, from the decision to the disk:
 
-    `decide`        which log, from which offset to which: plain functions over sizes, times and offsets
-    `job`           one log's cleaning as a value; it goes to the worker process and its results come back
-    `work`          the two passes: note the last offset of every key (`OffsetMap`), then write what stays (`filter`)
-    `worker`        the process that does this, so that it never takes the broker's interpreter lock
-    `swap`          on the broker's loop: the new files take the place of the old ones, whole or not at all
+    `decide`        which log, and the offset range: plain functions over sizes, times and offsets
+    `job`           the cleaning of one log as a value: sent to the worker process, results come back
+    `work`          two passes: record the last offset of every key (`OffsetMap`), then write what is kept (`filter`)
+    `worker`        the process that does the work, so that it never holds the broker's interpreter lock
+    `swap`          on the broker's event loop: the new files replace the old ones atomically
 
-`reference` has the two inner loops in readable Python, `_native` the same in Cython; `engine` picks one. What is kept
-and what goes follows Kafka, whose rules `transactions` and `filter` spell out.
+`reference` has the two inner loops in readable Python, `_native` the same in Cython; `engine` picks one. The rules for
+keeping and removing records are Kafka's; see `transactions` and `filter`.
 
-It is not retention: whole segments that are too old are `retention`'s, also for topics with both policies.
+Retention of whole segments is not here but in `retention`, also for topics with both policies.
 """

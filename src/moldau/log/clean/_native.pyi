@@ -1,4 +1,4 @@
-"""The native twin has the reference's names and types."""
+"""Types of the native compaction loops: those of the reference."""
 
 from moldau.log.clean.reference import OffsetMap as OffsetMap
 from moldau.log.clean.reference import sift as sift

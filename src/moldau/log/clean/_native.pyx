@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The inner loops of compaction in C: the twin of reference.py, with the same names and results.
+"""Compaction loops in C: the native version of reference.py, with the same names and results.
 
-The map is one block of memory, three words a slot: two of the key's hash, and its last offset plus one (zero: nobody
-is here). A key's slot is found by walking on from where its hash points to.
+The map is one block of memory with three words per slot: two of the key's hash, and its last offset plus one (zero
+marks an empty slot). Collisions are resolved by linear probing.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -31,10 +31,10 @@ from moldau.records._walk cimport (
     write_varint,
 )
 
-from moldau.log.clean.model import Sifted as _Sifted
+from moldau.log.clean.engine_interface import Sifted as _Sifted
 from moldau.records import codecs as _codecs
 from moldau.records.errors import refusal as _refusal
-from moldau.records.model import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
+from moldau.records.batch_layout import MAX_DECOMPRESSED as _MAX_DECOMPRESSED
 
 cdef extern from "_crc32c.h" nogil:
     bint crc32c_available()
@@ -47,13 +47,13 @@ cdef bint HARDWARE_CRC = crc32c_available()
 cdef enum:
     WORDS = 3
     TRANSACTIONAL_BIT = 0x10
-    MOST_GROWTH = 13  # what another timestamp delta (9) and a longer length (4) can add to a record
+    MOST_GROWTH = 13  # the most that a new timestamp delta (9) and a longer length (4) can add to a record
 
 
 SLOT_BYTES = WORDS * 8
 
 
-# -- the hash
+# -- hashing
 
 
 cdef inline uint64_t rotate(uint64_t x, int bits) noexcept nogil:
@@ -116,10 +116,10 @@ cdef inline void hash_key(uint64_t k0, uint64_t k1, const uint8_t *p, Py_ssize_t
 
 
 def siphash128(bytes key, bytes data):
-    """The hash alone, for holding it against the published values."""
+    """The hash alone, for tests with the published values."""
     cdef uint64_t out[2]
     if len(key) != 16:
-        raise ValueError("the key has sixteen bytes")
+        raise ValueError("the key must have 16 bytes")
     hash_key(
         load_le64(<const uint8_t *>PyBytes_AS_STRING(key)),
         load_le64(<const uint8_t *>PyBytes_AS_STRING(key) + 8),
@@ -130,11 +130,11 @@ def siphash128(bytes key, bytes data):
     return int(out[0]).to_bytes(8, "little") + int(out[1]).to_bytes(8, "little")
 
 
-# -- a batch
+# -- reading a batch
 
 
 cdef int open_batch(Py_buffer *view, Header *header) except -1:
-    """Reads the header of a batch that somebody has checked; what matters for memory is looked at again."""
+    """Read the header of a batch that was checked before; fields that matter for memory safety are checked again."""
     cdef const uint8_t *p = <const uint8_t *>view.buf
     if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + 8) + 12 != view.len:
         raise ValueError(f"{view.len} bytes are not one batch")
@@ -149,7 +149,7 @@ cdef int open_batch(Py_buffer *view, Header *header) except -1:
 
 
 cdef object records_of(batch, Header *header):
-    """What holds the records: the batch itself, or what was compressed in it."""
+    """The buffer with the records: the batch itself, or its decompressed content."""
     if header.attributes & CODEC_MASK == 0:
         return batch
     codec = _codecs.codec_of(header.attributes & CODEC_MASK)
@@ -169,7 +169,7 @@ cdef object fail(Walk *walk, int fault):
 cdef bint is_plain(
     const uint8_t *p, Py_ssize_t left, int64_t expected, int64_t end_offset, Header *header
 ) noexcept nogil:
-    """Whether a whole, sound batch of a log stands here that needs no second thought: see reference.is_plain."""
+    """Whether a whole, valid, simple batch is here: see reference.is_plain."""
     if not HARDWARE_CRC or left < HEADER_SIZE or p[16] != 2:
         return False
     header.size = <int64_t><int32_t>load_be32(p + 8) + 12
@@ -188,7 +188,7 @@ cdef bint is_plain(
     return True
 
 
-# -- the map
+# -- offset map
 
 
 cdef class OffsetMap:
@@ -202,9 +202,9 @@ cdef class OffsetMap:
 
     def __cinit__(self, Py_ssize_t slots, double load_factor, bytes seed):
         if slots < 1 or not 0 < load_factor <= 1 or len(seed) != 16:
-            raise ValueError(f"an offset map of {slots} slots, load factor {load_factor}, {len(seed)} bytes of seed")
+            raise ValueError(f"invalid offset map: {slots} slots, load factor {load_factor}, {len(seed)} bytes of seed")
         self.capacity = max(1, <Py_ssize_t>(slots * load_factor))
-        # One slot always stays empty: it is where a search for what is not there ends.
+        # One slot always stays empty, so that the search for a missing key ends.
         self.slots = max(slots, self.capacity + 1)
         self.k0 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed))
         self.k1 = load_le64(<const uint8_t *>PyBytes_AS_STRING(seed) + 8)
@@ -219,7 +219,7 @@ cdef class OffsetMap:
         return self.used
 
     cdef inline uint64_t *find(self, const uint8_t *key, Py_ssize_t size, uint64_t *hashed) noexcept nogil:
-        """The slot of the key, or the empty one that it would take."""
+        """The slot of the key, or the empty slot for it."""
         cdef uint64_t at
         cdef uint64_t *slot
         hash_key(self.k0, self.k1, key, size, hashed)
@@ -283,7 +283,7 @@ cdef class OffsetMap:
             if fault:
                 break
             if refused >= 0:
-                continue  # all of it is walked, so that damage is found whether or not there is room
+                continue  # walk the whole batch, so that damage is found even if there is no room
             offset = header.base_offset + record.offset_delta
             if record.key_size >= 0 and offset >= first_offset:
                 if not self.put_key(record.key, record.key_size, offset):
@@ -306,7 +306,7 @@ cdef class OffsetMap:
                 <const uint8_t *>view.buf + at, view.len - at, expected, end_offset, &header
             ):
                 if not self.put_plain(&header, <const uint8_t *>view.buf + at, first_offset, &refused):
-                    break  # damaged: whoever looks closer will say how
+                    break  # damaged: the caller checks the batch on its own and reports it
                 if refused >= 0:
                     break
                 at += header.size
@@ -332,7 +332,7 @@ cdef class OffsetMap:
         return end_walk(&walk) == 0
 
 
-# -- the filter
+# -- filtering
 
 
 def skip_run(chunk, Py_ssize_t at, OffsetMap offsets, int64_t through, int64_t expected, int64_t end_offset,
@@ -374,7 +374,7 @@ cdef struct Verdict:
     int32_t kept
     Py_ssize_t kept_bytes
     bint tombstones
-    int64_t earliest  # as deltas
+    int64_t earliest  # both as deltas to the base timestamp
     int64_t latest
 
 
@@ -401,7 +401,7 @@ cdef object sift_records(
     cdef Verdict verdict
     cdef bint rebased
     cdef int64_t latest
-    # A record takes seven bytes at least: a count that lies is found out before it is given room.
+    # A record has at least seven bytes. The limit protects against a wrong count in the header.
     cdef uint8_t *stays = <uint8_t *>malloc(min(<Py_ssize_t>max(header.count, 0), records.len // 7 + 1) + 1)
     if stays == NULL:
         raise MemoryError
@@ -437,7 +437,7 @@ cdef int judge(
     uint8_t *stays,
     Verdict *verdict,
 ) except -1:
-    """Marks for each record whether it stays, and sums up those that do."""
+    """Mark for each record whether it is kept, and summarise the kept ones."""
     cdef Walk walk
     cdef Parsed record
     cdef int64_t offset
@@ -479,7 +479,7 @@ cdef int judge(
 
 
 cdef bytes copy_kept(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict):
-    """The records that stay, as they are: neighbours in one piece."""
+    """The kept records unchanged; adjacent ones are copied in one piece."""
     cdef Walk walk
     cdef Parsed record
     cdef int32_t i
@@ -489,7 +489,7 @@ cdef bytes copy_kept(Header *header, Py_buffer *records, const uint8_t *stays, V
     cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
     begin(&walk, header, records)
     for i in range(header.count):
-        next_record(&walk, &record)  # found sound before
+        next_record(&walk, &record)  # cannot fail: `judge` has checked it
         if not stays[i]:
             continue
         if record.start != end:
@@ -503,7 +503,7 @@ cdef bytes copy_kept(Header *header, Py_buffer *records, const uint8_t *stays, V
 
 
 cdef bytes copy_rebased(Header *header, Py_buffer *records, const uint8_t *stays, Verdict *verdict, int64_t horizon):
-    """The records that stay, their timestamps relative to the horizon."""
+    """The kept records with timestamps relative to the horizon."""
     cdef Walk walk
     cdef Parsed record
     cdef int32_t i, length = 0

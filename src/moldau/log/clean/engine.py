@@ -1,25 +1,16 @@
-"""Which implementation runs: the native one where it was built, unless MOLDAU_PURE=1 asks for the reference."""
+"""Choice of the compaction loops: native if built, the reference if not or if MOLDAU_PURE=1 is set."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from moldau.records import NATIVE as _RECORDS_ARE_NATIVE
+from moldau.records.native_modules import native_or_reference
 
 if TYPE_CHECKING:
     from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift, skip_run
-
-    NATIVE: Final[bool] = False
-elif not _RECORDS_ARE_NATIVE:
-    from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift, skip_run
-
-    NATIVE = False
 else:
-    try:
-        from moldau.log.clean._native import SLOT_BYTES, OffsetMap, sift, skip_run
+    _chosen = native_or_reference("moldau.log.clean._native", "moldau.log.clean.reference")
+    SLOT_BYTES = _chosen.SLOT_BYTES
+    OffsetMap = _chosen.OffsetMap
+    sift = _chosen.sift
+    skip_run = _chosen.skip_run
 
-        NATIVE = True
-    except ImportError:  # installed without a compiler
-        from moldau.log.clean.reference import SLOT_BYTES, OffsetMap, sift, skip_run
-
-        NATIVE = False
-
-__all__ = ["NATIVE", "SLOT_BYTES", "OffsetMap", "sift", "skip_run"]
+__all__ = ["SLOT_BYTES", "OffsetMap", "sift", "skip_run"]

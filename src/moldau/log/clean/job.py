@@ -1,4 +1,4 @@
-"""A cleaning as values: what the broker asks of the worker, and what it hears back. Small, and JSON on the way."""
+"""Cleaning jobs and their reports, as small values that are sent as JSON between broker and worker."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from moldau.wire.number_types import ProducerEpoch, ProducerId
 
-class Source(NamedTuple):
-    """A segment to be cleaned."""
+
+class SourceSegment(NamedTuple):
+    """A segment to clean."""
 
     base_offset: int
     size: int
@@ -16,10 +18,10 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One log's cleaning, from its first segment up to the one that must not be touched."""
+    """The cleaning of one log, from its first segment up to the first one that must not be cleaned."""
 
     directory: str
-    sources: list[Source]
+    sources: list[SourceSegment]
     first_dirty_offset: int
     upper_offset: int
     now_ms: int
@@ -28,9 +30,9 @@ class Job:
     index_bytes: int
     index_interval_bytes: int
     aborted: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Aborted transactions that touch these segments and whose marker stands behind them."""
-    producers: list[tuple[int, int, int]] = field(default_factory=list)
-    """Active producers: id, epoch, and the last offset of the last batch of data (-1 where none is known)."""
+    """Aborted transactions that overlap these segments and whose marker is after them."""
+    producers: list[tuple[ProducerId, ProducerEpoch, int]] = field(default_factory=list)
+    """Active producers: id, epoch, and the last offset of the last data batch (-1 if none is known)."""
     dedupe_bytes: int = 128 << 20
     load_factor: float = 0.9
     read_bytes: int = 512 << 10
@@ -38,7 +40,7 @@ class Job:
 
 
 class Replacement(NamedTuple):
-    """A cleaned segment, complete and on disk under its `.cleaned` names, and the sources that it stands for."""
+    """A cleaned segment, complete and synced under its `.cleaned` names, and the segments that it replaces."""
 
     bases: list[int]
     size: int
@@ -52,16 +54,16 @@ class Finished(NamedTuple):
     """The end of a job; all its replacements were reported before."""
 
     end_offset: int
-    """The log is clean up to here; less than the job's upper offset where the keys did not fit the map."""
+    """The log is clean up to here. Less than the job's upper offset if the keys did not fit into the map."""
     keys: int
     bytes_read: int
     bytes_written: int
     bytes_left: int
-    """What the segments up to there take now."""
+    """The size of the segments up to there after the cleaning."""
 
 
 class Failed(NamedTuple):
-    """The job was given up. `lasting` where another try would fail the same way: the log is damaged."""
+    """The job failed. `lasting` if a retry would fail the same way, because the log is damaged."""
 
     reason: str
     lasting: bool
@@ -83,7 +85,7 @@ def encode_job(job: Job) -> bytes:
 
 def decode_job(data: bytes) -> Job:
     fields: dict[str, Any] = json.loads(data)
-    fields["sources"] = [Source(*one) for one in fields["sources"]]
+    fields["sources"] = [SourceSegment(*one) for one in fields["sources"]]
     fields["aborted"] = [tuple(one) for one in fields["aborted"]]
     fields["producers"] = [tuple(one) for one in fields["producers"]]
     return Job(**fields)

@@ -1,7 +1,7 @@
-"""A cleaned segment being written: `.log.cleaned` and the indexes that belong to it.
+"""Cleaned segment files: writes `.log.cleaned` and its indexes.
 
-It counts as written only when all files are complete and on disk; until the broker renames them nobody looks at them,
-and a start after a crash throws them away.
+The segment counts as written only when all files are complete and synced. Nobody reads the files until the broker
+renames them, and a start after a crash deletes them.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from posixpath import join
 
 from moldau.host.fault_points import FaultPoint
 from moldau.host.fs import File, FileSystem
-from moldau.log import names
+from moldau.log import file_names
 from moldau.log.aborted import AbortedTxn, encode_aborted
-from moldau.log.clean.decide import MAX_SEGMENT_BYTES
 from moldau.log.clean.job import Replacement
+from moldau.log.clean.schedule import MAX_SEGMENT_BYTES
 from moldau.log.errors import DamagedLog
 from moldau.log.index import SegmentIndex
 from moldau.records import NO_TIMESTAMP
 
 WRITE_BYTES = 1 << 20
-"""Bytes that are collected before they are written."""
+"""Bytes collected before each write."""
 
 log_written = FaultPoint("clean.log-written")
 indexes_written = FaultPoint("clean.indexes-written")
@@ -27,10 +27,10 @@ all_synced = FaultPoint("clean.all-synced")
 
 
 class CleanedSegment:
-    """The segment that takes the place of one or more others.
+    """The segment that replaces one or more others.
 
-    Where it stands for a single one (`source`), nothing is written as long as nothing has changed: what comes before
-    the first change is copied then, and a segment without any change costs only its reading.
+    If it replaces a single segment (`source`), nothing is written until the first change; the part before the change
+    is copied then. A segment without any change costs only the reading.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CleanedSegment:
         self.written_bytes = 0
 
     def keep(self, batch: memoryview, last_offset: int, max_timestamp: int) -> None:
-        """A batch stays as it is."""
+        """Add a batch unchanged."""
         self._account(len(batch), last_offset, max_timestamp)
         if self._source is None:
             self._collect(batch)
@@ -60,13 +60,13 @@ class CleanedSegment:
             self.size += len(batch)
 
     def put(self, batch: bytearray, last_offset: int, max_timestamp: int) -> None:
-        """A batch that was written anew."""
+        """Add a rewritten batch."""
         self.differ()
         self._account(len(batch), last_offset, max_timestamp)
         self._collect(batch)
 
     def differ(self) -> None:
-        """From here on the new segment is not the old one any more: a batch was dropped, or is about to be changed."""
+        """Start to write, because a batch was dropped or changed and the segment differs from its source now."""
         source, self._source = self._source, None
         if source is None:
             return
@@ -75,10 +75,10 @@ class CleanedSegment:
             self._collect(source.read(self.size, min(WRITE_BYTES, end - self.size)))
 
     def _account(self, size: int, last_offset: int, max_timestamp: int) -> None:
-        """As `Segment.account` does for what is appended: an entry a batch that comes more than the interval after
-        the last one."""
+        """Add index entries as `Segment.account` does for appends: one for each batch that starts more than the index
+        interval after the last entry."""
         if self.size + size > MAX_SEGMENT_BYTES:
-            raise DamagedLog(self._path(names.LOG), self.size, "the cleaned segment would be beyond 2 GiB")
+            raise DamagedLog(self._path(file_names.LOG), self.size, "the cleaned segment would exceed 2 GiB")
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._offset_of_max_timestamp = last_offset
@@ -98,18 +98,18 @@ class CleanedSegment:
 
     def _write(self) -> None:
         if self._file is None:
-            self._file = self._fs.create(self._path(names.LOG))
+            self._file = self._fs.create(self._path(file_names.LOG))
         if self._collected:
-            # Joined, and in one call: many small buffers cost more than their bytes.
+            # Joined, in one call: many small buffers cost more than copying their bytes.
             self._file.append([b"".join(self._collected)])
             self.written_bytes += self._collected_bytes
             self._collected, self._collected_bytes = [], 0
 
     def _path(self, suffix: str) -> str:
-        return join(self._directory, names.segment_file(self._base_offset, suffix) + names.CLEANED)
+        return join(self._directory, file_names.segment_file(self._base_offset, suffix) + file_names.CLEANED)
 
     def finish(self, bases: list[int], aborted: list[AbortedTxn]) -> Replacement | None:
-        """Brings everything to disk. None where nothing has changed, and nothing needs to be replaced."""
+        """Write and sync all files. None if nothing has changed, so that nothing needs to be replaced."""
         if self._source is not None:
             return None
         self._write()
@@ -119,10 +119,10 @@ class CleanedSegment:
         self._file.close()
         if self._max_timestamp >= 0:
             self._index.add_time(self._max_timestamp, self._offset_of_max_timestamp - self._base_offset)
-        self._write_whole(names.INDEX, self._index.encode_offsets())
-        self._write_whole(names.TIME_INDEX, self._index.encode_times())
+        self._write_whole(file_names.INDEX, self._index.encode_offsets())
+        self._write_whole(file_names.TIME_INDEX, self._index.encode_times())
         if aborted:
-            self._write_whole(names.TXN_INDEX, encode_aborted(aborted))
+            self._write_whole(file_names.TXN_INDEX, encode_aborted(aborted))
         indexes_written()
         self._fs.sync_dir(self._directory)
         all_synced()

@@ -1,6 +1,7 @@
-"""The batches of one segment in order, in chunks that the inner loops may go over on their own.
+"""Sequential reader of a segment for the cleaner, in chunks that the inner loops process on their own.
 
-What they leave is taken batch by batch, and looked at closely: its checksum, and its offsets, which no checksum covers.
+Batches that the inner loops do not handle are taken one by one and checked fully: the checksum, and the offsets, which
+the checksum does not cover.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from collections.abc import Callable
 
 from moldau.host.fs import File
 from moldau.log.errors import DamagedLog
-from moldau.log.scan import Batch, header_at
+from moldau.log.scan import ScannedBatch, header_at
 from moldau.records import HEADER_SIZE, crc_ok
 
 
 class Reader:
-    """Where the reading of a segment is. `chunk[at:]` is what comes next, if `more` says that there is any."""
+    """The read position in a segment. `chunk[at:]` holds the next batches if `more` returns True."""
 
     __slots__ = ("_file", "_read_bytes", "_spend", "at", "chunk", "chunk_at", "end_offset", "expected")
 
@@ -32,15 +33,15 @@ class Reader:
         self._spend = spend
         self.chunk = bytearray()
         self.chunk_at = position
-        """Where in the file the chunk begins."""
+        """The position of the chunk in the file."""
         self.at = 0
         self.expected = base_offset
-        """No batch from here on may begin before this offset."""
+        """No batch from here on may start before this offset."""
         self.end_offset = end_offset
-        """Nor reach this one."""
+        """No batch may reach this offset."""
 
     def more(self) -> bool:
-        """Whether the end has not come; then a header, at least, is in the chunk."""
+        """Whether a batch is left; then the chunk contains at least its header."""
         position = self.chunk_at + self.at
         if position >= self._file.size:
             return False
@@ -53,13 +54,13 @@ class Reader:
         self.chunk_at, self.at = position, 0
 
     def jump(self, at: int, expected: int) -> None:
-        """Somebody has gone over the chunk up to `at`."""
+        """Continue at `at`, after an inner loop has processed the chunk up to there."""
         if at > self.at:
             self._spend(at - self.at)
             self.at, self.expected = at, expected
 
-    def take(self) -> Batch:
-        """The next batch. DamagedLog where it is not what must stand here."""
+    def take(self) -> ScannedBatch:
+        """The next batch. DamagedLog if it is invalid or has wrong offsets."""
         position = self.chunk_at + self.at
         path, size = self._file.path, self._file.size
         header = header_at(path, self.chunk, self.at, position, size)
@@ -68,7 +69,7 @@ class Reader:
         if not crc_ok(self.chunk, self.at, header.size):
             raise DamagedLog(path, position, f"the checksum of the batch at offset {header.base_offset} is wrong")
         if header.base_offset < self.expected or header.last_offset >= self.end_offset:
-            raise DamagedLog(path, position, f"offset {header.base_offset} does not belong here")
+            raise DamagedLog(path, position, f"offset {header.base_offset} is out of order")
         data = memoryview(self.chunk)[self.at : self.at + header.size]
         self.jump(self.at + header.size, header.last_offset + 1)
-        return Batch(position, header, data)
+        return ScannedBatch(position, header, data)

@@ -1,12 +1,12 @@
-"""The inner loops of compaction in plain Python: the offset map, and taking records out of a batch.
+"""Compaction loops in plain Python: the offset map, and the removal of records from a batch.
 
-`_native.pyx` has the same names with the same results; this is what it is judged by, and what runs where no compiler
-was at hand at installation.
+`_native.pyx` has the same names and must give the same results: parity tests compare the two. This module also runs
+where no compiler was available at installation.
 
-A key is remembered by 128 bits of a keyed hash and nothing else, so that a map has room for millions. Two keys with
-the same hash would be taken for one. With the key of the hash chosen at random for every map nobody can prepare such
-a pair, and for the five million keys that 128 MB hold the chance of one is below 10^-25. (The twin uses SipHash here,
-which is fast in C and slow in Python; any good keyed hash gives the same results.)
+The map stores only 128 bits of a keyed hash per key, so that it has room for millions of keys. Two keys with the same
+hash would be treated as one. The hash key is chosen at random for every map, so nobody can prepare such a pair. For the
+five million keys that fit into 128 MB the probability of one is below 10^-25. (`_native` uses SipHash, which is fast in
+C and slow in Python; any good keyed hash gives the same results.)
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from moldau.log.clean.model import ABSENT, NO_HORIZON, Sifted
+from moldau.log.clean.engine_interface import ABSENT, NO_HORIZON, Sifted
 from moldau.records import HEADER_SIZE, BatchError, RecordColumns, TimestampType, crc_ok, peek_header, walk
-from moldau.records.model import CODEC_MASK, CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT
+from moldau.records.batch_layout import CODEC_MASK, CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT
 
 SLOT_BYTES: Final = 192
-"""What an entry takes at most: a digest of 16 bytes, an integer, and their places in a dictionary."""
+"""The maximal size of an entry: a digest of 16 bytes, an integer, and their slots in a dictionary."""
 
 SEED_BYTES: Final = 16
 
@@ -33,7 +33,7 @@ class OffsetMap:
 
     def __init__(self, slots: int, load_factor: float, seed: bytes) -> None:
         if slots < 1 or not 0 < load_factor <= 1 or len(seed) != SEED_BYTES:
-            raise ValueError(f"an offset map of {slots} slots, load factor {load_factor}, {len(seed)} bytes of seed")
+            raise ValueError(f"invalid offset map: {slots} slots, load factor {load_factor}, {len(seed)} bytes of seed")
         self.capacity = max(1, int(slots * load_factor))
         self._seed = seed
         self._offsets: dict[bytes, int] = {}
@@ -42,7 +42,7 @@ class OffsetMap:
         return len(self._offsets)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Notes that `key` stands at `offset`, later than all before. False where there is no room for a new key."""
+        """Record `offset`, larger than all before, as the last one of `key`. False if a new key has no room."""
         digest = self._digest(key)
         if len(self._offsets) >= self.capacity and digest not in self._offsets:
             return False
@@ -57,9 +57,9 @@ class OffsetMap:
         return blake2b(key, digest_size=16, key=self._seed).digest()
 
     def put_batch(self, batch: memoryview, first_offset: int) -> int:
-        """Notes all records of a batch that have a key, from `first_offset` on.
+        """Record all records of a batch that have a key, from `first_offset` on.
 
-        Returns the offset of the first one that found no room, or -1. The batch must have passed `scan.batches`.
+        Returns the offset of the first record that found no room, or -1. The batch must have passed `scan.batches`.
         """
         columns = walk(batch)
         data = columns.data
@@ -71,10 +71,10 @@ class OffsetMap:
     def put_run(
         self, chunk: bytearray, at: int, first_offset: int, expected: int, end_offset: int
     ) -> tuple[int, int, int]:
-        """As `put_batch`, for as many plain batches as stand one after another from `at` on (see `is_plain`).
+        """Like `put_batch`, for all consecutive plain batches from `at` on (see `is_plain`).
 
-        Returns where it ended, the next offset that is expected there, and the offset that found no room, or -1: then
-        it ended at the batch that has it.
+        Returns the end position, the next expected offset, and the offset that found no room, or -1. If there was no
+        room, the end position is the start of that batch.
         """
         while is_plain(chunk, at, expected, end_offset):
             header = peek_header(chunk, at)
@@ -87,10 +87,10 @@ class OffsetMap:
 
 
 def is_plain(chunk: bytearray, at: int, expected: int, end_offset: int) -> bool:
-    """Whether a whole, sound batch stands at `at` that the inner loops may go over on their own: uncompressed, not of
-    a transaction, its offsets from `expected` on and before `end_offset`.
+    """Whether a whole valid batch is at `at` that the inner loops may process on their own: uncompressed, not
+    transactional, with offsets from `expected` up to `end_offset`.
 
-    Where it is not, the caller looks closer, one batch at a time: nothing is ever skipped because it is damaged.
+    If not, the caller checks this batch on its own: no batch is ever skipped because it is damaged.
     """
     try:
         header = peek_header(chunk, at)
@@ -110,9 +110,9 @@ def is_plain(chunk: bytearray, at: int, expected: int, end_offset: int) -> bool:
 def skip_run(
     chunk: bytearray, at: int, offsets: OffsetMap, through: int, expected: int, end_offset: int, before: int
 ) -> tuple[int, int]:
-    """Goes over the plain batches from `at` on of which nothing stays, and which no producer's sequence is read from.
+    """Skip the plain batches from `at` on of which no record is kept and which hold no producer sequence.
 
-    They end before `before` and hold no offset past `through`. Returns where it ended, and the next offset.
+    They end before `before` and hold no offset above `through`. Returns the end position and the next offset.
     """
     while is_plain(chunk, at, expected, end_offset):
         header = peek_header(chunk, at)
@@ -130,11 +130,11 @@ def skip_run(
 
 
 def sift(batch: memoryview, offsets: OffsetMap, through: int, drop_deletes: bool, horizon: int) -> Sifted:
-    """Takes out of a batch what a later record has replaced.
+    """Remove the records of a batch that later records have replaced.
 
-    `through` is the last offset that the map knows about: later records stay. Of the others, those without a key go,
-    and those whose key stands at a later offset, and with `drop_deletes` those without a value. Where a record
-    without a value stays and `horizon` is not NO_HORIZON, timestamps are written anew, relative to it.
+    `through` is the last offset that the map covers: later records are kept. Of the others, these are removed: records
+    without a key, records whose key has a later offset, and with `drop_deletes` tombstones. If a tombstone is kept and
+    `horizon` is not NO_HORIZON, timestamps are rewritten relative to it.
     """
     header = peek_header(batch)
     columns = walk(batch)
@@ -166,7 +166,7 @@ def _stays(columns: RecordColumns, number: int, offsets: OffsetMap, through: int
 
 
 def _earliest(batch: memoryview, columns: RecordColumns, kept: list[int]) -> int:
-    """The earliest timestamp by the records' own deltas, whoever's clock is shown to readers."""
+    """The earliest timestamp by the records' own deltas, also for LogAppendTime."""
     header = peek_header(batch)
     if header.timestamp_type is TimestampType.CREATE_TIME:
         return min(columns.timestamp[number] for number in kept)
@@ -179,14 +179,14 @@ def _record(columns: RecordColumns, number: int) -> bytes:
 
 
 def _delta(record: bytes) -> tuple[int, int, int]:
-    """The timestamp delta of a record, where its body begins, and where the delta ends."""
+    """The timestamp delta of a record, the start of its body, and the end of the delta."""
     _, body = _read_varint(record, 0)
     delta, end = _read_varint(record, body + 1)
     return delta, body, end
 
 
 def _rebase(record: bytes, shift: int) -> bytes:
-    """The same record with another timestamp delta, and the length that this gives it."""
+    """The same record with another timestamp delta and the resulting length."""
     delta, body, end = _delta(record)
     changed = record[body : body + 1] + _varint(delta + shift) + record[end:]
     return _varint(len(changed)) + changed
@@ -213,4 +213,4 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-assert HEADER_SIZE == 61  # the twin has it as a number
+assert HEADER_SIZE == 61  # `_native` has it as a literal

@@ -1,13 +1,13 @@
-"""A cleaned segment takes the place of those that it was made of: whole or not at all, whatever happens in between.
+"""Atomic replacement of segments by a cleaned segment, safe at every crash point.
 
-    1  the `.cleaned` files, complete and on disk, are renamed to `.swap`, the log last: this decides. From here on a
-       start after a crash finishes what was begun (`loader.complete_swaps`); before, it throws away what is there.
-    2  the names are synced, in a thread.
-    3  the old segments' files are renamed to `.deleted`, the `.swap` ones get their final names, the log last, and the
-       new segment stands in the log. All in one turn of the loop: nobody can see half of it.
+    1  The `.cleaned` files, complete and synced, are renamed to `.swap`, the log file last. This is the decision: from
+       here on a start after a crash completes the swap (`loader.complete_swaps`); before it, a start deletes the files.
+    2  The names are synced, in a thread.
+    3  The files of the old segments are renamed to `.deleted`, the `.swap` files get their final names, the log file
+       last, and the new segment enters the log. All in one turn of the event loop: nobody can see a part of it.
 
-What a power loss leaves is one of the states between these steps, since a file system keeps the renames of one
-directory in order. Old files go when `file.delete.delay.ms` have passed: readers may be in the middle of them.
+A power loss leaves one of the states between these steps, because a file system keeps the renames in one directory in
+order. The old files are deleted after `file.delete.delay.ms`, because readers may still use them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import logging
 from posixpath import join
 
 from moldau.host.fault_points import FaultPoint
-from moldau.log import names
+from moldau.log import file_names
 from moldau.log.checkpoints import SegmentState
 from moldau.log.clean.job import Replacement
-from moldau.log.cold import reopen_segment
+from moldau.log.lazy_open import reopen_segment
 from moldau.log.log import Log
 from moldau.log.segment import Segment
 
@@ -35,7 +35,7 @@ in_place = FaultPoint("swap.in-place")
 
 
 class Swap:
-    """One replacement on its way into a log. `decide` and `finish` are the loop's, `sync` a thread's."""
+    """One replacement in a log. `decide` and `finish` run on the event loop, `sync` in a thread."""
 
     def __init__(self, log: Log, segments: dict[int, Segment], sizes: dict[int, int], replacement: Replacement) -> None:
         self._log = log
@@ -45,44 +45,44 @@ class Swap:
         self._new = replacement
 
     def decide(self) -> bool:
-        """Step 1; False where the log has changed under the cleaning, which was for nothing then."""
+        """Step 1; False if the log has changed since the cleaning began, so that its result cannot be used."""
         if not self._log.holds(self._old, self._sizes):
-            self._discard(names.CLEANED)
+            self._discard(file_names.CLEANED)
             return False
         before_decision()
         try:
-            for suffix in reversed(names.SEGMENT_SUFFIXES):
+            for suffix in reversed(file_names.SEGMENT_SUFFIXES):
                 path = self._path(suffix)
-                if self._fs.exists(path + names.CLEANED):
-                    self._fs.rename(path + names.CLEANED, path + names.SWAP)
+                if self._fs.exists(path + file_names.CLEANED):
+                    self._fs.rename(path + file_names.CLEANED, path + file_names.SWAP)
         except OSError as error:
-            self._discard(names.SWAP)
-            raise self._log.home.failed(error, f"could not take a cleaned segment into {self._log.name}") from error
+            self._discard(file_names.SWAP)
+            raise self._log.home.failed(error, f"could not add a cleaned segment to {self._log.name}") from error
         decided()
         return True
 
     def sync(self) -> None:
-        """Step 2. OSError where it fails; nothing may be relied upon then."""
+        """Step 2. After an OSError the names may not be durable."""
         self._fs.sync_dir(self._log.directory)
         synced()
 
     def finish(self) -> bool:
-        """Step 3; False where the log has changed meanwhile."""
+        """Step 3; False if the log has changed meanwhile."""
         log = self._log
         if not log.holds(self._old, self._sizes):
-            self._discard(names.SWAP)
+            self._discard(file_names.SWAP)
             return False
         try:
             doomed = self._move_old_away()
             all_moved_away()
-            for suffix in reversed(names.SEGMENT_SUFFIXES):
+            for suffix in reversed(file_names.SEGMENT_SUFFIXES):
                 path = self._path(suffix)
-                if suffix == names.LOG:
+                if suffix == file_names.LOG:
                     indexes_in_place()
-                if self._fs.exists(path + names.SWAP):
-                    self._fs.rename(path + names.SWAP, path)
+                if self._fs.exists(path + file_names.SWAP):
+                    self._fs.rename(path + file_names.SWAP, path)
         except OSError as error:
-            # Neither the old nor the new: only a start, which finishes it, can put this right.
+            # The log has neither the old nor the new segments: only a restart, which completes the swap, repairs this.
             raise log.home.failed(error, f"could not replace segments of {log.name}", fatal=True) from error
         in_place()
         new = self._new
@@ -101,28 +101,28 @@ class Swap:
     def _move_old_away(self) -> list[str]:
         doomed: list[str] = []
         for number, segment in enumerate(self._old):
-            paths = [segment.path(suffix) for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX)]
+            paths = [segment.path(suffix) for suffix in (file_names.INDEX, file_names.TIME_INDEX, file_names.TXN_INDEX)]
             if number:
-                paths.append(segment.path(names.SNAPSHOT))  # the first one's is the new segment's too
+                paths.append(segment.path(file_names.SNAPSHOT))  # the new segment keeps the first snapshot
             for path in paths:
                 try:
-                    self._fs.rename(path, path + names.DELETED)
+                    self._fs.rename(path, path + file_names.DELETED)
                 except FileNotFoundError:
                     continue
-                doomed.append(path + names.DELETED)
-            segment.file.rename(segment.file.path + names.DELETED)
+                doomed.append(path + file_names.DELETED)
+            segment.file.rename(segment.file.path + file_names.DELETED)
             doomed.append(segment.file.path)
             one_moved_away()
         return doomed
 
     def _discard(self, suffix: str) -> None:
-        """The log first: without it the others are nothing to whoever starts next."""
-        logger.info("%s has changed while it was cleaned: the cleaned segment is dropped", self._log.name)
-        for kind in names.SEGMENT_SUFFIXES:
+        """Remove the log file first: without it, a start ignores and removes the other files."""
+        logger.info("%s was changed while it was cleaned: the cleaned segment is discarded", self._log.name)
+        for kind in file_names.SEGMENT_SUFFIXES:
             try:
                 self._fs.remove(self._path(kind) + suffix, missing_ok=True)
             except OSError as error:
                 logger.warning("%s could not be removed: %s", self._path(kind) + suffix, error)
 
     def _path(self, suffix: str) -> str:
-        return join(self._log.directory, names.segment_file(self._new.bases[0], suffix))
+        return join(self._log.directory, file_names.segment_file(self._new.bases[0], suffix))

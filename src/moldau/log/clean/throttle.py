@@ -1,16 +1,16 @@
-"""How fast a cleaner may read and write. Pure: it says how long to wait, and waits for nobody."""
+"""I/O throttle of the cleaner. Pure: it computes how long to wait, and the caller waits."""
 
 from __future__ import annotations
 
 LEAST_WAIT_S = 0.02
-"""Shorter waits are saved up: a sleep has its own price."""
+"""Shorter waits are accumulated, because each sleep has a cost of its own."""
 
 MOST_WAIT_S = 1.0
-"""Longer waits are taken in parts, so that whoever waits can look around."""
+"""Longer waits are split, so that the caller can check other conditions in between."""
 
 
 class Throttle:
-    """At most `bytes_per_second`, on average."""
+    """Limits the average rate to `bytes_per_second`."""
 
     __slots__ = ("_bytes_per_second", "_paid_until")
 
@@ -19,11 +19,11 @@ class Throttle:
         self._paid_until = now
 
     def spend(self, count: int) -> None:
-        """`count` bytes were moved."""
+        """Record that `count` bytes were read or written."""
         self._paid_until += count / self._bytes_per_second
 
     def wait(self, now: float) -> float:
-        """How long to wait before moving more; 0 where there is no need to. Time that was not used is not saved."""
+        """Seconds to wait before the next bytes; 0 if none. Unused time is not credited."""
         owed = self._paid_until - now
         if owed < 0:
             self._paid_until = now

@@ -1,7 +1,7 @@
-"""The process that cleans: takes one job at a time from the broker's pipe, and reports what has become of it.
+"""Cleaner process: takes one job at a time from the broker's pipe and reports its results.
 
-It imports nothing of the broker, and only reads the log's files and writes `.cleaned` ones beside them. What replaces
-what is the broker's to decide, so this process may die at any moment.
+It imports nothing of the broker. It only reads the log's files and writes `.cleaned` files next to them. The broker
+decides which files replace which, so this process may die at any moment.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import sys
 from moldau.host.clock import SystemClock, SystemRandomness
 from moldau.host.fs import LocalFileSystem
 from moldau.host.processes import Parent
+from moldau.log.clean.compaction import run
 from moldau.log.clean.job import Job, Report, decode_job, encode_report
 from moldau.log.clean.throttle import Throttle
-from moldau.log.clean.work import run
 
 MODULE = "moldau.log.clean.worker"
 
 OPEN_FILES = 64
 
-LOOK_UP_BYTES = 4 << 20
-"""Moved between two looks whether the broker still lives."""
+LIVENESS_CHECK_BYTES = 4 << 20
+"""Bytes processed between two checks whether the broker is alive."""
 
 
 def main() -> int:
@@ -38,27 +38,27 @@ def main() -> int:
 
 
 class _Pace:
-    """Keeps to the job's bytes per second, and ends the process when the broker is gone."""
+    """Limits the job to its bytes per second, and ends the process when the broker is gone."""
 
     def __init__(self, job: Job, parent: Parent) -> None:
         self._parent = parent
         self._clock = SystemClock()
         self._throttle = Throttle(job.bytes_per_second, self._clock.monotonic())
         self._limited = job.bytes_per_second < float("inf")
-        self._unseen = 0
+        self._since_check = 0
 
     def spend(self, count: int) -> None:
-        self._unseen += count
-        if self._unseen >= LOOK_UP_BYTES:
-            self._look_up()
+        self._since_check += count
+        if self._since_check >= LIVENESS_CHECK_BYTES:
+            self._exit_if_orphaned()
         if self._limited:
             self._throttle.spend(count)
             while (seconds := self._throttle.wait(self._clock.monotonic())) > 0:
                 self._parent.sleep(seconds)
-                self._look_up()
+                self._exit_if_orphaned()
 
-    def _look_up(self) -> None:
-        self._unseen = 0
+    def _exit_if_orphaned(self) -> None:
+        self._since_check = 0
         if not self._parent.alive():
             sys.exit(1)
 

@@ -1,1 +1,1 @@
-"""A whole cluster in one process and in simulated time: everything that happens follows from a seed."""
+"""Deterministic simulation: a whole cluster in one process and in virtual time, reproducible from a seed."""

@@ -1,9 +1,11 @@
-"""`python -m moldau.testing.simulation`: many seeds, or one of them with its trace.
+"""Command line of the simulation: runs many seeds, or one seed with its trace.
 
-    --seeds 100 [--first 1]      run so many, on all cores; says which failed and how to see why
-    --seed 17                    run one, and print everything that happened
+`python -m moldau.testing.simulation` takes:
 
-Exits with 1 where an anomaly was found.
+    --seeds 100 [--first 1]      run this many seeds, on all cores; prints failed seeds and how to replay them
+    --seed 17                    run one seed, and print everything that happened
+
+Exits with 1 if an anomaly was found.
 """
 
 from __future__ import annotations
@@ -28,15 +30,16 @@ from moldau.testing.simulation.scenario import Options, Result, simulate
 
 SHOWN_ANOMALIES = 5
 MOST_CPU_S = 240.0
-"""A simulation takes a few seconds. One that takes so many has met a loop that never ends, and holds up the rest."""
+"""CPU limit per seed. A simulation takes a few seconds; one that takes this long is in an endless loop and would block
+the other seeds."""
 
 
 class StoodStill(SystemExit):
-    """A simulation that does not end: of a kind that callbacks and tasks let through."""
+    """A simulation that does not end. A SystemExit, because callbacks and tasks do not catch that."""
 
 
-class Outcome(NamedTuple):
-    """What a worker tells about a seed."""
+class SeedResult(NamedTuple):
+    """A worker's result for one seed."""
 
     seed: int
     anomalies: list[Anomaly]
@@ -46,10 +49,10 @@ class Outcome(NamedTuple):
 
 
 class Total(NamedTuple):
-    """What many seeds came to."""
+    """The summary of many seeds."""
 
     seeds: int
-    failed: list[Outcome]
+    failed: list[SeedResult]
     simulated_s: float
     took_s: float
     acked: int
@@ -63,7 +66,7 @@ class Total(NamedTuple):
 
 
 def report(result: Result) -> str:
-    """A failed seed for people: what is wrong, what happened around it, how to see all of it."""
+    """A readable report of a failed seed: the anomalies, the events around the first one, and how to replay it."""
     lines = [f"seed {result.seed}: {len(result.anomalies)} anomalies"]
     lines += [f"  {anomaly}" for anomaly in result.anomalies[:SHOWN_ANOMALIES]]
     if result.anomalies:
@@ -74,10 +77,10 @@ def report(result: Result) -> str:
 
 @contextmanager
 def bounded(cpu_s: float) -> Iterator[None]:
-    """Breaks off what takes longer, wherever it is."""
+    """Interrupt the block if it takes longer."""
 
     def break_off(*_: object) -> None:
-        raise StoodStill(f"still at it after {cpu_s:g} s of the processor")
+        raise StoodStill(f"not finished after {cpu_s:g} s of CPU time")
 
     former = signal.signal(signal.SIGVTALRM, break_off)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
@@ -88,22 +91,24 @@ def bounded(cpu_s: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, former)
 
 
-def run_seed(seed: int) -> Outcome:
-    """In a worker."""
+def run_seed(seed: int) -> SeedResult:
+    """Run one seed, in a worker."""
     try:
         with bounded(MOST_CPU_S):
             result = simulate(seed)
-    except (Exception, StoodStill):  # noqa: BLE001 - whatever it is, the other seeds shall run all the same
+    except (Exception, StoodStill):  # noqa: BLE001 - the other seeds must run in any case
         told = f"seed {seed}: the simulation failed\n{traceback.format_exc()}"
-        return Outcome(seed, [Anomaly("the simulation failed", traceback.format_exc(-1), 0.0)], told, 0.0, 0)
+        return SeedResult(seed, [Anomaly("the simulation failed", traceback.format_exc(-1), 0.0)], told, 0.0, 0)
     told = report(result) if result.anomalies else ""
-    return Outcome(seed, result.anomalies, told, result.simulated_s, result.counts["acked"])
+    return SeedResult(seed, result.anomalies, told, result.simulated_s, result.counts["acked"])
 
 
-def run_seeds(seeds: Sequence[int], workers: int, deadline: float = float("inf")) -> Iterator[Outcome]:
-    """As they end, in any order; after the deadline, of `time.monotonic`, no worker begins another.
+def run_seeds(seeds: Sequence[int], workers: int, deadline: float = float("inf")) -> Iterator[SeedResult]:
+    """Yield outcomes in the order of completion. After the deadline (of `time.monotonic`) workers start no further
+    seed.
 
-    The workers are there when this returns: a process should not fork once it has threads, a progress bar's among them.
+    The workers are already started when this returns: a process should not fork after it has started threads, for
+    example that of a progress bar.
     """
     fork = get_context("fork")
     queue = fork.SimpleQueue()
@@ -116,7 +121,7 @@ def run_seeds(seeds: Sequence[int], workers: int, deadline: float = float("inf")
     return _outcomes(processes, queue)
 
 
-def _outcomes(processes: Sequence[BaseProcess], queue: SimpleQueue[Outcome | None]) -> Iterator[Outcome]:
+def _outcomes(processes: Sequence[BaseProcess], queue: SimpleQueue[SeedResult | None]) -> Iterator[SeedResult]:
     left = len(processes)
     try:
         while left:
@@ -131,23 +136,23 @@ def _outcomes(processes: Sequence[BaseProcess], queue: SimpleQueue[Outcome | Non
             process.join()
 
 
-def _work(seeds: Sequence[int], deadline: float, queue: SimpleQueue[Outcome | None]) -> None:
-    gc.freeze()  # what there is by now stays: no need to look through all modules after each seed
+def _work(seeds: Sequence[int], deadline: float, queue: SimpleQueue[SeedResult | None]) -> None:
+    gc.freeze()  # keep the existing objects out of the collections after each seed
     try:
         for seed in seeds:
             if time.monotonic() >= deadline:
                 break
             queue.put(run_seed(seed))
     except KeyboardInterrupt:
-        pass  # the parent says so
+        pass  # the parent reports it
     finally:
         queue.put(None)
 
 
 def run_all(seeds: Sequence[int], workers: int, *, show: bool = True, within_s: float = float("inf")) -> Total:
-    """All of them, or as many as can be begun in time, with a bar; failures are told as they come."""
+    """Run all seeds, or as many as can be started in time, with a progress bar. Failures are printed as they occur."""
     began = time.monotonic()
-    failed: list[Outcome] = []
+    failed: list[SeedResult] = []
     simulated_s, acked, count = 0.0, 0, 0
     outcomes = run_seeds(seeds, workers, began + within_s)
     with ProgressBar("simulating", len(seeds), "seeds", wanted=show) as bar:
@@ -166,12 +171,12 @@ def run_all(seeds: Sequence[int], workers: int, *, show: bool = True, within_s: 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m moldau.testing.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, help="run this one and print its trace")
-    parser.add_argument("--seeds", type=int, default=100, help="how many")
-    parser.add_argument("--first", type=int, default=1, help="the first of them")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--seed", type=int, help="run this seed and print its trace")
+    parser.add_argument("--seeds", type=int, default=100, help="number of seeds")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="number of processes")
     given = parser.parse_args(arguments)
     if given.seed is not None:
         result = simulate(given.seed, Options())

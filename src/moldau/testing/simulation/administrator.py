@@ -1,4 +1,4 @@
-"""A client that changes the cluster under everybody's feet: topics come, grow and go, replicas and leaders move."""
+"""Administrator client: creates, grows and deletes topics, moves replicas and leaders while other clients work."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from moldau.aio import Admin, Producer
 from moldau.client.admin.topics import NewTopic
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
-from moldau.client.model import TopicPartition
 from moldau.testing.simulation.clients import Client
 from moldau.testing.simulation.history import Place
 
@@ -21,7 +21,7 @@ CALL_S = 10.0
 
 
 class Administrator(Client):
-    """Does one thing after the other; what a broker refuses is no reason to stop."""
+    """Makes one change after the other. Errors from brokers do not stop it."""
 
     def __init__(self, world: World, name: str, places: Sequence[Place]) -> None:
         super().__init__(world, name)
@@ -39,7 +39,8 @@ class Administrator(Client):
                     self.note(f"refused: {type(error).__name__}: {error}")
 
     async def _create(self, admin: Admin) -> None:
-        """Under a name that another topic had before, perhaps: what is left of that one must not come into this one."""
+        """Create a topic, perhaps with the name of a deleted one: records of that one must not appear in the new
+        one."""
         name, partitions = f"churn-{self.random.randint(1, NAMES)}", self.random.randint(1, 2)
         self.note(f"creates {name}")
         self._topics[name] = partitions

@@ -1,11 +1,10 @@
-"""A broker of the simulated cluster: the real one, on a simulated machine, through as many lives as it takes."""
+"""Simulated broker: the real broker on a simulated machine, with any number of restarts."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 from posixpath import join
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from moldau.broker.assembly import assemble
@@ -13,6 +12,7 @@ from moldau.broker.broker import Broker
 from moldau.cluster.store import Store, StoreError
 from moldau.host.clock import SeededRandomness
 from moldau.log.errors import LogError
+from moldau.records.batch_layout import BATCH_STEP, LENGTH_END
 from moldau.replication.partition import Partition
 from moldau.testing.memory_disk import MemoryDisk
 from moldau.testing.simulation.disk import SimulatedFileSystem
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 PORT = 9092
 STOP_TIMEOUT_S = 30.0
-"""A clean stop that takes longer is given up, as an operator would."""
-
-# Base offset, length, leader epoch, magic, checksum, attributes, last offset delta.
-_BATCH = Struct(">qiibIhi")
-_LENGTH_FROM = 12
+"""A clean stop that takes longer is aborted, as an operator would do."""
 
 FACTOR = 3
 FACTOR_SETTINGS = (
@@ -44,29 +40,29 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    # Polls that find nothing are most of what a quiet cluster does, and find nothing.
+    # In a quiet cluster most events are fetches without records.
     "replica.fetch.wait.max.ms": "1500",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "log.retention.ms": "-1",
-    # Clocks jump by hours, those of clients and of brokers.
+    # Clocks of clients and brokers jump by hours.
     "log.message.timestamp.after.max.ms": "9223372036854775807",
-    # Compaction rewrites what replicas are compared by; it has tests of its own.
+    # The replicas are compared by their bytes, which compaction changes; compaction has its own tests.
     "log.cleaner.enable": "false",
 }
-"""What differs from a broker's own defaults: small numbers, so that a minute sees what else takes days."""
+"""Settings that differ from a broker's defaults: small values, so that a minute covers what otherwise takes days."""
 
 
 class SimulatedBroker:
-    """See the module. Its methods are called by the simulation, not by the broker's own process."""
+    """A broker and its machine. The simulation calls its methods, not the broker's own process."""
 
     def __init__(self, world: World, node_id: int, machine: Machine) -> None:
         self.node_id = node_id
         self.machine = machine
         self.broker: Broker | None = None
-        """The one that runs, or ran last."""
+        """The broker that runs, or that ran last."""
         self.fs: SimulatedFileSystem | None = None
         self.may_lack_records = False
-        """It has lost some, or thinks so, and has not fetched them again: see `World.may_lose_power`."""
+        """It has lost records, or believes so, and has not fetched them again: see `World.may_lose_power`."""
         self.serving = False
         self._world = world
         self._lives = 0
@@ -83,10 +79,10 @@ class SimulatedBroker:
         life = self.machine.life
         return life if life is not None and not life.dead else None
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------------
 
     def start(self) -> asyncio.Task[None]:
-        """A new process. The task ends when it serves, or could not be started."""
+        """Start a new process. The task ends when the broker serves, or when the start failed."""
         self._lives += 1
         life = self.machine.begin(f"{self.machine.name}.{self._lives}")
         self._world.lives.append(life)
@@ -121,7 +117,7 @@ class SimulatedBroker:
             broker.replicas.on_leadership(lambda partition, leads: self._led(life, partition, leads))
             await broker.start()
         except (OSError, StoreError, LogError) as error:
-            # The process says why and ends; whoever looks after it starts it again.
+            # The process reports the error and exits; the nemesis starts it again.
             self._world.trace.add(life, f"could not start: {type(error).__name__}: {error}")
             self._exit(life)
             return
@@ -141,10 +137,10 @@ class SimulatedBroker:
         )
 
     def stop(self) -> asyncio.Task[None]:
-        """A clean stop, as with SIGTERM."""
+        """Stop cleanly, as with SIGTERM."""
         life = self.life
         assert life is not None
-        self._world.trace.add(life, "is told to stop")
+        self._world.trace.add(life, "begins a clean stop")
         return life.run(self._stop(life))
 
     async def _stop(self, life: Life) -> None:
@@ -165,7 +161,7 @@ class SimulatedBroker:
         self.machine.disk.kill_process()
 
     def kill(self) -> None:
-        """As `kill -9`: what was written stays in the page cache of its machine."""
+        """Kill the process as `kill -9` would: what it wrote stays in the page cache of its machine."""
         life = self.life
         if life is not None:
             self._world.trace.add(life, "is killed")
@@ -182,10 +178,10 @@ class SimulatedBroker:
             self._world.trace.add(self.machine, "has power again")
             self.machine.power_on()
 
-    # -- what is on its disk ---------------------------------------------------------------------------------------
+    # -- disk contents ---------------------------------------------------------------------------------------------
 
     def replicas(self) -> list[Replica]:
-        """Every partition that it hosts, as its files have it."""
+        """Every partition that it hosts, as it is in its files."""
         assert self.broker is not None
         found = []
         for partition in self.broker.replicas:
@@ -222,9 +218,9 @@ def _whole(disk: MemoryDisk, path: str) -> bytes:
 def _batches(data: bytes) -> list[tuple[int, int, str]]:
     found = []
     position = 0
-    while position + _BATCH.size <= len(data):
-        base, length, _, _, _, _, last = _BATCH.unpack_from(data, position)
-        end = position + _LENGTH_FROM + length
+    while position + BATCH_STEP.size <= len(data):
+        base, length, _, last = BATCH_STEP.unpack_from(data, position)
+        end = position + LENGTH_END + length
         if length <= 0 or end > len(data):
             break
         found.append((base, base + last, hashlib.sha1(data[position:end], usedforsecurity=False).hexdigest()[:8]))

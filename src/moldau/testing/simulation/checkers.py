@@ -1,7 +1,7 @@
-"""Judges a history: each checker is a function of it and knows one thing that must never happen.
+"""Checkers: each one is a function of a history and finds one kind of anomaly.
 
-They are after the work on Kafka-like systems of the Jepsen project: what was acknowledged is there, once, in order;
-what was seen stays as it was seen; what was not committed is never seen by those who ask for committed records.
+They follow the Jepsen project's work on Kafka-like systems. Acknowledged records exist once and in order. A record that
+was read does not change or disappear. A read_committed consumer never gets an uncommitted record.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from moldau.testing.simulation.history import History, OffsetCommit, Outcome, Place, Replica
+from moldau.testing.simulation.history import History, OffsetCommit, Place, Replica, TransactionOutcome
 
 
 class Anomaly(NamedTuple):
-    """Something that must not happen, and when it showed."""
+    """An event that must not happen, and when it was noticed."""
 
     kind: str
     what: str
@@ -32,7 +32,7 @@ def _name(place: Place) -> str:
 
 
 def acknowledged_record_lost(history: History) -> Iterator[Anomaly]:
-    """A durable acknowledgement promised that the record is at its offset for ever."""
+    """A durable acknowledgement promises that the record stays at its offset."""
     for ack in history.acked:
         if not history.sent[ack.value].durable or ack.place not in history.final:
             continue
@@ -47,7 +47,7 @@ def acknowledged_record_lost(history: History) -> Iterator[Anomaly]:
 
 
 def offset_with_two_values(history: History) -> Iterator[Anomaly]:
-    """Whatever a consumer has seen at an offset, everybody sees there at any later time."""
+    """All consumers read the same record at an offset, at any time."""
     first: dict[tuple[Place, int], tuple[str, str]] = {}
     for seen in history.seen:
         known = first.setdefault((seen.place, seen.offset), (seen.value, seen.reader))
@@ -77,7 +77,7 @@ def offset_with_two_values(history: History) -> Iterator[Anomaly]:
 
 
 def duplicate_under_idempotence(history: History) -> Iterator[Anomaly]:
-    """An idempotent producer's record is in the log once, however often it was sent."""
+    """An idempotent producer's record is in the log only once, however often it was sent."""
     for place, records in history.final.items():
         at: dict[str, int] = {}
         for offset, value in records.items():
@@ -110,7 +110,7 @@ def reordering_within_a_partition(history: History) -> Iterator[Anomaly]:
 
 
 def record_from_nowhere(history: History) -> Iterator[Anomaly]:
-    """Nobody sees what nobody sent."""
+    """No consumer gets a record that was not sent."""
     for seen in history.seen:
         sent = history.sent.get(seen.value)
         if sent is None or sent.place != seen.place:
@@ -122,13 +122,14 @@ def record_from_nowhere(history: History) -> Iterator[Anomaly]:
 
 
 def uncommitted_read(history: History) -> Iterator[Anomaly]:
-    """Who asks for committed records sees none of a transaction that was aborted, or not yet to be committed."""
+    """A read_committed consumer never gets a record of a transaction that was aborted, or whose commit has not
+    begun."""
     committing: dict[str, float] = {}
     aborted: dict[str, float] = {}
     for step in history.ended:
-        if step.outcome is Outcome.COMMITTING:
+        if step.outcome is TransactionOutcome.COMMITTING:
             committing.setdefault(step.transaction, step.at_s)
-        elif step.outcome is Outcome.ABORTED:
+        elif step.outcome is TransactionOutcome.ABORTED:
             aborted.setdefault(step.transaction, step.at_s)
     for seen in history.seen:
         sent = history.sent.get(seen.value)
@@ -146,7 +147,7 @@ def uncommitted_read(history: History) -> Iterator[Anomaly]:
 
 
 def transaction_torn(history: History) -> Iterator[Anomaly]:
-    """Of a committed transaction everything is seen; of one whose end is unknown, everything or nothing."""
+    """All records of a committed transaction are visible. If the outcome is unknown, all or none of them are."""
     if not history.final_committed:
         return
     visible = {value for records in history.final_committed.values() for value in records.values()}
@@ -159,7 +160,7 @@ def transaction_torn(history: History) -> Iterator[Anomaly]:
     for transaction, written in values.items():
         there = [value for value in written if value in visible]
         missing = len(written) - len(there)
-        if missing and (there or outcomes.get(transaction) is Outcome.COMMITTED):
+        if missing and (there or outcomes.get(transaction) is TransactionOutcome.COMMITTED):
             ended = next(step.at_s for step in reversed(history.ended) if step.transaction == transaction)
             yield Anomaly(
                 "transaction torn",
@@ -169,10 +170,10 @@ def transaction_torn(history: History) -> Iterator[Anomaly]:
 
 
 def committed_offset_going_back(history: History) -> Iterator[Anomaly]:
-    """Who asks for a committed offset after a commit was acknowledged is not told an older one.
+    """After a commit was acknowledged, a group never gets an older committed offset.
 
-    A commit of which nobody knows what became of it may still be on its way, and take effect later than one that came
-    after it: the protocol cannot prevent that. What such a commit says is no surprise.
+    A commit whose result is unknown may still be in flight, and may take effect after a later commit. The protocol
+    cannot prevent that, so the offset of such a commit is accepted.
     """
     commits: dict[tuple[str, Place], list[OffsetCommit]] = defaultdict(list)
     for commit in history.offset_commits:
@@ -186,13 +187,13 @@ def committed_offset_going_back(history: History) -> Iterator[Anomaly]:
         if seen.offset is None or seen.offset < newest:
             yield Anomaly(
                 "committed offset going back",
-                f"group {seen.group}, {_name(seen.place)}: {newest} was committed, {seen.offset} is told",
+                f"group {seen.group}, {_name(seen.place)}: {newest} was committed, but {seen.offset} was returned",
                 seen.at_s,
             )
 
 
 def group_skipped_records(history: History) -> Iterator[Anomaly]:
-    """What a group has committed past, some member was given."""
+    """Every record below a group's committed offset was delivered to a member."""
     committed: dict[tuple[str, Place], int] = {}
     for commit in history.offset_commits:
         if commit.at_s is not None:
@@ -210,7 +211,7 @@ def group_skipped_records(history: History) -> Iterator[Anomaly]:
 
 
 def copied_not_exactly_once(history: History) -> Iterator[Anomaly]:
-    """All that was read is copied once and in order, up to the offset that was committed with it, and no further."""
+    """All records below the offset that was committed with the copies are copied once and in order, and no others."""
     for place, copies in history.copies.items():
         source = history.final_committed.get(place, {})
         wanted = [value for offset, value in sorted(source.items()) if offset < history.copied_to.get(place, 0)]
@@ -225,7 +226,7 @@ def copied_not_exactly_once(history: History) -> Iterator[Anomaly]:
 
 
 def two_leaders_in_one_epoch(history: History) -> Iterator[Anomaly]:
-    """An epoch has one leader, in one of its lives."""
+    """An epoch has one leader, and that leader is one incarnation of one broker."""
     leaders: dict[tuple[Place, bytes, int], str] = {}
     for led in history.led:
         known = leaders.setdefault((led.place, led.topic_id, led.epoch), led.who)
@@ -254,7 +255,7 @@ def replicas_that_differ(history: History) -> Iterator[Anomaly]:
 
 
 def _first_difference(one: Replica, other: Replica) -> str | None:
-    """Of what both have, in the order of offsets. One may have deleted more of its beginning."""
+    """The first difference in the common range of offsets. One replica may have deleted more of its beginning."""
     start = max(one.log_start, other.log_start)
     end = min(one.high_watermark, other.high_watermark)
     ours = [batch for batch in one.batches if start <= batch[0] < end]
@@ -284,6 +285,6 @@ CHECKERS: tuple[Checker, ...] = (
 
 
 def judge(history: History) -> list[Anomaly]:
-    """All that is wrong, the earliest first."""
+    """All anomalies, the earliest first."""
     found = [anomaly for checker in CHECKERS for anomaly in checker(history)]
     return sorted(found, key=lambda anomaly: anomaly.at_s)

@@ -1,8 +1,8 @@
-"""The clients of a simulated cluster: they write numbered values, read them, and note what they were told.
+"""Simulated clients: write numbered values, read them, and record the results in the history.
 
-They are the project's own asyncio clients, in processes of their own. Whatever a client raises that a client may raise
-is no anomaly: it is noted, and the work goes on with the same or a new client. What counts is what was acknowledged
-and what was seen.
+They are the project's own asyncio clients, each in its own simulated process. An error that a client may raise is not
+an anomaly: it is recorded in the trace, and the work continues with the same or a new client. Only acknowledgements and
+records read are evidence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 from moldau.aio import Consumer, Producer
 from moldau.client.errors import MoldauError
 from moldau.client.producer.engine import RecordFuture
-from moldau.testing.simulation.history import Acked, Ended, OffsetCommit, OffsetSeen, Outcome, Place, Seen, Sent
+from moldau.testing.simulation.history import (
+    Acked,
+    Ended,
+    OffsetCommit,
+    OffsetSeen,
+    Place,
+    Seen,
+    Sent,
+    TransactionOutcome,
+)
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.world import World
@@ -35,7 +44,7 @@ CALL_S = 20.0
 
 
 class Client:
-    """One process with one client, which is made anew when it has failed for good."""
+    """A process with one client, which is replaced by a new one after a fatal error."""
 
     def __init__(self, world: World, name: str) -> None:
         self.name = name
@@ -46,7 +55,7 @@ class Client:
         self._made = 0
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """With a client id of its own for every client that is made: the trace tells them apart."""
+        """Settings with a new client id for every client, so that the trace can distinguish them."""
         self._made += 1
         given = {**COMMON, "bootstrap.servers": self.world.bootstrap_servers, "client.id": f"{self.name}.{self._made}"}
         return {**given, **{key.replace("_", "."): value for key, value in more.items()}}
@@ -59,16 +68,16 @@ class Client:
         return self.world.trace.now_s()
 
     async def run(self) -> None:
-        """Until `stopping`."""
+        """Work until `stopping` is set."""
         while not self.stopping:
             try:
                 await self.work()
             except MoldauError as error:
-                self.note(f"begins anew after {type(error).__name__}: {error}")
+                self.note(f"starts a new client after {type(error).__name__}: {error}")
             await asyncio.sleep(0.1 + 0.4 * self.random.random())
 
     async def work(self) -> None:
-        """One client's life."""
+        """Create one client and use it."""
 
     async def pause(self, at_most_s: float) -> None:
         await asyncio.sleep(at_most_s * self.random.random())
@@ -106,7 +115,7 @@ class Writer(Client):
             await producer.close(CLOSE_S)
 
     async def send(self, producer: Producer, partition: int, transaction: str | None = None) -> RecordFuture:
-        """One more value; what it returns may be awaited for the acknowledgement."""
+        """Send the next value; the result can be awaited for the acknowledgement."""
         place = (self.topic, partition)
         self._numbers[place] += 1
         number = self._numbers[place]
@@ -159,7 +168,7 @@ class TransactionalWriter(Writer):
     async def _one(self, producer: Producer) -> None:
         self._transactions += 1
         name = f"{self.name}#{self._transactions}"
-        self._ended(name, Outcome.OPEN)
+        self._ended(name, TransactionOutcome.OPEN)
         await producer.begin_transaction()
         try:
             for _ in range(self.random.randint(1, 4)):
@@ -172,45 +181,45 @@ class TransactionalWriter(Writer):
             if fate < 0.33:
                 await self._be_replaced(name)
             await producer.flush(CALL_S)
-            replaced = self.history.outcomes()[name] is Outcome.ABORTED
+            replaced = self.history.outcomes()[name] is TransactionOutcome.ABORTED
             if not replaced:
-                self._ended(name, Outcome.COMMITTING)
+                self._ended(name, TransactionOutcome.COMMITTING)
             await producer.commit_transaction()
             if replaced:
                 self.world.anomaly("replaced producer obeyed", f"{name} was committed")
-            self._ended(name, Outcome.COMMITTED)
+            self._ended(name, TransactionOutcome.COMMITTED)
         except MoldauError as error:
             self.note(f"transaction {name}: {type(error).__name__}: {error}")
-            if self.history.outcomes()[name] is Outcome.OPEN:
+            if self.history.outcomes()[name] is TransactionOutcome.OPEN:
                 await self._abort(producer, name)
             else:
                 raise
 
     async def _be_replaced(self, name: str) -> None:
-        """Another producer takes the transactional id over: the first one is of the past, and does not know it yet.
+        """Let another producer take over the transactional id while this one does not know it.
 
-        It goes on to commit, which must fail, and whatever it has sent is never seen.
+        The first producer then tries to commit. That must fail, and its records must never be visible.
         """
         successor = self._producer()
         await successor.start()
         try:
             await successor.init_transactions()
-            self._ended(name, Outcome.ABORTED)
+            self._ended(name, TransactionOutcome.ABORTED)
             self.note(f"transaction {name} was begun by a producer that has been replaced since")
         finally:
             await successor.close(CLOSE_S)
 
     async def _abort(self, producer: Producer, name: str) -> None:
-        # Nobody ever asks for its commit after this, so nobody may see it, whatever becomes of the request.
-        self._ended(name, Outcome.ABORTED)
+        # From now on no commit is requested, so the records must not become visible, whatever happens to the request.
+        self._ended(name, TransactionOutcome.ABORTED)
         await producer.abort_transaction()
 
-    def _ended(self, name: str, outcome: Outcome) -> None:
+    def _ended(self, name: str, outcome: TransactionOutcome) -> None:
         self.history.ended.append(Ended(name, outcome, self.now_s))
 
 
 class Reader(Client):
-    """Reads all partitions of some topics from the beginning, and notes what it is given."""
+    """Reads all partitions of some topics from the beginning, and records what it gets."""
 
     def __init__(
         self, world: World, name: str, places: Sequence[Place], *, committed_only: bool = False, rack: str = ""
@@ -219,7 +228,7 @@ class Reader(Client):
         self.places = places
         self.committed_only = committed_only
         self.rack = rack
-        """With one, it reads from the follower in that rack, where there is one."""
+        """If set, it reads from the follower in that rack, if there is one."""
 
     async def work(self) -> None:
         consumer = self.consumer()
@@ -259,7 +268,7 @@ class Reader(Client):
 
 
 class Member(Reader):
-    """A member of a group: reads what it is assigned, commits, leaves, comes back."""
+    """A member of a group: reads its assigned partitions, commits, leaves and joins again."""
 
     def __init__(self, world: World, name: str, group: str, topic: str, protocol: str) -> None:
         super().__init__(world, name, [])
@@ -306,7 +315,7 @@ class Member(Reader):
 
 
 class OffsetWatcher(Client):
-    """Asks again and again what a group has committed."""
+    """Repeatedly reads a group's committed offsets."""
 
     def __init__(self, world: World, name: str, group: str, places: Sequence[Place]) -> None:
         super().__init__(world, name)

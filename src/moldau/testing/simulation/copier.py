@@ -1,8 +1,7 @@
-"""A client that copies one topic into another, exactly once: what is read is committed with what is written.
+"""Copier client: copies one topic into another exactly once, with its offsets committed in the same transaction.
 
-Several of them share a group, so that partitions move from one to another in the middle of a transaction; each has its
-own transactional id. Whatever happens to them, in the end the copy of a record is there once if its offset is
-committed, and not at all if it is not.
+Several copiers share a group, so that partitions move between them in the middle of a transaction. Each has its own
+transactional id. In the end, the copy of a record exists once if its offset is committed, and not at all otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ LIFE_S = 15.0
 
 
 class Copier(Client):
-    """See the module."""
+    """A member of the copiers' group."""
 
     def __init__(self, world: World, name: str, group: str, source: str, target: str) -> None:
         super().__init__(world, name)
@@ -59,7 +58,8 @@ class Copier(Client):
                     await self._copy(consumer, producer, records)
                     await self.pause(self.world.pace_s * 2)
         finally:
-            # What was read and not committed is read again: by another member, or by this one's next life.
+            # Records that were read but not committed are read again: by another member, or by this one's next
+            # consumer.
             await consumer.close(CLOSE_S)
             await producer.close(CLOSE_S)
 

@@ -1,8 +1,8 @@
-"""The disk of a simulated process: its machine's memory disk, with faults, slowness and death.
+"""Disk of a simulated process: its machine's memory disk, with faults, delays and process death.
 
-Calls of a process that has ended fail: whatever a dead process still tries, nothing of it reaches the disk. A slow disk
-takes virtual time: from a thread the job is over later, from the loop itself the whole process stands still, as real
-ones do when a write meets a full device queue.
+Calls of a process that has ended fail, so nothing that a dead process still tries reaches the disk. A slow disk takes
+virtual time. In a thread, the job ends later. On the loop, the whole process stalls, as a real process does when a
+write meets a full device queue.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SLOW_CALLS = frozenset({"pwritev", "preadv", "fdatasync", "fsync", "syncfs", "ft
 
 
 class SimulatedCalls(FaultyCalls):
-    """See the module."""
+    """System calls of one simulated process."""
 
     def __init__(self, life: Life, threads: SimulatedThreads) -> None:
         super().__init__(life.machine.disk, sleep=self._no_sleep)
         self.slow_s = 0.0
-        """What each call that reaches the platter takes at most."""
+        """Maximum duration of each call that reaches the disk."""
         self._life = life
         self._threads = threads
         self._random = Random(life.machine.random.getrandbits(64))
@@ -50,18 +50,18 @@ class SimulatedCalls(FaultyCalls):
 
     @staticmethod
     def _no_sleep(seconds: float) -> None:
-        raise AssertionError("time does not pass inside of a call: see `slow_s`")
+        raise AssertionError("no time passes inside a call: use `slow_s`")
 
 
 class SimulatedFileSystem(FileSystem):
-    """The real file code over the calls above."""
+    """The real file code on top of the simulated calls."""
 
     def __init__(self, life: Life, threads: SimulatedThreads) -> None:
         self.calls = SimulatedCalls(life, threads)
         super().__init__(self.calls, MAX_OPEN_FILES)
 
     def fail(self, call: str, error: int, *, path: str = "*", after: int = 0, times: int | None = 1) -> None:
-        """Calls will fail; see `moldau.testing.faulty_fs`."""
+        """Make calls fail; see `moldau.testing.faulty_fs`."""
         self.calls.faults.append(Fault(call, error, path, after, times))
 
     def heal(self) -> None:

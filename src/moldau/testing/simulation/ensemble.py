@@ -1,9 +1,9 @@
-"""The servers of the simulated metadata store: the order of commits, and how late each server learns of them.
+"""Servers of the simulated metadata store: the order of commits, and the lag of each server.
 
-What a commit means is `MemoryTree`'s to say. Around it stands what a real ensemble adds: commits are ordered by a
-leader and reach the other servers later. A session talks to one server, so what it reads is an older prefix of the
-commits until it asks for `sync`; events come after the commits that they tell of, in their order, and always before a
-read that would show the change. A session that is not heard of for its time-out expires.
+`MemoryTree` defines the effect of a commit. This module adds the behaviour of a real ensemble: a leader orders commits,
+and they reach the other servers later. A session is connected to one server, so its reads show an older prefix of the
+commits until it calls `sync`. Events arrive after their commits, in order, and always before a read that would show the
+change. A session expires if the ensemble does not hear from it for its timeout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVERS = 3
 
 
 class Way(Protocol):
-    """From a session to the ensemble, or back: `network.Link` is one."""
+    """One direction between a session and the ensemble, for example a `network.Link`."""
 
     def delay_s(self) -> float: ...
 
@@ -33,7 +33,7 @@ class Way(Protocol):
 
 
 class Direct:
-    """A way that takes no time and never fails."""
+    """A direction without delay or failures."""
 
     def delay_s(self) -> float:
         return 0.0
@@ -43,7 +43,7 @@ class Direct:
 
 
 class Channel:
-    """What travels one way of one session, in order."""
+    """The messages of one session in one direction, in order."""
 
     def __init__(self, way: Way) -> None:
         self._way = way
@@ -61,7 +61,7 @@ class Channel:
             loop.call_at(self._last_due, self._way.pass_or_wait, self._arrive, context=self._context)
 
     def drop(self) -> list[Callable[[], None]]:
-        """What was under way is not any more; it is returned, in order."""
+        """Drop the messages in flight, and return them in order."""
         dropped = [action for _, action in self._queue]
         self._queue.clear()
         return dropped
@@ -76,7 +76,7 @@ class Channel:
 
 
 class Change:
-    """One commit, as servers apply it: what there is now, and the events."""
+    """One commit as servers apply it: the new nodes and the events."""
 
     def __init__(self, nodes: dict[str, Node | None], events: Sequence[Event]) -> None:
         self.nodes = nodes
@@ -84,11 +84,11 @@ class Change:
 
 
 class Server:
-    """One member of the ensemble: a prefix of the commits."""
+    """One server of the ensemble, which has applied a prefix of the commits."""
 
     def __init__(self, ensemble: Ensemble, lag_s: float) -> None:
         self.lag_s = lag_s
-        """It applies a commit so much later than the leader, at most."""
+        """Maximum delay after which it applies a commit of the leader."""
         self.applied = 0
         self.sessions: dict[SimulatedStore, None] = {}
         self._ensemble = ensemble
@@ -103,7 +103,7 @@ class Server:
         action()
 
     def learn(self, index: int) -> None:
-        """The leader has committed."""
+        """Receive a commit from the leader."""
         if self.lag_s:
             self._queue.send(lambda: self.catch_up(index))
         else:
@@ -166,7 +166,7 @@ class Ensemble:
         back: Way | None = None,
         deliver: Callable[[Callable[[], None]], None] | None = None,
     ) -> SimulatedStore:
-        """A new session. `deliver` runs a callback in the process that has it."""
+        """Open a new session. `deliver` runs a callback in the session's process."""
         from moldau.testing.simulation.store import SimulatedStore
 
         session = SimulatedStore(self, there or Direct(), back or Direct(), deliver)
@@ -175,7 +175,7 @@ class Ensemble:
 
     @property
     def index(self) -> int:
-        """How many commits there were."""
+        """The number of commits."""
         return len(self.changes)
 
     def _committed(self, events: Sequence[Event]) -> None:
@@ -183,12 +183,12 @@ class Ensemble:
         self.changes.append(Change(nodes, events))
 
     def commit(self, session: SimulatedStore, operations: Sequence[Operation]) -> None:
-        """The leader orders a commit; `Conflict` where an expectation fails."""
+        """Order a commit, as the leader; `Conflict` if an expectation fails."""
         self._tree.commit(session.owner, operations)
         self._spread()
 
     def end(self, session: SimulatedStore) -> None:
-        """The session is over: its ephemeral nodes go."""
+        """End a session: its ephemeral nodes are deleted."""
         session.ended = True
         self.sessions.pop(session, None)
         for server in self.servers:
@@ -197,7 +197,7 @@ class Ensemble:
         self._spread()
 
     def expire(self, session: SimulatedStore) -> None:
-        """The ensemble gives a session up, and says so if it can."""
+        """Expire a session, and notify it if it is reachable."""
         if not session.ended:
             self.end(session)
             session.answer(session.expired, on_any_connection=True)
@@ -207,7 +207,7 @@ class Ensemble:
             server.learn(self.index)
 
     def begin(self, session: SimulatedStore) -> None:
-        """A session was made: it lives as long as it is heard of."""
+        """Register a new session. It lives as long as the ensemble hears from it."""
         session.owner = self._tree.session()
         self.sessions[session] = None
         session.heard_at = asyncio.get_running_loop().time()
@@ -224,7 +224,7 @@ class Ensemble:
             loop.call_at(due, self._watch_over, session, context=Context())
 
     def attach(self, session: SimulatedStore) -> None:
-        """To a server that has seen all that the session has seen."""
+        """Connect a session to a server that has applied all commits that the session has seen."""
         for server in self.servers:
             server.sessions.pop(session, None)
         fit = [server for server in self.servers if server.applied >= session.seen]
@@ -233,7 +233,7 @@ class Ensemble:
 
 
 class _Observer(MemoryStore):
-    """Hears every commit of the tree, in order."""
+    """Receives every commit of the tree, in order."""
 
     def __init__(self, tree: MemoryTree, committed: Callable[[Sequence[Event]], None]) -> None:
         super().__init__(tree)

@@ -1,7 +1,7 @@
-"""What clients did and saw: the evidence that the checkers judge.
+"""History of a simulation: the actions and observations of clients, which the checkers judge.
 
-A value is written once by its producer and never again; its text says by whom and in which order. Times are seconds
-since the beginning of the simulation.
+Each value is written only once; it names its producer and its sequence number. Times are seconds since the beginning of
+the simulation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Place = tuple[str, int]
 """A topic and the index of a partition."""
 
 
-class Outcome(Enum):
+class TransactionOutcome(Enum):
     """What a transactional producer knows about the end of a transaction."""
 
     OPEN = "open"
@@ -25,17 +25,18 @@ class Outcome(Enum):
 
 
 class Sent(NamedTuple):
-    """A record that was given to a producer."""
+    """A record that was passed to a producer."""
 
     value: str
     producer: str
     number: int
-    """Of its producer and partition, ascending."""
+    """Sequence number per producer and partition, ascending."""
     place: Place
     at_s: float
     idempotent: bool = True
     durable: bool = True
-    """acks=all, on a topic whose min.insync.replicas is at least 2: an acknowledgement is a promise."""
+    """Sent with acks=all to a topic whose min.insync.replicas is at least 2, so that an acknowledgement is a
+    promise."""
     transaction: str | None = None
 
 
@@ -49,7 +50,7 @@ class Acked(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A record that a consumer was given."""
+    """A record that a consumer got."""
 
     reader: str
     place: Place
@@ -60,26 +61,26 @@ class Seen(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A step in the life of a transaction."""
+    """A step in the lifecycle of a transaction."""
 
     transaction: str
-    outcome: Outcome
+    outcome: TransactionOutcome
     at_s: float
 
 
 class OffsetCommit(NamedTuple):
-    """An offset that a group committed, or tried to."""
+    """An offset that a group committed, or tried to commit."""
 
     group: str
     place: Place
     offset: int
     began_s: float
     at_s: float | None
-    """When it was acknowledged; None where nobody knows what became of it."""
+    """When it was acknowledged; None if the result is unknown."""
 
 
 class OffsetSeen(NamedTuple):
-    """What somebody was told to be the committed offset of a group; None: that there is none."""
+    """A committed offset of a group as a client got it; None: there was none."""
 
     group: str
     place: Place
@@ -89,14 +90,14 @@ class OffsetSeen(NamedTuple):
 
 
 class Led(NamedTuple):
-    """A broker that began to lead a partition."""
+    """The start of a broker's leadership of a partition."""
 
     place: Place
     epoch: int
     who: str
     at_s: float
     topic_id: bytes = b""
-    """Names come again, with other topics and all epochs anew."""
+    """Distinguishes topics with the same name: each has its own epochs."""
 
 
 class Replica(NamedTuple):
@@ -112,7 +113,7 @@ class Replica(NamedTuple):
 
 @dataclass
 class History:
-    """Everything of one run."""
+    """All evidence of one run."""
 
     now_s: Callable[[], float]
     sent: dict[str, Sent] = field(default_factory=dict)
@@ -124,16 +125,16 @@ class History:
     led: list[Led] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     final: dict[Place, dict[int, str]] = field(default_factory=dict)
-    """The partitions at the end, as a consumer of everything reads them, by offset."""
+    """The partitions at the end, by offset, as a read_uncommitted consumer gets them."""
     final_committed: dict[Place, dict[int, str]] = field(default_factory=dict)
-    """The same for a consumer of committed records."""
+    """The same for a read_committed consumer."""
     copies: dict[Place, list[str]] = field(default_factory=dict)
-    """What was copied exactly once, by the partition that it was copied from, in the order of the copies."""
+    """The copied values, by source partition, in the order of the copies."""
     copied_to: dict[Place, int] = field(default_factory=dict)
-    """How far the copying of each partition has come: its committed offset."""
+    """The progress of the copiers: the committed offset of each partition."""
     group_read: dict[tuple[str, Place], dict[int, None]] = field(default_factory=dict)
-    """The offsets that members of a group were given."""
+    """The offsets that members of a group got."""
 
-    def outcomes(self) -> dict[str, Outcome]:
-        """What is known at the end about each transaction."""
+    def outcomes(self) -> dict[str, TransactionOutcome]:
+        """The last known outcome of each transaction."""
         return {step.transaction: step.outcome for step in self.ended}

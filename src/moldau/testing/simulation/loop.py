@@ -1,13 +1,13 @@
-"""An event loop in simulated time: no sockets, no threads, no waiting.
+"""Event loop in virtual time: no sockets, no threads, no waiting.
 
-Time stands still while callbacks run and jumps to the next timer when there are none, so that an hour takes as long as
-what happens in it. Everything that has an order has it by design: callbacks run in the order in which they were called
-for, timers by their time and then by their number (a heap alone does not order equal times), and each turn takes a
-microsecond, because `deadline - now` may round to a wait that never ends.
+Time does not pass while callbacks run, and jumps to the next timer when there are none. So the real duration depends
+only on the amount of work. Everything is deterministic: callbacks run in the order in which they were scheduled, and
+timers by their time and then by their number (a heap alone does not order equal times). Each turn takes one
+microsecond, because otherwise `deadline - now` may round to a wait that never ends.
 
-Every callback belongs to somebody: to the `Life` whose code called for it, known by a context variable that tasks
-and callbacks inherit. Those of a life that has ended are dropped, those of one that is paused wait: a process can be
-killed or stopped at any point without its co-operation, as the real ones can.
+Every callback belongs to the `Life` (simulated process) whose code scheduled it. A context variable identifies it;
+tasks and callbacks inherit that variable. Callbacks of a process that has ended are dropped, and those of a paused
+process wait. So a process can be killed or paused at any point without its cooperation, as a real one can.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
 Ts = TypeVarTuple("Ts")
 
 TURN_S = 1e-6
-"""What a turn of the loop takes at least."""
+"""Minimum duration of a turn of the loop."""
 
 BEGINNING_S = 1_000.0
-"""The monotonic clock when a simulation begins: not zero, which would hide a forgotten addition."""
+"""The monotonic clock at the start of a simulation: not zero, because that would hide a forgotten addition."""
 
 PURGE_FROM = 256
-"""Cancelled timers are thrown out when there are so many of them, and half of all are."""
+"""Cancelled timers are removed when there are at least this many, and half of all timers are cancelled."""
 
 
 class Life(Protocol):
-    """Who a callback belongs to."""
+    """The owner of a callback."""
 
     held: bool
-    """It is not to run now: the process is stopped, or dead."""
+    """Whether its callbacks must not run now: the process is paused or dead."""
 
     def park(self, handle: asyncio.Handle) -> None:
-        """Takes a callback that may not run: keeps it for later, or forgets it."""
+        """Take a callback that must not run now: keep it for later, or drop it."""
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """A task of this life has begun."""
+        """Register a new task of this process."""
 
 
 LIFE: ContextVar[Life | None] = ContextVar("LIFE", default=None)
-"""Whose code runs. None is the simulation itself."""
+"""The process whose code runs. None is the simulation itself."""
 
 
 class Stuck(RuntimeError):
-    """Nothing is left that could happen, and what is waited for has not."""
+    """No callback or timer is left, but the awaited result is not there."""
 
 
 class _Handle(asyncio.Handle):
-    """As asyncio's, made without asking the loop whether it is being debugged: there are many."""
+    """Like asyncio's handle, but without asking the loop for its debug mode: there are very many."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class _TimerHandle(asyncio.TimerHandle):
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """See the module. The network is attached after the loop is made: each needs the other."""
+    """The loop of a simulation. The network is attached after the loop is created, because each needs the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,14 +132,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """Turns until the loop is to stop: `run_forever` looks between two calls of this."""
+        """Run turns until the loop must stop: `run_forever` checks that only between calls."""
         while True:
             self._turn()
             if self._stopping:  # type: ignore[attr-defined]
                 return
 
     def _turn(self) -> None:
-        """The clock moves, timers that are due join the queue, and what is in the queue now runs."""
+        """Run one turn: move the clock, queue the timers that are due, and run everything that is queued now."""
         self.turns += 1
         ready: Any = self._ready  # type: ignore[attr-defined]
         timers = self._timers
@@ -148,7 +148,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             while timers and timers[0][2]._cancelled:
                 heappop(timers)
             if not timers:
-                raise Stuck("nobody has anything left to do")
+                raise Stuck("no process has anything left to do")
             if timers[0][0] > now:
                 now = timers[0][0]
         self._now = now
@@ -170,12 +170,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 context.run(handle._callback, *handle._args)
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as error:  # noqa: BLE001 - as asyncio's handles do: others go on
+            except BaseException as error:  # noqa: BLE001 - like asyncio's handles: other callbacks must run
                 name = getattr(handle._callback, "__qualname__", "a callback")
                 self.call_exception_handler({"message": f"{name} failed", "exception": error, "handle": handle})
 
     def again(self, handle: asyncio.Handle) -> None:
-        """A callback that was parked may run after all."""
+        """Queue a callback that was parked."""
         self._ready.append(handle)  # type: ignore[attr-defined]
 
     def create_task(
@@ -185,7 +185,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[Any]:
-        """As asyncio's, and tells the life to which the task belongs."""
+        """Like asyncio's method, but also registers the task with its process."""
         task: asyncio.Task[Any] = asyncio.Task(
             coro, loop=self, name=None if name is None else str(name), context=context
         )
@@ -194,27 +194,27 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             life.adopt(task)
         return task
 
-    # -- the network -----------------------------------------------------------------------------------------------
+    # -- network ---------------------------------------------------------------------------------------------------
 
     def make_socket(self, family: int, kind: int, protocol: int) -> object:
-        """A thing to be prepared as sockets are: see `moldau.net.sockets`."""
+        """A simulated socket for `moldau.net.sockets`."""
         return self._network().new_socket()
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
-        """Names are those of the simulation's machines; none is every address of the asking one."""
+        """Resolve names of the simulation's machines; no name means the calling machine."""
         address = self._network().address_of(host)
         if address is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, int(port or 0)))]
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
-        """Returns when the connection is made; raises OSError as the system call does, or waits for ever."""
+        """Wait until the connection is established; raises OSError like the system call, or waits forever."""
         await self._network().connect(sock, address)
 
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, *, sock: Any = None, **_: Any
     ) -> Any:
-        """To an address, or with a socket that `sock_connect` has connected."""
+        """Connect to an address, or use a socket that `sock_connect` has connected."""
         if sock is None:
             ((*_, address),) = await self.getaddrinfo(host, port)
             sock = self._network().new_socket()
@@ -223,7 +223,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return await self._network().established(sock, protocol), protocol
 
     async def create_server(self, protocol_factory: Any, *_: Any, sock: Any = None, **options: Any) -> Any:
-        """For a socket that was bound."""
+        """Create a server for a bound socket."""
         if sock is None:
             raise ValueError("a simulated server needs a simulated socket")
         server = self._network().listen(sock, protocol_factory)
@@ -236,13 +236,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise RuntimeError("this simulation has no network")
         return self.network
 
-    # -- what there is not -----------------------------------------------------------------------------------------
+    # -- unsupported operations ------------------------------------------------------------------------------------
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         raise RuntimeError("there are no threads in a simulation: work that may block goes to `Host.threads`")
 
     def _write_to_self(self) -> None:
-        """There is no other thread that could have called."""
+        """Does nothing: there is no other thread to wake the loop for."""
 
     def _process_events(self, event_list: Any) -> None:
-        """There is no selector."""
+        """Does nothing: there is no selector."""

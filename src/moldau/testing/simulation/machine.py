@@ -1,9 +1,8 @@
-"""A simulated machine, and the lives of the processes on it.
+"""Simulated machine, and the processes that run on it.
 
-A machine has an address, a disk, a clock that somebody may set wrong, and power. A `Life` is one process on it, from
-its start to its end: a broker that is started again is another life on the same machine. Killing a life leaves the
-machine as it is (what was written is in the page cache); a loss of power takes what was not synced, and gives a new
-boot id.
+A machine has an address, a disk, power, and a wall clock that may be wrong. A `Life` is one process from start to end:
+a restarted broker is another life on the same machine. Killing a process does not change the machine (written bytes
+stay in the page cache). A power loss drops unsynced bytes and changes the boot id.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from moldau.testing.simulation.network import Network
 
 EPOCH_MS = 1_800_000_000_000
-"""The wall clock of every machine when a simulation begins: a round moment in 2027."""
+"""The wall clock of every machine at the start of a simulation: a round number, in 2027."""
 
 TASKS_KEPT = 256
-"""How many ended tasks a life may remember before it looks through them."""
+"""The number of tasks that a process collects before it removes finished ones."""
 
 
 class Machine:
-    """See the module."""
+    """A machine with one process at a time."""
 
     def __init__(self, name: str, address: str, loop: SimulatedLoop, seed: int) -> None:
         self.name = name
@@ -38,13 +37,13 @@ class Machine:
         self.random = Random(seed)
         self.disk = MemoryDisk()
         self.broken: list[str] = []
-        """Directories of which no file can be read or written: a disk that is gone, for all processes."""
+        """Directories whose files cannot be read or written by any process: a failed disk."""
         self.up = True
         self.clock_offset_ms = 0
         self.boot_id = self._new_boot_id()
         self.life: Life | None = None
         self.on_boot: list[Callable[[], None]] = []
-        """What waits for this machine to be there again: packets that nobody answered."""
+        """Called when the machine has power again: packets that were not answered."""
 
     def __repr__(self) -> str:
         return self.name
@@ -53,21 +52,21 @@ class Machine:
         return self.random.randbytes(16).hex()
 
     def now_ms(self) -> int:
-        """The wall clock. It may have been set; see `monotonic` for the one that cannot be."""
+        """The wall clock, which may have been changed; `monotonic` cannot be."""
         return EPOCH_MS + int(self.loop.time() * 1000) + self.clock_offset_ms
 
     def monotonic(self) -> float:
         return self.loop.time()
 
     def begin(self, name: str) -> Life:
-        """A process starts."""
+        """Start a process."""
         assert self.up, f"{self.name} has no power"
         assert self.life is None or self.life.dead, f"{self.name} runs {self.life}"
         self.life = Life(name, self)
         return self.life
 
     def lose_power(self, network: Network) -> None:
-        """All at once: the process, the connections (without a word to the peers), unsynced bytes."""
+        """Lose at once: the process, the connections (without notice to the peers), and unsynced bytes."""
         self.up = False
         network.machine_down(self)
         if self.life is not None:
@@ -83,7 +82,7 @@ class Machine:
 
 
 class Life:
-    """One process: what runs in its context is its own, and stops when it is held."""
+    """One process. Callbacks in its context belong to it, and do not run while it is held."""
 
     def __init__(self, name: str, machine: Machine) -> None:
         self.name = name
@@ -105,15 +104,15 @@ class Life:
         return self.machine.loop
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Starts a task of this process."""
+        """Start a task of this process."""
         return self.context.run(self.loop.create_task, work)
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
-        """Has this process called, as its loop would be by its sockets."""
+        """Schedule a callback in this process, as its sockets would."""
         if not self.dead:
             self.loop.call_soon(callback, *args, context=self.context)
 
-    # -- the loop's side -------------------------------------------------------------------------------------------
+    # -- called by the loop ----------------------------------------------------------------------------------------
 
     def park(self, handle: asyncio.Handle) -> None:
         if not self.dead:
@@ -128,7 +127,7 @@ class Life:
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """As SIGSTOP: nothing of it runs until `release`. Holds nest."""
+        """Pause the process, as SIGSTOP does, until `release`. Holds nest."""
         self._holds += 1
         self.held = True
 
@@ -142,25 +141,26 @@ class Life:
             self.loop.again(handle)
 
     def stall(self, seconds: float) -> None:
-        """The loop's own thread waits for a disk: callbacks go on when it has answered."""
+        """Pause because the loop's thread waits for the disk: callbacks continue after that time."""
         if not self.dead:
             self.hold()
             self.loop.call_later(seconds, self.release, context=Context())
 
     def end(self) -> None:
-        """Nothing of it runs any more. Its tasks stay suspended where they are until `bury`."""
+        """End the process: none of its callbacks runs any more. Its tasks stay suspended until `bury`."""
         self.dead = self.held = True
 
     def bury(self) -> None:
-        """Closes what the dead left suspended, when the simulation is over: whatever they still say goes nowhere."""
+        """Close the suspended tasks of a dead process at the end of the simulation. Anything they still do has no
+        effect."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # coroutines that were about to be begun are not, either
+            warnings.simplefilter("ignore")  # for coroutines that were never started
             for task in self._tasks:
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     try:
                         task.get_coro().close()
-                    except Exception:  # noqa: BLE001 - last words of a process that is dead already
+                    except Exception:  # noqa: BLE001 - errors of a dead process have no meaning
                         continue
             self._tasks.clear()
             self._parked.clear()

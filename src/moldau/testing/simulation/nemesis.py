@@ -1,14 +1,14 @@
-"""What goes wrong, and when: a schedule of faults that follows from the seed.
+"""Nemesis: a schedule of faults that follows from the seed.
 
-Each simulation has some kinds of faults and not others, and its own pace: rare combinations come sooner that way than
-when everything always happens at once. Faults overlap. What they break is whole again at the end, by `heal`.
+Each simulation enables only some kinds of faults, with its own frequency: rare combinations occur sooner that way than
+if all kinds were always enabled. Faults overlap. `heal` repairs everything at the end.
 
-Some things have to happen within milliseconds of one another, to brokers that stand in a certain relation, and chance
-alone brings them together once in thousands of simulations. Sequences do: they look into the store for who leads and
-who is in sync, and strike one after the other. Most simulations have one of them.
+Some failures need several faults within milliseconds, on brokers with certain roles. At random that would happen once
+in thousands of simulations. Sequences do it on purpose: they read from the store who leads and who is in sync, and then
+inject one fault after another. Most simulations have at least one sequence.
 
-Losses of power are bounded as the durability model needs it (`World.may_lose_power`); everything else may strike
-anybody at any time, all brokers at once included.
+Power losses are limited by the durability model (`World.may_lose_power`). All other faults may hit any broker at any
+time, including all brokers at once.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from moldau.testing.simulation.world import World
 RESTART_TIMEOUT_S = 30.0
 
 SEQUENCE_CHANCE = 0.4
-"""How many simulations have a certain sequence."""
+"""The probability that a simulation has a given sequence."""
 
 MOMENT_S = 0.005
-"""How soon a sequence sees what was stored."""
+"""The interval at which a sequence checks what was stored."""
 
 
 class Nemesis:
@@ -73,13 +73,13 @@ class Nemesis:
         self.interval_s = self.random.choice((0.7, 1.5, 3.0, 6.0))
         self._tasks: list[asyncio.Task[None]] = []
         self._busy: dict[SimulatedBroker, None] = {}
-        """Brokers that are being stopped or started: one hand at a time."""
+        """Brokers that are being stopped or started, so that only one task does it at a time."""
 
     def note(self, what: str) -> None:
         self.world.trace.add("nemesis", what)
 
     async def run(self, duration_s: float) -> None:
-        """Faults for so long."""
+        """Inject faults for this long."""
         self.note(f"faults: {', '.join(self.enabled)}; every {self.interval_s} s")
         loop = self.world.loop
         ends = loop.time() + duration_s
@@ -90,7 +90,7 @@ class Nemesis:
         await asyncio.gather(*self._tasks)
 
     async def heal(self) -> None:
-        """Everything is made whole: links, disks, processes. Clocks stay as they are."""
+        """Repair everything: links, disks, processes. Clocks are not set back."""
         self.note("heals")
         world = self.world
         for server in world.ensemble.servers[1:]:
@@ -102,13 +102,13 @@ class Nemesis:
                 broker.kill()
             await self._start(broker)
 
-    # -- choosing --------------------------------------------------------------------------------------------------
+    # -- choosing targets ------------------------------------------------------------------------------------------
 
     def _broker(self) -> SimulatedBroker:
         return self.random.choice(self.world.brokers)
 
     def _free_broker(self) -> SimulatedBroker | None:
-        """One that nobody starts or stops at the moment."""
+        """A running broker that is not being started or stopped."""
         free = [broker for broker in self.world.brokers if broker not in self._busy and broker.life is not None]
         return self.random.choice(free) if free else None
 
@@ -119,7 +119,7 @@ class Nemesis:
         clients = [life.machine for life in self.world.lives if life.machine.name.startswith("client")]
         return [broker.machine for broker in self.world.brokers] + clients
 
-    # -- the network -----------------------------------------------------------------------------------------------
+    # -- network faults --------------------------------------------------------------------------------------------
 
     async def resets(self) -> None:
         connections = self.world.network.connections()
@@ -145,7 +145,7 @@ class Nemesis:
             self.world.network.mend(source, target)
 
     async def partition(self) -> None:
-        """One broker against all others; it may keep the store or lose it, clients go with a side."""
+        """Cut one broker from the others, perhaps also from the store and from some clients."""
         alone = self._broker().machine
         others = [machine for machine in self._machines() if machine is not alone and self.random.random() < 0.8]
         if self.random.random() < 0.6:
@@ -179,7 +179,7 @@ class Nemesis:
         self.note(f"cuts {', '.join(map(str, chosen))} from the store for {seconds:.1f} s")
         await self._cut_for([pair for one in chosen for pair in ((one, store), (store, one))], seconds)
 
-    # -- processes and machines ------------------------------------------------------------------------------------
+    # -- process and machine faults --------------------------------------------------------------------------------
 
     async def kill(self) -> None:
         broker = self._broker()
@@ -192,7 +192,8 @@ class Nemesis:
             await self._strike_down(broker, broker.lose_power, self._seconds(0.3, 10))
 
     async def _strike_down(self, broker: SimulatedBroker, strike: Callable[[], None], down_s: float) -> None:
-        """One that is being stopped or started is looked after by somebody else, who will start it again."""
+        """Inject a fault, then start the broker again, unless another task already stops or starts it and will do
+        that."""
         looked_after = broker in self._busy
         self._busy[broker] = None
         strike()
@@ -209,7 +210,7 @@ class Nemesis:
             life.hold()
             await asyncio.sleep(seconds)
             life.release()
-            self.note(f"{life} goes on")
+            self.note(f"{life} continues")
 
     async def restart(self) -> None:
         broker = self._free_broker()
@@ -232,9 +233,9 @@ class Nemesis:
         await self._start(broker)
 
     async def _start(self, broker: SimulatedBroker) -> None:
-        """Brings it up, and looks after it until it is."""
+        """Start the broker, and retry until it serves."""
         self._busy[broker] = None
-        # A broker without its only disk cannot start: whoever repairs that starts it.
+        # A broker without its only disk cannot start: the task that repairs the disk starts it.
         seconds = 5.0 if broker.machine.broken else RESTART_TIMEOUT_S
         deadline = self.world.loop.time() + seconds
         while not broker.serving and self.world.loop.time() < deadline:
@@ -245,11 +246,12 @@ class Nemesis:
             await asyncio.sleep(self._seconds(0.05, 1))
         self._busy.pop(broker, None)
 
-    # -- one after the other ---------------------------------------------------------------------------------------
+    # -- fault sequences -------------------------------------------------------------------------------------------
 
     async def comeback(self) -> None:
-        """A follower goes down and comes back, and what it asks for comes late. As soon as the store has it in sync
-        again, the leader that took it in dies, perhaps with all others that are in sync: it may have to lead now.
+        """A follower goes down and returns, and responses to it are slow. As soon as the store has it in the ISR again,
+        the leader that added it dies, perhaps together with all other in-sync replicas. Then the follower may have to
+        lead.
         """
         chosen = self._in_sync(followers=1)
         if chosen is None:
@@ -273,15 +275,15 @@ class Nemesis:
             link.slow_s -= slow_s
 
     async def succession(self) -> None:
-        """One of the followers in sync is not given anything for a moment, too short to lag behind. Meanwhile the
-        leader dies, perhaps with all others that are in sync: what that one has must be enough.
+        """An in-sync follower gets no records for a moment, too short to leave the ISR. Meanwhile the leader dies,
+        perhaps together with all other in-sync replicas. The records of this follower must be enough.
         """
         chosen = self._in_sync(followers=2)
         if chosen is not None:
             await self._bereave(self.random.choice(chosen[1:]), chosen, self._seconds(0.1, 1.5))
 
     def _in_sync(self, followers: int) -> list[SimulatedBroker] | None:
-        """The leader of some partition and its followers in sync, at least so many; all of them serve."""
+        """The leader of some partition and its in-sync followers, at least this many. All of them serve."""
         found = [self._members(state) for state in self.world.partitions().values() if state.leader >= 0]
         fit = [
             members
@@ -291,12 +293,12 @@ class Nemesis:
         return self.random.choice(fit) if fit else None
 
     def _members(self, state: PartitionState) -> list[SimulatedBroker]:
-        """Those in sync, the leader first."""
+        """The brokers in the ISR, the leader first."""
         by_id = {broker.node_id: broker for broker in self.world.brokers}
         return [by_id[state.leader], *(by_id[one] for one in state.isr if one != state.leader)]
 
     async def _taken_in(self, broker: SimulatedBroker, timeout_s: float) -> list[SimulatedBroker] | None:
-        """Who is in sync in the first partition that takes the broker in again, at the moment when that is stored."""
+        """The ISR of the first partition that adds the broker to its ISR again, as soon as that is stored."""
         world, deadline = self.world, self.world.loop.time() + timeout_s
         known, states = -1, world.partitions()
         while world.loop.time() < deadline:
@@ -316,8 +318,11 @@ class Nemesis:
         return None
 
     async def _bereave(self, heir: SimulatedBroker, members: Sequence[SimulatedBroker], in_s: float) -> None:
-        """The first of the members dies, or all but the heir do. From now on it mostly gets nothing more of them, not
-        even what they had sent when they died: that comes when they are back, and others lead."""
+        """Kill the first of the members, or all of them except the heir.
+
+        Mostly the heir is cut off from them at once, so that it does not even get what they sent before they died. That
+        arrives when they are back and other brokers lead.
+        """
         others = [one for one in members if one is not heir]
         victims = others if self.random.random() < 0.6 else others[:1]
         links = [(one.machine, heir.machine) for one in victims] if self.random.random() < 0.7 else []
@@ -330,14 +335,14 @@ class Nemesis:
         for source, target in links:
             self.world.network.mend(source, target)
 
-    # -- disks and clocks ------------------------------------------------------------------------------------------
+    # -- disk and clock faults -------------------------------------------------------------------------------------
 
     async def slow_disk(self) -> None:
         broker = self._broker()
         fs = broker.fs
         if fs is not None and broker.life is not None:
             slow_s, seconds = self.random.choice((0.005, 0.05, 0.3)), self._seconds(1, 8)
-            self.note(f"the disk of {broker} takes up to {slow_s} s a call, for {seconds:.1f} s")
+            self.note(f"the disk of {broker} takes up to {slow_s} s per call, for {seconds:.1f} s")
             fs.calls.slow_s = slow_s
             await asyncio.sleep(seconds)
             fs.calls.slow_s = 0.0
@@ -366,21 +371,22 @@ class Nemesis:
             await self._replace_disk(broker)
 
     async def disk_gone(self) -> None:
-        """For a while, over a restart perhaps. A broker that starts without it takes what was in it for lost."""
+        """A data directory fails for a while, perhaps during a restart. A broker that starts without it considers its
+        records lost."""
         broker = self._free_broker()
         if broker is not None and not broker.machine.broken and self.world.may_lose_power(broker):
             broker.may_lack_records = True
             directory = self.random.choice(self.world.data)
-            self.note(f"{directory} of {broker} is gone")
+            self.note(f"{directory} of {broker} fails")
             broker.machine.broken.append(directory)
             await asyncio.sleep(self._seconds(0.5, 6))
             if self.random.random() < 0.5 and broker not in self._busy:
                 await self._strike_down(broker, broker.kill, self._seconds(0.1, 2))
-            self.note(f"{directory} of {broker} is there again")
+            self.note(f"{directory} of {broker} is repaired")
             await self._replace_disk(broker)
 
     async def _replace_disk(self, broker: SimulatedBroker) -> None:
-        """The disk is whole again; a broker that gave it up takes it again when it is started anew."""
+        """Repair the disk, and restart a broker that has taken a directory offline."""
         self._mend_disk(broker)
         if broker not in self._busy and (broker.life is None or self._directory_failed(broker)):
             self._busy[broker] = None
@@ -402,7 +408,7 @@ class Nemesis:
         self.note(f"the clock of {machine} jumps by {jump_ms} ms")
         machine.clock_offset_ms += jump_ms
 
-    # -- the store -------------------------------------------------------------------------------------------------
+    # -- store faults ----------------------------------------------------------------------------------------------
 
     async def store_connection_lost(self) -> None:
         broker = self._broker()
@@ -422,6 +428,6 @@ class Nemesis:
     async def slow_store_server(self) -> None:
         server = self.random.choice(self.world.ensemble.servers[1:])
         server.lag_s, seconds = self.random.choice((0.2, 1.0, 3.0)), self._seconds(1, 10)
-        self.note(f"a server of the store is up to {server.lag_s} s behind, for {seconds:.1f} s")
+        self.note(f"a server of the store lags by up to {server.lag_s} s for {seconds:.1f} s")
         await asyncio.sleep(seconds)
         server.lag_s = 0.02

@@ -1,12 +1,13 @@
-"""The simulated network: connections as pairs of byte pipes, and everything that can happen to packets.
+"""Simulated network: connections as pairs of byte pipes, with delays, partitions and resets.
 
-Bytes of one direction of one connection arrive in their order, in pieces of any size, each after a delay of its own;
-between connections nothing is ordered. A link (from one machine to another, each way by itself) can be slow or cut.
-What is sent over a cut link waits, as TCP would send it again, and arrives when the link is whole. A connection can be
-reset at any moment; a process that dies closes its connections, a machine that loses power says nothing.
+Bytes of one direction of a connection arrive in order, in pieces of any size, each with its own delay. There is no
+order between connections. A link (one direction from one machine to another) can be slow or cut. Bytes on a cut link
+wait and arrive when the link is repaired, as TCP would retransmit them. A connection can be reset at any time. A
+process that dies closes its connections; a machine that loses power sends nothing.
 
-A transport keeps what it is given to `write` by reference, as uvloop's does, and reads it when it is delivered. It also
-remembers what was in it: bytes that changed on the way are reported, because a real network would have sent garbage.
+A transport keeps the buffers passed to `write` by reference, as uvloop's does, and reads them on delivery. It also
+keeps a copy of the content: a buffer that changed in the meantime is reported, because a real network would have sent
+garbage.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ EPHEMERAL_PORTS = 32_768
 
 
 class Link:
-    """The way from one machine to another."""
+    """One direction from one machine to another."""
 
     def __init__(self, source: Machine, target: Machine, random: Random, loop: SimulatedLoop) -> None:
         self.source = source
@@ -37,7 +38,7 @@ class Link:
         self.base_s = LOOPBACK_S if source is target else 0.0001 + random.random() * 0.0009
         self.jitter_s = self.base_s / 2
         self.slow_s = 0.0
-        """What a slow link adds, at most."""
+        """Maximum additional delay of a slow link."""
         self._cuts = 0
         self._waiting: list[Callable[[], None]] = []
         self._context = Context()
@@ -47,16 +48,16 @@ class Link:
         return self._cuts > 0
 
     def delay_s(self) -> float:
-        """Of the next packet."""
+        """The delay of the next packet."""
         delay = self.base_s + self.jitter_s * self._random.random()
         return delay + self.slow_s * self._random.random() if self.slow_s else delay
 
     def carry(self, action: Callable[[], None]) -> None:
-        """One packet on its own: `action` happens when it is there."""
+        """Send a single packet: `action` runs when it arrives."""
         self._loop.call_later(self.delay_s(), self.pass_or_wait, action, context=self._context)
 
     def pass_or_wait(self, action: Callable[[], None]) -> None:
-        """A packet at the end of its way: it arrives, unless the link is cut; then it is sent again later."""
+        """Deliver a packet, unless the link is cut; then it waits until the link is repaired."""
         if self._cuts:
             self._waiting.append(action)
         else:
@@ -80,7 +81,7 @@ class Network:
         self.loop = loop
         self.random = Random(seed)
         self.report = report
-        """Told of what must not happen, in a sentence."""
+        """Called with a message for each event that must not happen."""
         self._machines: dict[str, Machine] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._listening: dict[tuple[str, int], Server] = {}
@@ -99,13 +100,13 @@ class Network:
         return found
 
     def connections(self) -> list[Connection]:
-        """Those that are open at one end at least."""
+        """The connections that are open on at least one end."""
         return list(self._connections)
 
     def forget(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
 
-    # -- the loop's side -------------------------------------------------------------------------------------------
+    # -- called by the loop ----------------------------------------------------------------------------------------
 
     def address_of(self, host: str | bytes | None) -> str | None:
         if not host:
@@ -130,7 +131,7 @@ class Network:
         return self._ports
 
     async def connect(self, sock: SimulatedSocket, address: tuple[str, int]) -> None:
-        """The handshake: there and back, however long that takes."""
+        """Do the handshake: there and back, however long that takes."""
         life = _running_life()
         here, there = life.machine, self._machines[address[0]]
         answered: asyncio.Future[SimulatedTransport | None] = self.loop.create_future()
@@ -139,7 +140,7 @@ class Network:
             if not answered.done():
                 answered.set_result(transport)
             elif transport is not None:
-                transport.abort()  # whoever asked has given up
+                transport.abort()  # the caller has given up
 
         def knock() -> None:
             if not there.up:
@@ -175,7 +176,7 @@ class Network:
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def process_died(self, life: Life) -> None:
-        """The kernel closes what the process had open."""
+        """Close the connections of a dead process, as the kernel does."""
         self._stop_listening(life)
         for connection in self.connections():
             for end in (connection.caller, connection.callee):
@@ -183,7 +184,7 @@ class Network:
                     end.owner_died(abruptly=self.random.random() < 0.5)
 
     def machine_down(self, machine: Machine) -> None:
-        """Without a word to anybody."""
+        """Drop the connections of a machine without notice to the peers."""
         if machine.life is not None:
             self._stop_listening(machine.life)
         for connection in self.connections():
@@ -197,7 +198,7 @@ class Network:
                 del self._listening[key]
 
     def reset(self, connection: Connection) -> None:
-        """Something on the way breaks the connection: each end hears of it in its own time."""
+        """Break a connection in the network: each end notices it after its own delay."""
         for end in (connection.caller, connection.callee):
             delay = self.random.random() * 0.01
             self.loop.call_later(

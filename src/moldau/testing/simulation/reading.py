@@ -1,4 +1,4 @@
-"""Reading whole partitions when a simulation is over: what everything else is judged by."""
+"""Final reads of whole partitions and offsets, after a simulation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 async def read_to_the_end(world: World, places: list[Place], *, committed_only: bool) -> dict[Place, dict[int, str]]:
-    """All records of the partitions by offset, up to where the last record of each is; waits until that is readable.
+    """Read all records of the partitions by offset, up to the last record of each; waits until that is readable.
 
-    Also for a reader of committed records: a transaction that is never ended would hold it up for ever.
+    A read_committed reader waits, too: a transaction that is never ended would block it forever.
     """
     name = "final-committed" if committed_only else "final"
     settings = {
@@ -47,12 +47,12 @@ async def read_to_the_end(world: World, places: list[Place], *, committed_only: 
 
 
 def read_copies(records: dict[int, str]) -> list[str]:
-    """The values that were copied, in the order of the copies."""
+    """The copied values, in the order of the copies."""
     return [value.removeprefix(COPY) for _, value in sorted(records.items()) if value.startswith(COPY)]
 
 
 async def committed_offsets(world: World, group: str, places: list[Place]) -> dict[Place, int]:
-    """Of partitions where the group has any."""
+    """The group's committed offsets of these partitions, where it has any."""
     settings = {**COMMON, "bootstrap.servers": world.bootstrap_servers, "client.id": "final-offsets", "group.id": group}
     async with Consumer(settings) as consumer:
         told = await consumer.committed(*places)

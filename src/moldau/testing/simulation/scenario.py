@@ -1,7 +1,7 @@
-"""What happens in a simulation: a cluster comes up, clients work, faults strike, all is healed, and everything is read.
+"""Scenario of a simulation: start a cluster, let clients work under faults, heal everything, read and check.
 
-`simulate(seed)` runs one from beginning to end and returns its result; the same seed gives the same one, to the last
-line of its trace.
+`simulate(seed)` runs a simulation and returns its result. The same seed gives the same result, to the last line of its
+trace.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from moldau.testing.simulation.world import World
 
 START_TIMEOUT_S = 60.0
 LIVE_WITHIN_S = 60.0
-"""The cluster serves everything again so many seconds after the last fault."""
+"""The time limit after the last fault within which the cluster must serve everything again."""
 
 PLAIN, TRANSACTED, COPIED = "plain", "transacted", "copied"
 GROUP, COPIERS = "group", "copiers"
@@ -44,22 +44,22 @@ VARIED = {
     "replica.fetch.max.bytes": ("1048576", "256"),
     "replica.lag.time.max.ms": ("1800", "3000", "6000"),
 }
-"""Settings of brokers that differ from seed to seed: other ways through the code, and other windows of time."""
+"""Broker settings that vary with the seed, for other code paths and other timings."""
 
 EXPECTED_FAILURES: tuple[type[BaseException], ...] = (OSError,)
-"""Exceptions that the code may log as errors where disks and networks fail. Any other is a bug."""
+"""Exceptions that the code may log as errors when disks and networks fail. Any other is a bug."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is simulated; what a seed does not decide."""
+    """Parameters of a simulation that the seed does not decide."""
 
     faults_s: float = 25.0
     faults: bool = True
     brokers: int | None = None
-    """None: as the seed says."""
+    """None: the seed decides."""
     pace_s: float | None = None
-    """About how long clients wait between two things they do; None: as the seed says."""
+    """Approximate delay between two actions of a client; None: the seed decides."""
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -77,7 +77,7 @@ class Result:
 
 
 def simulate(seed: int, options: Options | None = None, prepare: Callable[[World], None] | None = None) -> Result:
-    """One simulation. `prepare` may change the world before it begins, for tests."""
+    """Run one simulation. `prepare` may change the world before it begins, for tests."""
     options = options or Options()
     random = Random(seed)
     loop = SimulatedLoop()
@@ -89,7 +89,7 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     world.pace_s = pace_s if options.pace_s is None else options.pace_s
     listener = LogListener(world.trace)
     loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))
-    # Cycles are collected at the end: the collector's moments depend on the process, and it costs a quarter.
+    # Collect cycles only at the end: the time of a collection depends on the process, and collecting costs a quarter.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -101,7 +101,7 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
             except Stuck as stuck:
                 world.anomaly("stuck", str(stuck))
             finally:
-                loop.set_exception_handler(lambda _loop, _context: None)  # of what nobody lives to hear
+                loop.set_exception_handler(lambda _loop, _context: None)  # errors of closed tasks
                 world.bury()
     finally:
         loop.close()
@@ -192,7 +192,8 @@ def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]
 
 
 def _all_in_sync(world: World) -> bool:
-    """Every partition is led and in sync, nothing is on its way, and brokers host what they are to host."""
+    """Whether every partition has a leader and all replicas in sync, no reassignment is in progress, and brokers host
+    exactly their partitions."""
     states = world.partitions()
     whole = bool(states) and all(
         sorted(state.isr) == sorted(state.replicas) and state.leader >= 0 and not state.adding and not state.removing
@@ -207,7 +208,7 @@ def _all_in_sync(world: World) -> bool:
 
 
 async def _finish(world: World, places: list[Place], tasks: list[asyncio.Task[None]], deadline: float) -> None:
-    """All is whole: the cluster has until the deadline to serve everything; then everything is read and compared."""
+    """After healing: the cluster has until the deadline to serve everything. Then everything is read and compared."""
     loop = world.loop
 
     def left_s() -> float:
@@ -235,7 +236,7 @@ async def _finish(world: World, places: list[Place], tasks: list[asyncio.Task[No
 
 
 async def _last_words(world: World, places: list[Place], deadline: float) -> None:
-    """One more acknowledged record in every partition, and then all that is in them."""
+    """Write one more acknowledged record to every partition, then read everything."""
     loop = world.loop
     async with asyncio.timeout_at(max(deadline, loop.time() + 5.0)):
         plain = [place for place in places if place[0] == PLAIN]
@@ -249,7 +250,7 @@ async def _last_words(world: World, places: list[Place], deadline: float) -> Non
 
 
 class Finisher(Writer):
-    """Writes once to every partition, and waits for the acknowledgement."""
+    """Writes once to every partition, and waits for the acknowledgements."""
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name, PLAIN, PARTITIONS)

@@ -1,4 +1,4 @@
-"""Simulated sockets and servers: what `moldau.net` prepares, binds and closes."""
+"""Simulated sockets and servers, as `moldau.net` uses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedSocket:
-    """An address, and later the transport that was made of it. Options are taken and mean nothing."""
+    """An address, and later the transport of its connection. Socket options are accepted and ignored."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -36,7 +36,7 @@ class SimulatedSocket:
 
 
 class Server:
-    """A listening socket. Stands where asyncio's Server does."""
+    """A listening socket. Replaces asyncio's Server."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Server:
     async def wait_closed(self) -> None: ...
 
     def take(self, transport: SimulatedTransport) -> None:
-        """A connection came in. Runs in the server's process."""
+        """Accept a connection. Runs in the server's process."""
         if self.serving:
             transport.open(self._factory())
         else:

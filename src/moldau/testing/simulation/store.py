@@ -1,7 +1,7 @@
-"""One session with the simulated metadata store: requests, answers and events over the simulated network.
+"""Session of the simulated metadata store: requests, responses and events over the simulated network.
 
-A session whose pings do not arrive expires; one that loses its connection does not know what became of its commits,
-hears nothing of what happens meanwhile, and finds out when it is back whether it still exists.
+A session whose pings do not arrive expires. A session that loses its connection does not know the result of its commits
+and misses events. When it is connected again, it learns whether it still exists.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from moldau.testing.simulation.ensemble import Channel, Ensemble, Server, Way
 T = TypeVar("T")
 
 PINGS = 6
-"""A session pings so often within its time-out."""
+"""The number of pings within a session timeout."""
 SILENCE = 1 / 2
-"""After this part of the time-out without an answer the connection is given up."""
+"""The share of the session timeout after which a connection without a response is closed."""
 
 
 class SimulatedStore(Store):
@@ -46,7 +46,7 @@ class SimulatedStore(Store):
     ) -> None:
         self.session_timeout_s = ensemble.session_timeout_s
         self.ended = False
-        """The ensemble has given it up, or it was closed."""
+        """The ensemble has expired the session, or it was closed."""
         self.seen = 0
         self.heard_at = 0.0
         self.owner: MemoryStore
@@ -58,14 +58,14 @@ class SimulatedStore(Store):
         self._deliver = deliver or (lambda action: action())
         self._connected = False
         self._dead = False
-        """This end knows that it is over."""
+        """This side knows that the session has ended."""
         self._connection = 0
         self._pending: dict[asyncio.Future[Any], None] = {}
         self._answered_at = self.last_contact = 0.0
         self._listeners: dict[object, SessionListener] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    # -- the session -----------------------------------------------------------------------------------------------
+    # -- session ---------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
         loop = asyncio.get_running_loop()
@@ -93,7 +93,7 @@ class SimulatedStore(Store):
         self._tick()
 
     def _tick(self) -> None:
-        """Runs by the clock in the session's own process: pings, and notices silence."""
+        """Runs at intervals in the session's own process: sends pings, and notices missing responses."""
         loop = asyncio.get_running_loop()
         if self._dead:
             return
@@ -107,7 +107,7 @@ class SimulatedStore(Store):
             self.answer(partial(self._pong, sent_at))
 
     def _still_there(self) -> bool:
-        """At the server, whenever it hears of the session."""
+        """Runs at the server whenever it hears from the session."""
         if self.ended:
             self.answer(self.expired, on_any_connection=True)
             return False
@@ -128,10 +128,10 @@ class SimulatedStore(Store):
             return
         self._connected = True
         self._pong(sent_at)
-        self._tell(SessionEvent.RESUMED)
+        self._notify(SessionEvent.RESUMED)
 
     def break_connection(self) -> None:
-        """The connection to the server is lost. Of what was under way some arrived, and all answers are lost."""
+        """Lose the connection to the server. Some of the requests in flight arrive; all responses are lost."""
         if not self._connected or self._dead:
             return
         self._connected = False
@@ -141,13 +141,13 @@ class SimulatedStore(Store):
         for action in under_way[: self._ensemble.random.randint(0, len(under_way))]:
             self._there.send(action)
         self._fail_pending("the connection was lost; what became of the request is not known")
-        self._tell(SessionEvent.SUSPENDED)
+        self._notify(SessionEvent.SUSPENDED)
 
     def expired(self) -> None:
         if self._dead:
             return
         self._end_here("the session has expired")
-        self._tell(SessionEvent.EXPIRED)
+        self._notify(SessionEvent.EXPIRED)
 
     def _end_here(self, why: str) -> None:
         self._dead = True
@@ -162,14 +162,14 @@ class SimulatedStore(Store):
             if not future.done():
                 future.set_exception(StoreError(f"the simulated store: {why}"))
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _notify(self, event: SessionEvent) -> None:
         for listener in list(self._listeners.values()):
             listener(event)
 
-    # -- the server's side -----------------------------------------------------------------------------------------
+    # -- server side -----------------------------------------------------------------------------------------------
 
     def answer(self, action: Callable[[], None], *, on_any_connection: bool = False) -> None:
-        """Have something happen at the session's end, after all that was sent before."""
+        """Run an action on the session's side, after everything that was sent before."""
         connection = self._connection
 
         def arrive() -> None:
@@ -188,17 +188,17 @@ class SimulatedStore(Store):
     # -- reading and writing ---------------------------------------------------------------------------------------
 
     async def _ask(self, work: Callable[[Callable[[T | Exception], None]], None]) -> T:
-        """Has `work` done at the server, in the order of asking; it is given what takes the answer."""
+        """Run `work` at the server, in the order of the requests; it gets a function for its result."""
         if self._dead:
             raise StoreError("the simulated store: this session has ended")
         if not self._connected:
-            raise StoreError("the simulated store: out of touch")
+            raise StoreError("the simulated store: disconnected")
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._pending[answered] = None
 
         def take(result: T | Exception) -> None:
             if answered not in self._pending:
-                return  # given up, or cancelled
+                return  # the connection was lost, or the caller was cancelled
             del self._pending[answered]
             if answered.done():
                 return
@@ -242,8 +242,8 @@ class SimulatedStore(Store):
                 result: Exception | None = conflict
             else:
                 result = None
-            # Whoever committed something sees it, and who was refused sees why: a server answers when it has applied
-            # all that was ordered before, refusals included.
+            # A session sees its own commits, and after a conflict the reason for it: a server answers after it has
+            # applied all commits ordered before, also when it refuses one.
             self.server.catch_up(self._ensemble.index)
             reply(result)
 
@@ -271,7 +271,7 @@ class SimulatedStore(Store):
                 async with asyncio.timeout(self.session_timeout_s):
                     await self._ask(self._close_at_server)
             except (StoreError, TimeoutError):
-                pass  # it will expire
+                pass  # the session will expire
         self._end_here("this session has ended")
 
     def _close_at_server(self, reply: Callable[[None], None]) -> None:

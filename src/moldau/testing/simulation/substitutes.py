@@ -1,7 +1,7 @@
-"""Time and chance for code that asks the system: clients, which are given neither.
+"""Substitutes for system time and entropy, for clients.
 
-A broker gets its clock and its randomness handed in. A client makes its own, always through `moldau.host.clock`; for as
-long as a simulation runs, that module's system calls answer with the simulated time and with seeded bytes.
+A broker is constructed with its clock and its randomness. A client creates its own, always through `moldau.host.clock`.
+During a simulation, that module gets virtual time and seeded bytes instead of the system's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moldau.testing.simulation.machine import EPOCH_MS
 
 
 class _Time:
-    """Stands where the module `time` does. Each process is told the clock of its machine."""
+    """Replaces the module `time`. Each process gets the clock of its machine."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -36,7 +36,7 @@ class _Time:
 
 
 class _Chance:
-    """Stands where the module `os` does, as far as entropy is concerned."""
+    """Replaces the module `os` for `urandom`."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -47,11 +47,11 @@ class _Chance:
 
 @contextmanager
 def simulated_system(loop: SimulatedLoop, seed: int) -> Iterator[None]:
-    """Inside of the block nobody learns the real time or gets real entropy from `moldau.host.clock`."""
+    """Inside the block, `moldau.host.clock` returns neither real time nor real entropy."""
     replaced: list[tuple[Any, str, Any]] = [
         (system, "time", _Time(loop)),
         (system, "os", _Chance(seed)),
-        # The native accumulator reads the system's clock by itself unless it is given one.
+        # The native accumulator reads the system clock itself unless it is given a clock.
         (producer_core, "Accumulator", partial(Accumulator, clock=system.SystemClock())),
     ]
     before = [getattr(module, name) for module, name, _ in replaced]

@@ -1,8 +1,8 @@
-"""Threads without threads: jobs run on the simulated loop, each after a delay and answered after another.
+"""Simulated thread pool: jobs run on the simulated loop, with a delay before and after each.
 
-Lanes, bounds and cancellation are those of the real pool (`moldau.host.threads`); only the thread is exchanged for two
-timers. What a job does happens at one moment between its start and its answer, which the seed chooses: before and after
-it, others run, as beside a real thread.
+Lanes, limits and cancellation are those of the real pool (`moldau.host.threads`); only the thread is replaced by two
+timers. The whole job runs at one moment between its start and its result, which the seed chooses. Other callbacks run
+before and after it, as with a real thread.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from moldau.testing.simulation.machine import Life
 
 USUAL_S = 0.0005
-"""A job begins and ends within so much each, if its disk is not slow."""
+"""Maximum delay before and after a job, if its disk is not slow."""
 
 
 class SimulatedThreads(Threads):
-    """The pool of one process."""
+    """The thread pool of one process."""
 
     def __init__(self, life: Life) -> None:
         super().__init__(DEFAULT_THREADS, DEFAULT_PER_LANE)
@@ -30,7 +30,7 @@ class SimulatedThreads(Threads):
         self.in_job = False
 
     def job_takes(self, seconds: float) -> None:
-        """The job that runs now is held up by its disk."""
+        """Delay the running job because of its disk."""
         self._extra_s += seconds
 
     def _begin(self, job: _Job) -> None:
@@ -41,7 +41,7 @@ class SimulatedThreads(Threads):
         self.in_job = True
         try:
             job.call()
-        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who awaits
+        except BaseException as error:  # noqa: BLE001 - every error is raised in the awaiting task
             job.error = error
         finally:
             self.in_job = False

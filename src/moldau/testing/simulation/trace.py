@@ -1,4 +1,4 @@
-"""What happened, in the order it happened: the lines that a replay shows, and by which two runs are compared."""
+"""Trace of a simulation: everything that happened, in order, to replay a run and to compare two runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from moldau.host.event_log import event_of, facts_of
 from moldau.testing.simulation.loop import BEGINNING_S, LIFE, SimulatedLoop
 
 LOGGER = "moldau"
-_PLAIN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", None, None))) | {"message", "asctime", "taskName"}
 
 
 class Line(NamedTuple):
-    """One thing that happened."""
+    """One event."""
 
     at_s: float
     who: str
@@ -40,20 +40,20 @@ class Trace:
         return self._loop.time() - BEGINNING_S
 
     def digest(self) -> str:
-        """Equal for two runs in which the same happened at the same times."""
+        """Equal for two runs with the same events at the same times."""
         whole = hashlib.sha256()
         for line in self.lines:
             whole.update(f"{line.at_s!r} {line.who} {line.what}\n".encode())
         return whole.hexdigest()[:32]
 
     def around(self, at_s: float, before: int = 12, after: int = 3) -> list[Line]:
-        """The few lines before and after a moment."""
+        """The lines just before and after a time."""
         index = next((i for i, line in enumerate(self.lines) if line.at_s > at_s), len(self.lines))
         return self.lines[max(0, index - before) : index + after]
 
 
 class LogListener(logging.Handler):
-    """Takes over what the code under simulation logs, with virtual times, and keeps what it says about bugs."""
+    """Adds the log messages of the simulated code to the trace, with virtual times, and keeps logged exceptions."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(logging.INFO)
@@ -62,19 +62,19 @@ class LogListener(logging.Handler):
         """Exceptions that were logged as errors."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        extras = " ".join(f"{key}={value}" for key, value in vars(record).items() if key not in _PLAIN)
+        extras = " ".join(f"{key}={value}" for key, value in facts_of(record).items())
         error = record.exc_info[1] if record.exc_info else None
         told = f" [{type(error).__name__}: {error}]" if error is not None else ""
         level = "" if record.levelno < logging.WARNING else f"{record.levelname}: "
         who = LIFE.get() or "simulation"
-        self._trace.add(who, f"{level}{record.getMessage()} {extras}".rstrip() + told)
+        self._trace.add(who, f"{level}{event_of(record)} {extras}".rstrip() + told)
         if error is not None and record.levelno >= logging.ERROR:
             self.failures.append((self._trace.now_s(), str(who), error))
 
 
 @contextmanager
 def listening(listener: LogListener) -> Iterator[None]:
-    """What Moldau logs goes to the trace and nowhere else."""
+    """Send Moldau's log messages to the trace only."""
     logger: Any = logging.getLogger(LOGGER)
     before = (logger.level, logger.propagate, list(logger.handlers), logger.disabled)
     logger.setLevel(logging.INFO)

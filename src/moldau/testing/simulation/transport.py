@@ -1,8 +1,8 @@
-"""One connection of the simulated network: two transports, and a pipe each way.
+"""Connection of the simulated network: two transports, and one pipe in each direction.
 
-A pipe holds what was written and not yet read. What is due arrives in the receiver's inbox; the receiver's process
-takes it from there when it runs and wants to read. Beyond a bound the writer is told to pause, as by a full socket
-buffer.
+A pipe holds the bytes that were written but not yet read. Bytes that are due move to the receiver's inbox; the
+receiver's process takes them from there when it runs and wants to read. Above a limit the writer is paused, as by a
+full socket buffer.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Buffer = bytes | bytearray | memoryview
 SMALLEST_WINDOW = 16 * 1024
 LARGEST_WINDOW = 256 * 1024
 SPLIT_CHANCE = 0.1
-"""How often a piece arrives in two parts."""
+"""The probability that a piece arrives in two parts."""
 
 RESET = ConnectionResetError
 END = b""
-"""In an inbox: the peer has closed. No piece of data is empty."""
+"""In an inbox: the peer has closed the connection. A piece of data is never empty."""
 
 
 class _Piece(NamedTuple):
-    """What one `write` was given: by reference, and as it was then."""
+    """The buffer of one `write`: by reference, and a copy of its content at that time."""
 
     due: float
     given: Buffer
@@ -51,7 +51,7 @@ class Pipe:
         self._last_due = 0.0
         self._context = Context()
         self.unread = 0
-        """Bytes that were written and that the receiver has not taken."""
+        """Bytes that were written and that the receiver has not read."""
 
     def push(self, data: Buffer) -> None:
         due = self._network.loop.time() + self._link.delay_s()
@@ -64,7 +64,7 @@ class Pipe:
             self._wait_for_head()
 
     def drop(self) -> None:
-        """What has not arrived never will."""
+        """Drop everything that has not arrived."""
         self.unread = 0
         self._pieces.clear()
         if self._timer is not None:
@@ -78,16 +78,16 @@ class Pipe:
         self._link.pass_or_wait(self._arrive)
 
     def _arrive(self) -> None:
-        """The head of the queue is there, and all behind it that is due."""
+        """Deliver the first piece of the queue, and all further pieces that are due."""
         self._timer = None
         if not self._pieces:
-            return  # dropped meanwhile
+            return  # dropped in the meantime
         now = self._network.loop.time()
         while self._pieces and self._pieces[0].due <= now:
             _, given, content = self._pieces.popleft()
             if given is not content and given != content:
                 self._network.report(
-                    f"a buffer of {len(content)} bytes changed after {self._sender.life} had given it to write"
+                    f"a buffer of {len(content)} bytes changed after {self._sender.life} had passed it to write"
                 )
                 content = bytes(given)
             if self._receiver.gone:
@@ -108,7 +108,8 @@ class Pipe:
         inbox.append(data)
 
     def _answer_with_reset(self) -> None:
-        """Nobody has this connection any more: the receiver's machine says so, once it has power."""
+        """Reset the sender, because the receiver does not have this connection any more; as soon as its machine has
+        power."""
         self.drop()
         machine, sender = self._receiver.life.machine, self._sender
         back = self._network.link(machine, sender.life.machine)
@@ -159,18 +160,18 @@ class SimulatedTransport(asyncio.Transport):
         self._writing_paused = False
         self._awake = False
         self._loss: Exception | None = None
-        self._told = False
+        self._loss_reported = False
 
     def open(self, protocol: asyncio.BaseProtocol) -> None:
-        """Gives the connection to a protocol, in its process."""
+        """Attach a protocol, in its process."""
         self._protocol = protocol
         protocol.connection_made(self)
         if self.gone:
-            self._tell_soon()
+            self._report_loss_soon()
         else:
             self.wake()
 
-    # -- the protocol's side ---------------------------------------------------------------------------------------
+    # -- called by the protocol ------------------------------------------------------------------------------------
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         assert self._protocol is not None
@@ -213,24 +214,24 @@ class SimulatedTransport(asyncio.Transport):
             self.write(data)
 
     def close(self) -> None:
-        """What was written arrives, then the end."""
+        """Close after the written bytes have arrived."""
         if not self.is_closing():
             self._closing = True
             self.out.push(END)
             self.gone = True
-            self._tell_soon()
+            self._report_loss_soon()
 
     def abort(self) -> None:
         if not self.gone:
             self._closing = True
             self._reset_peer()
             self.gone = True
-            self._tell_soon()
+            self._report_loss_soon()
 
-    # -- the network's side ----------------------------------------------------------------------------------------
+    # -- called by the network -------------------------------------------------------------------------------------
 
     def arrived(self) -> None:
-        """Something is in the inbox: a process that runs and waits for it reads it now."""
+        """Read the inbox now if the process runs and reads, otherwise later."""
         life = self.life
         if life.held or self._awake:
             self.wake()
@@ -238,7 +239,7 @@ class SimulatedTransport(asyncio.Transport):
             life.context.run(self._read)
 
     def wake(self) -> None:
-        """Have the process look into the inbox, when it runs."""
+        """Schedule a read of the inbox in the process."""
         if self.inbox and not self._awake and self._reading and self._protocol is not None and not self.gone:
             self._awake = True
             self.life.soon(self._read)
@@ -285,28 +286,29 @@ class SimulatedTransport(asyncio.Transport):
             self._protocol.resume_writing()
 
     def lose(self, error: Exception | None) -> None:
-        """The connection is broken, as this end sees it."""
+        """Break the connection, as seen by this end."""
         if not self.gone:
             self.gone = self._closing = True
             self._loss = error
             self.out.drop()
-            self._tell_soon()
+            self._report_loss_soon()
 
     def owner_died(self, abruptly: bool) -> None:
-        """The process ended: its kernel sends what was written and then the end, or breaks the connection off."""
+        """Close after the process has died: the kernel sends the written bytes and the end, or resets the
+        connection."""
         if self.gone:
             return
         if abruptly:
             self._reset_peer()
         else:
             self.out.push(END)
-        self.gone = self._told = True
+        self.gone = self._loss_reported = True
         self.connection.end_gone()
 
     def vanish(self) -> None:
-        """The machine lost power: nothing more is sent or said."""
+        """Disappear because the machine lost power: nothing more is sent."""
         self.out.drop()
-        self.gone = self._told = True
+        self.gone = self._loss_reported = True
         self.connection.end_gone()
 
     def _reset_peer(self) -> None:
@@ -315,12 +317,12 @@ class SimulatedTransport(asyncio.Transport):
         link = self.connection.network.link(self.life.machine, peer.life.machine)
         link.carry(lambda: peer.lose(RESET(104, "Connection reset by peer")))
 
-    def _tell_soon(self) -> None:
-        if not self._told and self._protocol is not None:
-            self._told = True
-            self.life.soon(self._tell)
+    def _report_loss_soon(self) -> None:
+        if not self._loss_reported and self._protocol is not None:
+            self._loss_reported = True
+            self.life.soon(self._report_loss)
         self.connection.end_gone()
 
-    def _tell(self) -> None:
+    def _report_loss(self) -> None:
         assert self._protocol is not None
         self._protocol.connection_lost(self._loss)

@@ -1,6 +1,6 @@
-"""The world of one simulation: machines, network, metadata store, brokers, clients, and what is known about them.
+"""World of a simulation: machines, network, metadata store, brokers, clients and their history.
 
-A world does nothing by itself. `scenario` says what happens in it, `nemesis` what goes wrong.
+A world does nothing by itself. `scenario` runs the clients, `nemesis` injects the faults.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from moldau.testing.simulation.store import SimulatedStore
 from moldau.testing.simulation.trace import Trace
 
 LOOK_S = 0.05
-"""How often the simulation looks whether something has come about."""
+"""The interval at which the simulation checks an awaited condition."""
 
 SESSION_TIMEOUT_S = 4.0
 
 
 class World:
-    """See the module."""
+    """All parts of one simulation."""
 
     def __init__(
         self, loop: SimulatedLoop, seed: int, brokers: int = 3, settings: Mapping[str, str] | None = None
@@ -41,7 +41,7 @@ class World:
         self.trace = Trace(loop)
         self.history = History(self.trace.now_s)
         self.anomalies: list[Anomaly] = []
-        """What was found on the way; checkers find more at the end."""
+        """Anomalies found during the run; checkers find more at the end."""
         self.network = Network(loop, self.random.getrandbits(64), self._changed_buffer)
         self.lives: list[Life] = []
         self.clients: list[Client] = []
@@ -49,7 +49,7 @@ class World:
         self.data: tuple[str, ...] = ("/data",)
         """The data directories of every broker."""
         self.pace_s = 0.4
-        """About how long a client waits between two things it does."""
+        """Approximate delay between two actions of a client."""
         self.ensemble = Ensemble(self.random.getrandbits(64), SESSION_TIMEOUT_S, lag_s=0.02)
         self.store_machine = self._machine("store", "10.0.2.1")
         self.brokers = [
@@ -78,7 +78,7 @@ class World:
         return ",".join(broker.address for broker in self.brokers)
 
     def client_process(self, name: str) -> Life:
-        """A process on a machine of its own."""
+        """Start a process on its own machine."""
         self._client_machines += 1
         life = self._machine(name, f"10.0.1.{self._client_machines}").begin(name)
         self.lives.append(life)
@@ -89,7 +89,7 @@ class World:
         return self.client_process(client.name).run(client.run())
 
     async def open_store(self, life: Life) -> Store:
-        """A session of a broker's process with the metadata store, over the network."""
+        """Open a store session for a broker's process, over the network."""
         there = self.network.link(life.machine, self.store_machine)
         back = self.network.link(self.store_machine, life.machine)
         session = await self.ensemble.open(there, back, life.soon)
@@ -97,14 +97,14 @@ class World:
         return session
 
     def session_of(self, broker: SimulatedBroker) -> SimulatedStore | None:
-        """The one that its process has now."""
+        """The session of the broker's current process."""
         mine = [session for session, life in self.sessions.items() if life is broker.life and not session.ended]
         return mine[-1] if mine else None
 
-    # -- what the store says ---------------------------------------------------------------------------------------
+    # -- stored state ----------------------------------------------------------------------------------------------
 
     def partitions(self) -> dict[Place, PartitionState]:
-        """The state of every partition, as it is committed."""
+        """The committed state of every partition."""
         states = PartitionStates()
         found: dict[Place, PartitionState] = {}
         for name, node in self.ensemble.servers[0].read_children(TopicNode.folder).items():
@@ -114,14 +114,14 @@ class World:
         return found
 
     def may_lose_power(self, broker: SimulatedBroker) -> bool:
-        """Whether the durability model promises something if it does.
+        """Whether the durability model still holds if this broker loses power.
 
-        A record is safe while one of the replicas that acknowledged it has its bytes. Until a broker that lost power
-        is in sync again everywhere, all others must keep theirs.
+        A record is safe while at least one of the replicas that acknowledged it has its bytes. So until a broker that
+        lost power is in sync again everywhere, all others must keep their bytes.
         """
         states = self.partitions()
         for other in self.brokers:
-            # One that does not serve yet may still be counted as in sync, for what it had before.
+            # A broker that does not serve yet may still be in the ISR because of its former records.
             if (
                 other.serving
                 and not other.machine.broken
@@ -135,7 +135,7 @@ class World:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether it came about in time."""
+        """Wait for a condition; returns whether it became true in time."""
         deadline = self.loop.time() + timeout_s
         while not condition():
             if self.loop.time() >= deadline:
@@ -144,7 +144,7 @@ class World:
         return True
 
     def bury(self) -> None:
-        """The end of everything: what is suspended is closed."""
+        """End all processes and close their suspended tasks."""
         for life in self.lives:
             life.end()
         for life in self.lives:

@@ -1,1 +1,1 @@
-"""Requests and responses, one module an API, and data they carry. Generated; import the one you need."""
+"""Requests and responses, one generated module per API, and data that they carry."""

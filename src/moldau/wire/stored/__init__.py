@@ -1,1 +1,1 @@
-"""What coordinators store in their logs, one module a kind of record. Generated; import the one you need."""
+"""Records that coordinators store in their logs, one generated module per record type."""

@@ -1,5 +1,4 @@
-"""Hand-tuned codecs for the two APIs that carry the data, Produce and Fetch.
+"""Hand-tuned codecs for Produce and Fetch, the two APIs that carry the data.
 
-The generated modules are their readable twins: a parity test feeds both the same bytes and the same values in every
-version.
+The generated modules are their reference: a parity test compares both with the same bytes and values in every version.
 """

@@ -1,8 +1,8 @@
-"""Fetch requests in, Fetch responses out. The record bytes of a response stay the buffers they were read into.
+"""Fetch codec of the broker: decodes requests and encodes responses without copying records.
 
-The decoder serves every version; of the tagged fields it keeps none but the replica's state, for consumers send no
-others. The encoder leaves out the tagged fields of a partition (diverging epoch, current leader, snapshot id) unless it
-is handed them encoded.
+The decoder supports every version. It ignores tagged fields except the replica state, because consumers send no others.
+The encoder leaves out the tagged fields of a partition (diverging epoch, current leader, snapshot id) unless the caller
+passes them encoded.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moldau.wire.errors import WireError
+from moldau.wire.number_types import NO_BROKER_EPOCH, NO_LEADER_EPOCH, BrokerEpoch, LeaderEpoch
 from moldau.wire.tuned.varint import read_uvarint, skip_tags, uvarint
 
 FLEXIBLE_FROM = 12
@@ -25,8 +26,9 @@ NO_TAGS = b"\x00"
 
 REPEATED_BYTES = 256
 REPEATED_CALLS = 4096
-"""A reader at the end of a partition asks the same again and again, and gets the same answer. Requests up to so many
-bytes and answers without records are remembered, so many of each: 10,000 such polls a second must be cheap."""
+"""A consumer at the end of a partition sends the same request again and again, and gets the same response. Requests up
+to this size and responses without records are cached, up to this number of each, because 10,000 such polls per second
+must be cheap."""
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -37,9 +39,9 @@ class FetchTarget(NamedTuple):
     """One partition of a Fetch request, in the order of its fields on the wire."""
 
     partition: int
-    current_leader_epoch: int
+    current_leader_epoch: LeaderEpoch
     fetch_offset: int
-    last_fetched_epoch: int
+    last_fetched_epoch: LeaderEpoch
     log_start_offset: int
     max_bytes: int
 
@@ -55,13 +57,13 @@ class FetchCall(NamedTuple):
     topics: list[tuple[str | bytes, list[FetchTarget]]]
     forgotten: list[tuple[str | bytes, list[int]]]
     rack_id: str
-    replica_epoch: int = -1
+    replica_epoch: BrokerEpoch = NO_BROKER_EPOCH
 
 
 class FetchAnswer(NamedTuple):
     """One partition of a Fetch response.
 
-    `aborted` is (producer id, first offset) pairs, or None for a read_uncommitted reader.
+    `aborted` is a sequence of (producer id, first offset), or None for a read_uncommitted consumer.
     """
 
     partition: int
@@ -96,21 +98,21 @@ _CALL = [_call_struct(version) for version in range(19)]
 _TARGET = [_target_struct(version) for version in range(19)]
 
 
-def _target(version: int, fields: tuple[int, ...]) -> FetchTarget:
+def _target(version: int, fields: tuple[Any, ...]) -> FetchTarget:
     if version >= 12:
         return FetchTarget._make(fields)
     if version >= 9:
         partition, epoch, offset, start, max_bytes = fields
-        return FetchTarget(partition, epoch, offset, -1, start, max_bytes)
+        return FetchTarget(partition, epoch, offset, NO_LEADER_EPOCH, start, max_bytes)
     if version >= 5:
         partition, offset, start, max_bytes = fields
-        return FetchTarget(partition, -1, offset, -1, start, max_bytes)
+        return FetchTarget(partition, NO_LEADER_EPOCH, offset, NO_LEADER_EPOCH, start, max_bytes)
     partition, offset, max_bytes = fields
-    return FetchTarget(partition, -1, offset, -1, -1, max_bytes)
+    return FetchTarget(partition, NO_LEADER_EPOCH, offset, NO_LEADER_EPOCH, -1, max_bytes)
 
 
 def decode_fetch(body: memoryview, version: int) -> FetchCall:
-    """The request; not to be changed, since others may have been given the same."""
+    """Decode the request. Do not modify the result: it may be cached and shared."""
     try:
         if len(body) <= REPEATED_BYTES:
             return _decode_repeated(bytes(body), version)
@@ -167,7 +169,7 @@ def _decode(body: memoryview, version: int) -> FetchCall:
                 pos = skip_tags(body, pos)
     if version >= 11:
         rack_id, pos = _read_string(body, pos, flexible)
-    replica_epoch = -1
+    replica_epoch = NO_BROKER_EPOCH
     if version >= REPLICA_STATE_FROM:
         replica_id, replica_epoch = _replica_state(body, pos)
     elif flexible:
@@ -187,10 +189,10 @@ def _decode(body: memoryview, version: int) -> FetchCall:
     )
 
 
-def _replica_state(body: memoryview, pos: int) -> tuple[int, int]:
-    """The (broker id, broker epoch) of a follower; -1 both for a consumer."""
+def _replica_state(body: memoryview, pos: int) -> tuple[int, BrokerEpoch]:
+    """The (broker id, broker epoch) of a follower; both -1 for a consumer."""
     count, pos = read_uvarint(body, pos)
-    replica_id = replica_epoch = -1
+    replica_id, replica_epoch = -1, NO_BROKER_EPOCH
     for _ in range(count):
         tag, pos = read_uvarint(body, pos)
         size, pos = read_uvarint(body, pos)
@@ -251,7 +253,7 @@ def encode_fetch(
     throttle_time_ms: int = 0,
     tags: bytes = NO_TAGS,
 ) -> list[bytes | bytearray | memoryview]:
-    """The response's buffers; the record bytes are passed through, not copied."""
+    """The buffers of the response; record bytes are passed through without a copy."""
     if len(topics) == 1 and len(topics[0][1]) == 1 and tags is NO_TAGS:
         topic, (answer,) = topics[0]
         if answer.aborted is None and not len(answer.records):
@@ -309,7 +311,7 @@ _DIVERGING_EPOCH = Struct(">BBBiqB")  # one tag, number 0, 13 bytes: epoch, end 
 
 
 def diverging_epoch_tag(epoch: int, end_offset: int) -> bytes:
-    """The tagged fields of a partition whose reader must cut its log."""
+    """The tagged fields of a partition whose follower must truncate its log."""
     return _DIVERGING_EPOCH.pack(1, 0, 13, epoch, end_offset, 0)
 
 
@@ -317,12 +319,12 @@ _CURRENT_LEADER = Struct(">BBBiiB")  # one tag, number 1, 9 bytes: leader, its e
 
 
 def current_leader_tag(leader_id: int, leader_epoch: int) -> bytes:
-    """The tagged fields of a partition whose reader should have asked another broker."""
+    """The tagged fields of a partition for which another broker is the leader."""
     return _CURRENT_LEADER.pack(1, 1, 9, leader_id, leader_epoch, 0)
 
 
 def node_endpoints_tag(nodes: Sequence[tuple[int, str, int, str | None]]) -> bytes:
-    """The tagged fields of a response: where the leaders that it names are reached, as (id, host, port, rack)."""
+    """The tagged fields of a response: the addresses of the leaders that it names, as (id, host, port, rack)."""
     content = uvarint(len(nodes) + 1)
     for node_id, host, port, rack in nodes:
         content += _INT32.pack(node_id) + uvarint(len(host.encode()) + 1) + host.encode() + _INT32.pack(port)

@@ -1,7 +1,7 @@
-"""Produce requests in, Produce responses out, without an object a partition.
+"""Produce codec of the broker: decodes requests and encodes responses without an object per partition.
 
-The decoder serves every version. The encoder serves answers without error texts, which are nearly all of them; the
-others go through `moldau.wire.messages.produce`.
+The decoder supports every version. The encoder supports responses without error messages, which are nearly all; others
+use `moldau.wire.messages.produce`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 
 ONE_PARTITION_ANSWERS = 1024
-"""Topics and versions whose answer for a single partition is kept at hand."""
+"""Cache size for the constant parts of single-partition responses, per topic and version."""
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -30,7 +30,7 @@ _INDEX_SIZE = Struct(">ii")
 
 
 class ProduceCall(NamedTuple):
-    """A Produce request: `topics` are (name or id, [(partition, records)]); the record views point into the frame."""
+    """A Produce request. `topics`: (name or id, [(partition, records)]); the record views point into the frame."""
 
     transactional_id: str | None
     acks: int
@@ -131,8 +131,8 @@ def _slice(body: memoryview, pos: int, size: int) -> memoryview:
 
 
 def _partition_struct(version: int) -> tuple[Struct, bytes]:
-    """The fixed fields of a partition's answer, and the constant bytes behind them (no record errors, no message, no
-    tags).
+    """The fixed fields of a partition in a response, and the constant bytes after them (no record errors, no message,
+    no tags).
     """
     fixed = ">ihq"
     if version >= 2:
@@ -155,10 +155,10 @@ def encode_produce(
     version: int, topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]], throttle_time_ms: int = 0
 ) -> bytes:
     if len(topics) == 1 and len(topics[0][1]) == 1 and version >= LOG_START_OFFSET_FROM:
-        # Nearly every answer: the bytes around the one partition's numbers are always the same.
+        # Nearly every response: the bytes before and after the fields of the single partition are always the same.
         topic, (answer,) = topics[0]
-        before, behind = _around_one(version, topic, throttle_time_ms)
-        return before + _PARTITION[version][0].pack(*answer) + behind
+        before, after = _around_one(version, topic, throttle_time_ms)
+        return before + _PARTITION[version][0].pack(*answer) + after
     return b"".join(_parts(version, topics, throttle_time_ms))
 
 

@@ -1,4 +1,4 @@
-"""Unsigned varints and tagged fields, read and written without objects."""
+"""Unsigned varints and tagged fields, for the tuned codecs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_VARINT_BYTES = 5
 
 
 def read_uvarint(buf: memoryview, pos: int) -> tuple[int, int]:
-    """The value at `pos` and the position behind it."""
+    """The value at `pos` and the position after it."""
     byte = buf[pos]
     pos += 1
     if byte < 0x80:
@@ -35,7 +35,7 @@ def uvarint(value: int) -> bytes:
 
 
 def skip_tags(buf: memoryview, pos: int) -> int:
-    """The position behind a block of tagged fields, none of which is wanted."""
+    """The position after a block of tagged fields, all of which are skipped."""
     count, pos = read_uvarint(buf, pos)
     for _ in range(count):
         _, pos = read_uvarint(buf, pos)

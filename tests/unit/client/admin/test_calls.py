@@ -1,4 +1,4 @@
-"""A call about many things: each gets an answer that stands, from the right broker, in few requests."""
+"""Admin calls for many items: each gets a final answer from the right broker, in few requests."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_request_is_not_larger_than_its_bound() -> None:
     assert [len(things) for _, things in network.requests] == [MAX_THINGS_IN_A_REQUEST, MAX_THINGS_IN_A_REQUEST, 1]
 
 
-def test_what_may_pass_by_itself_is_asked_again_and_nothing_else_is() -> None:
+def test_only_retriable_errors_are_retried() -> None:
     network = Scripted({(1, "1a"): [refusal(ErrorCode.NOT_COORDINATOR), "at last"]})
     route = Route()
     assert ask(network, ["1a", "1b"], route) == {"1a": "at last", "1b": "1b by 1"}
@@ -141,11 +141,11 @@ def test_a_lost_connection_is_tried_again_and_a_refusal_after_it_is_put_in_doubt
     network = Scripted({(1, "1a"): [lost, refusal(ErrorCode.TOPIC_ALREADY_EXISTS)]})
     answers = ask(network, ["1a", "1b"])
     assert isinstance(answers["1a"], TopicAlreadyExists)
-    assert any("may have done it" in note for note in answers["1a"].__notes__)
+    assert any("may have succeeded" in note for note in answers["1a"].__notes__)
     assert answers["1b"] == "1b by 1"
 
 
-def test_a_broker_that_cannot_do_it_at_all_is_asked_once() -> None:
+def test_an_unsupported_request_is_sent_once() -> None:
     network = Scripted({(1, "1a"): [Lost(UnsupportedByBroker("too old"))]})
     answers = ask(network, ["1a", "2a"])
     assert isinstance(answers["1a"], UnsupportedByBroker)
@@ -153,7 +153,7 @@ def test_a_broker_that_cannot_do_it_at_all_is_asked_once() -> None:
     assert len(network.requests) == 2
 
 
-def test_what_has_no_answer_in_time_is_told_beside_what_has() -> None:
+def test_items_without_an_answer_in_time_are_reported_beside_the_others() -> None:
     network = Scripted({(1, "1a"): [refusal(ErrorCode.NOT_COORDINATOR)]})
     answers = ask(network, ["1a", "2a"])
     assert isinstance(answers["1a"], TimedOut)
@@ -178,7 +178,7 @@ def test_a_thing_that_the_answer_leaves_out_is_an_error() -> None:
 
     answers = ask(Forgetful({}), ["1a", "1b"])
     assert answers["1a"] == "1a by 1"
-    assert "does not mention it" in str(answers["1b"])
+    assert "missing in the response" in str(answers["1b"])
 
 
 @pytest.mark.parametrize("steps", range(8))
@@ -196,7 +196,7 @@ def test_a_call_that_is_cancelled_leaves_nothing_running(steps: int) -> None:
     asyncio.run(run())
 
 
-def test_asked_about_nothing_nobody_is_asked() -> None:
+def test_an_empty_call_sends_no_request() -> None:
     network = Scripted({})
     assert ask(network, []) == {}
     assert network.requests == []
@@ -205,16 +205,16 @@ def test_asked_about_nothing_nobody_is_asked() -> None:
 # How a call tells -----------------------------------------------------------------------------------------------------
 
 
-def test_everything_done_is_returned_as_it_is() -> None:
+def test_results_are_returned_if_all_items_succeed() -> None:
     assert settled({"a": 1, "b": None}) == {"a": 1, "b": None}
 
 
-def test_the_error_of_the_only_thing_is_raised_as_it_is() -> None:
+def test_the_error_of_a_single_item_is_raised_itself() -> None:
     with pytest.raises(TopicAlreadyExists):
         settled({"a": refusal(ErrorCode.TOPIC_ALREADY_EXISTS)})
 
 
-def test_of_several_things_those_that_failed_and_those_that_did_not_are_told() -> None:
+def test_the_error_of_several_items_lists_failures_and_successes() -> None:
     error = refusal(ErrorCode.TOPIC_ALREADY_EXISTS)
     with pytest.raises(SomeFailed, match=r"4 of 5 failed: .* and 1 more") as raised:
         settled({"a": error, "b": 5, "c": error, "d": error, "e": error})
@@ -222,7 +222,7 @@ def test_of_several_things_those_that_failed_and_those_that_did_not_are_told() -
     assert raised.value.results == {"b": 5}
 
 
-def test_a_text_is_one_thing_and_what_is_named_twice_is_meant_once() -> None:
+def test_a_string_is_one_item_and_duplicates_are_removed() -> None:
     assert listed("orders") == ["orders"]
     assert listed(["b", "a", "b"]) == ["b", "a"]
     assert listed(3, int) == [3]

@@ -1,4 +1,4 @@
-"""Where a reset takes each partition, whatever was committed and whatever there is."""
+"""Offset resets: the new offset of each partition, for any committed offset and log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moldau.client.admin import (
     ToTimestamp,
 )
 from moldau.client.admin.resets import NothingToShift, plan, specs_needed
-from moldau.client.model import NO_OFFSET, TopicPartition
+from moldau.client.data_types import NO_OFFSET, TopicPartition
 
 ONE = TopicPartition("orders", 0)
 
@@ -77,11 +77,11 @@ def test_shifting_there_and_back_ends_where_it_began(by: int) -> None:
         (ByDuration(1), ResetOffset(7, 8)),
     ],
 )
-def test_each_rule_means_what_it_says(rule: Reset, expected: ResetOffset) -> None:
+def test_each_reset_rule_gives_its_offset(rule: Reset, expected: ResetOffset) -> None:
     assert planned(rule, before=7, earliest=5, latest=10, at_time=8) == expected
 
 
-def test_after_the_last_record_of_a_time_comes_the_end() -> None:
+def test_a_time_after_the_last_record_resets_to_the_end() -> None:
     assert planned(ToTimestamp(1), None, 5, 10, NO_OFFSET).after == 10
 
 
@@ -92,7 +92,7 @@ def test_without_a_commit_the_current_offset_is_the_end_and_nothing_can_be_shift
     assert raised.value.partition == ONE
 
 
-def test_only_what_a_rule_needs_is_asked_for() -> None:
+def test_only_the_offsets_that_a_rule_needs_are_requested() -> None:
     assert specs_needed(ToLatest(), 0) == [OffsetSpec.LATEST]
     assert specs_needed(ShiftBy(1), 0) == [OffsetSpec.EARLIEST, OffsetSpec.LATEST]
     assert specs_needed(ByDuration(400), 1_000) == [600, OffsetSpec.LATEST]

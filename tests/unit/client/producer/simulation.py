@@ -1,9 +1,9 @@
-"""A producer's sender between a clock, a network and brokers that are made up: everything real but these.
+"""Simulation of a producer's sender: real code between a simulated clock, network and brokers.
 
-Requests are decoded from the bytes that would travel. A broker keeps what Kafka's keep of a producer: its epoch and the
-last five batches. The network loses connections before and after a request was taken, and delivers requests of lost
-connections late, when they have long been sent again. All partitions may be led by another broker from one moment to
-the next, which has all that the one before it took. Chance comes from a seed; the clock jumps from event to event.
+Requests are decoded from their bytes. A broker keeps what Kafka's brokers keep for a producer: its epoch and the last
+five batches. The network loses connections before and after a request was processed, and delivers requests of lost
+connections late, after they were sent again. Leadership of all partitions can move at any time to a broker that has all
+batches of the former leader. Random choices come from a seed; the clock jumps from event to event.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from moldau.client.data_types import Node, TopicPartition
 from moldau.client.errors import BrokerUnavailable, MoldauError
 from moldau.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
-from moldau.client.model import Node, TopicPartition
 from moldau.client.producer.config import ProducerConfig
 from moldau.client.producer.engine import Accumulator, RecordFuture
 from moldau.client.producer.sender import NoTransactions, Sender

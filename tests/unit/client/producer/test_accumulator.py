@@ -1,4 +1,4 @@
-"""What the accumulator does, one thread at a time; both twins."""
+"""Accumulator in one thread, for the native and the reference implementation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from moldau.client.data_types import RecordMetadata
 from moldau.client.errors import TimedOut
-from moldau.client.model import RecordMetadata
 from moldau.client.producer.accumulator import Refusal
+from moldau.client.producer.batch_split import split
 from moldau.client.producer.partitioners import partition_of_key
-from moldau.client.producer.splitting import split
 from tests.unit.client.producer.twins import TOPIC, TWINS, Harness, Refused, records_of, values_of
 
 
@@ -22,7 +22,7 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Harness]:
     return lambda **options: Harness(twin, **options)
 
 
-def test_a_record_is_in_its_batch_as_it_was_given(make: Callable[..., Harness]) -> None:
+def test_a_record_is_stored_in_its_batch_unchanged(make: Callable[..., Harness]) -> None:
     harness = make()
     harness.send(b"value", b"key", timestamp=1234, headers=[("a", b"1"), ("b", None)])
     (batch,) = harness.drain()
@@ -65,7 +65,7 @@ def test_an_open_batch_is_taken_when_it_has_lingered(make: Callable[..., Harness
     assert values_of(harness.drain()) == [b"a"]
 
 
-def test_a_batch_that_is_due_goes_on_filling_until_it_is_taken(make: Callable[..., Harness]) -> None:
+def test_a_batch_that_is_due_takes_records_until_it_is_sent(make: Callable[..., Harness]) -> None:
     harness = make(linger_s=5)
     harness.send(b"a")
     harness.now = 200.0
@@ -75,7 +75,7 @@ def test_a_batch_that_is_due_goes_on_filling_until_it_is_taken(make: Callable[..
     assert harness.accumulator.take(queue) is None
 
 
-def test_a_batch_that_fills_up_after_collecting_is_taken_before_the_one_behind_it(make: Callable[..., Harness]) -> None:
+def test_a_batch_that_fills_up_after_collecting_is_sent_before_the_next_one(make: Callable[..., Harness]) -> None:
     harness = make(batch_size=200)
     harness.send(b"first")
     (queue,), _ = harness.accumulator.collect(harness.now)
@@ -88,7 +88,7 @@ def test_a_batch_that_fills_up_after_collecting_is_taken_before_the_one_behind_i
     assert values_of(taken) == [b"first", *(b"%d" % i for i in range(20))]
 
 
-def test_hurry_makes_all_that_lingers_due(make: Callable[..., Harness]) -> None:
+def test_hurry_makes_all_lingering_batches_due(make: Callable[..., Harness]) -> None:
     harness = make(linger_s=60, partitions=3)
     for partition in range(3):
         harness.send(b"%d" % partition, partition=partition)
@@ -179,9 +179,12 @@ def test_a_topic_may_grow(make: Callable[..., Harness]) -> None:
         (Refusal.NOT_BYTES, {"headers": [(b"name", b"x")]}),
         (Refusal.NOT_BYTES, {"headers": [3]}),
         (Refusal.TOO_LARGE, {"value": b"x" * (1 << 20)}),
+        (Refusal.WRONG_TYPE, {"partition": "0"}),
+        (Refusal.WRONG_TYPE, {"timestamp": 0.5}),
+        (Refusal.WRONG_TYPE, {"on_delivery": "print"}),
     ],
 )
-def test_what_cannot_be_taken_is_refused_and_leaves_nothing(
+def test_a_refused_record_leaves_nothing_in_the_buffer(
     make: Callable[..., Harness], refusal: Refusal, record: dict[str, Any]
 ) -> None:
     harness = make()
@@ -190,6 +193,14 @@ def test_what_cannot_be_taken_is_refused_and_leaves_nothing(
     assert harness.refusals == [refusal]
     assert harness.accumulator.memory_used == 0
     assert harness.drain(even_if_not_due=True) == []
+
+
+@pytest.mark.parametrize("topic", [None, 7, b"topic"])
+def test_a_topic_that_is_no_text_is_refused(make: Callable[..., Harness], topic: Any) -> None:
+    harness = make()
+    with pytest.raises(Refused):
+        harness.accumulator.send(topic, b"value")
+    assert harness.refusals == [Refusal.WRONG_TYPE]
 
 
 def test_a_topic_that_is_not_known_is_for_the_slow_path(make: Callable[..., Harness]) -> None:
@@ -247,7 +258,7 @@ def test_a_future_has_the_brokers_time_where_the_topic_says_so(make: Callable[..
     assert future.result(0).timestamp == 9999
 
 
-def test_a_future_raises_what_became_of_the_record(make: Callable[..., Harness]) -> None:
+def test_a_future_raises_the_error_of_the_record(make: Callable[..., Harness]) -> None:
     harness = make()
     future = harness.send(b"x")
     harness.drain()[0].fail(TimedOut("no"))
@@ -259,11 +270,11 @@ def test_a_future_raises_what_became_of_the_record(make: Callable[..., Harness])
 def test_waiting_for_a_future_ends_with_its_timeout(make: Callable[..., Harness]) -> None:
     harness = make()
     future = harness.send(b"x")
-    with pytest.raises(TimedOut, match=r"no answer .* in 0\.001 s"):
+    with pytest.raises(TimedOut, match=r"no result .* within 0\.001 s"):
         future.result(0.001)
 
 
-def test_a_batchs_fate_is_told_once(make: Callable[..., Harness]) -> None:
+def test_the_result_of_a_batch_is_reported_once(make: Callable[..., Harness]) -> None:
     harness = make()
     told: list[Any] = []
     future = harness.send(b"x", on_delivery=lambda metadata, error: told.append((metadata, error)))
@@ -353,7 +364,7 @@ def split_with(harness: Harness, batch: Any) -> list[Any]:
     return split(harness.accumulator, batch)
 
 
-def test_a_batch_from_elsewhere_waits_behind_what_was_sent_before(make: Callable[..., Harness]) -> None:
+def test_a_prebuilt_batch_is_sent_after_earlier_records(make: Callable[..., Harness]) -> None:
     harness = make(linger_s=60)
     harness.send(b"before")
     queue = harness.accumulator.topics[TOPIC].queues[0]

@@ -1,4 +1,4 @@
-"""Keys go where Kafka's own producers put them; other choices can be made."""
+"""Partitioners: keys go to the same partitions as with Kafka's producers, and can be configured."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_partitioners_are_given_by_name_as_a_class_or_as_an_object() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["fastest", object(), int])
-def test_what_is_no_partitioner_is_said_so(wrong: object) -> None:
+def test_an_invalid_partitioner_is_reported(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match=r"partitioner\.class"):
         partitioner_of(wrong)

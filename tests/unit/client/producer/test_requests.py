@@ -1,4 +1,4 @@
-"""Requests written by hand are those that the generated messages write."""
+"""Hand-written Produce requests equal those of the generated messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.model import Node
+from moldau.client.data_types import Node
 from moldau.client.producer import requests
 from moldau.client.producer.requests import Part, batch_header, prepare_body
 from moldau.records import Codec, check_batch, decode_batch
@@ -102,7 +102,7 @@ def test_all_other_news_is_left_to_the_long_way(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_answer_says_of_each_partition_what_the_broker_said(version: int) -> None:
+def test_a_response_has_the_result_of_each_partition(version: int) -> None:
     good = ProduceResponsePartition(index=3, base_offset=17, log_append_time_ms=5)
     bad = ProduceResponsePartition(
         index=4,

@@ -1,4 +1,4 @@
-"""The two accumulators, for tests that both must pass."""
+"""Both accumulators, for tests that each must pass."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from moldau.client.producer import accumulator as reference
 from moldau.records.batch import seal
+from moldau.records.batch_layout import Record
 from moldau.records.engine import decode_batch
-from moldau.records.model import Record
 
 try:
     from moldau.client.producer import _accumulator as native

@@ -1,7 +1,7 @@
-"""Who reads what in a classic group: the assignors, of which the group's leader runs the one that all members have.
+"""Assignors of classic groups: range, round-robin, sticky and cooperative-sticky, under Kafka's names.
 
-Range, round-robin, sticky and cooperative-sticky are Kafka's, by its names; derive others from `Assignor`. Racks are
-not considered: all four assign as Kafka's do for clients without a rack.
+The leader of the group runs one assignor that all members support. Applications can derive their own from `Assignor`.
+Racks are ignored: all four assign as Kafka's do for clients without a rack.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from moldau.client.consumer.assignors.assignor import Assignor, MemberSubscription, RebalanceProtocol
 from moldau.client.consumer.assignors.cooperative import CooperativeStickyAssignor
-from moldau.client.consumer.assignors.model import Assignor, MemberSubscription, RebalanceProtocol
 from moldau.client.consumer.assignors.range import RangeAssignor
 from moldau.client.consumer.assignors.round_robin import RoundRobinAssignor
 from moldau.client.consumer.assignors.sticky import StickyAssignor
@@ -37,7 +37,7 @@ BY_JAVA_NAME: Final[Mapping[str, type[Assignor]]] = {JAVA_PACKAGE + kind.__name_
 
 
 def assignors_of(value: object) -> list[Assignor]:
-    """What `partition.assignment.strategy` means: names, Java's class names, classes of your own, or instances."""
+    """Return the assignors of `partition.assignment.strategy`: names, Java class names, Python classes or instances."""
     chosen = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
     assignors = [_assignor(one) for one in chosen]
     names = [one.name for one in assignors]
@@ -45,7 +45,7 @@ def assignors_of(value: object) -> list[Assignor]:
         raise ConfigurationError("partition.assignment.strategy is empty; name at least one assignor, such as range")
     if len(set(names)) < len(names):
         raise ConfigurationError(
-            f"partition.assignment.strategy names an assignor twice: {', '.join(names)}; each may stand there once"
+            f"partition.assignment.strategy has an assignor twice: {', '.join(names)}; name each of them once"
         )
     return assignors
 
@@ -67,6 +67,6 @@ def _assignor(value: object) -> Assignor:
 
 
 def protocol_of(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """How members move: cooperatively only where every assignor that the group may choose can do so."""
+    """Return COOPERATIVE only if all assignors that the group may choose support it."""
     cooperative = all(RebalanceProtocol.COOPERATIVE in one.protocols for one in assignors)
     return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER

@@ -1,7 +1,8 @@
-"""Cooperative-sticky: as sticky, but members read on during a rebalance and give up only what others are to have.
+"""Cooperative-sticky assignor: like sticky, but members revoke only the partitions that move.
 
-A partition that moves takes two rebalances: in the first nobody but its present reader may have it, and that one is
-told to give it up; having done so it joins again, and in the second rebalance the partition is free.
+Members continue to read the other partitions during a rebalance. A partition moves in two rebalances. In the first one
+it is assigned to no member, so its owner revokes it and joins again. In the second one it is free, and is assigned to
+the new owner.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from struct import Struct
 
-from moldau.client.consumer.assignors.balance import balanced
-from moldau.client.consumer.assignors.model import (
+from moldau.client.consumer.assignors.assignor import (
     NO_GENERATION,
     Assignment,
     Assignor,
@@ -18,13 +18,14 @@ from moldau.client.consumer.assignors.model import (
     MemberSubscription,
     RebalanceProtocol,
 )
-from moldau.client.model import TopicPartition
+from moldau.client.consumer.assignors.balance import balanced
+from moldau.client.data_types import TopicPartition
 
 _GENERATION = Struct(">i")
 
 
 class CooperativeStickyAssignor(Assignor):
-    """What members read stands in their subscriptions; the user data has the generation, for older clients."""
+    """Uses the owned partitions in the subscriptions. The user data has the generation, for older clients."""
 
     name = "cooperative-sticky"
     protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -40,11 +41,11 @@ class CooperativeStickyAssignor(Assignor):
 
     def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
         owned = {member: (_generation(one), one.owned) for member, one in members.items()}
-        return without_what_others_read(balanced(partitions, members, owned), members)
+        return without_owned_by_others(balanced(partitions, members, owned), members)
 
 
-def without_what_others_read(wanted: Assignment, members: Members) -> Assignment:
-    """Leaves out what another member still reads, whatever generation it believes to be in: it has to stop first."""
+def without_owned_by_others(wanted: Assignment, members: Members) -> Assignment:
+    """Remove partitions that another member still owns, in any generation: that member must revoke them first."""
     claimants: dict[TopicPartition, list[str]] = {}
     for member, one in members.items():
         for partition in one.owned:
@@ -55,7 +56,7 @@ def without_what_others_read(wanted: Assignment, members: Members) -> Assignment
 
 
 def _generation(member: MemberSubscription) -> int:
-    """From the subscription, or from the user data of a client whose subscriptions do not have it yet."""
+    """Return the generation in the subscription or, for an older client, in its user data."""
     data = member.user_data
     if member.generation != NO_GENERATION or data is None or len(data) < _GENERATION.size:
         return member.generation

@@ -1,15 +1,15 @@
-"""Range: each topic is cut into runs of neighbouring partitions, one a member: equal partitions of two topics meet."""
+"""Range assignor: each member gets consecutive partitions per topic, the same ones of topics of equal size."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.consumer.assignors.model import Assignment, Assignor, Members, in_order
-from moldau.client.model import TopicPartition
+from moldau.client.consumer.assignors.assignor import Assignment, Assignor, Members, in_order
+from moldau.client.data_types import TopicPartition
 
 
 class RangeAssignor(Assignor):
-    """The first members get one partition more, of every topic."""
+    """For every topic, the first members get one partition more if the division has a remainder."""
 
     name = "range"
 

@@ -1,16 +1,16 @@
-"""Round-robin: all partitions of all topics are dealt out one by one, like cards."""
+"""Round-robin assignor: all partitions of all topics are assigned to the members one by one in turn."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import cycle
 
-from moldau.client.consumer.assignors.model import Assignment, Assignor, Members, in_order
-from moldau.client.model import TopicPartition
+from moldau.client.consumer.assignors.assignor import Assignment, Assignor, Members, in_order
+from moldau.client.data_types import TopicPartition
 
 
 class RoundRobinAssignor(Assignor):
-    """Members that do not subscribe to a topic are passed over."""
+    """Skips members that do not subscribe to the topic."""
 
     name = "roundrobin"
 

@@ -1,6 +1,7 @@
-"""Sticky: as even as possible, and each member keeps as much of what it had as that allows; all stop for a rebalance.
+"""Sticky assignor: an even assignment in which each member keeps as many partitions as possible.
 
-What a member had is told in its user data, in Kafka's form: the partitions by topic, then the generation.
+Rebalances are eager: all members stop reading. They report their last assignment in the user data, in Kafka's format:
+the partitions by topic, then the generation.
 """
 
 from __future__ import annotations
@@ -9,43 +10,43 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from struct import error as StructError
 
+from moldau.client.consumer.assignors.assignor import NO_GENERATION, Assignment, Assignor, Members, MemberSubscription
 from moldau.client.consumer.assignors.balance import balanced
-from moldau.client.consumer.assignors.model import NO_GENERATION, Assignment, Assignor, Members, MemberSubscription
-from moldau.client.consumer.assignors.wire import by_topic
-from moldau.client.model import TopicPartition
+from moldau.client.data_types import TopicPartition
+from moldau.wire.topic_partition import by_topic
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 
 
 class StickyAssignor(Assignor):
-    """Remembers what it was assigned, to say so when it joins again."""
+    """Remembers the last assignment of this member, for its user data."""
 
     name = "sticky"
 
     def __init__(self) -> None:
-        self._had: tuple[TopicPartition, ...] = ()
+        self._assigned: tuple[TopicPartition, ...] = ()
         self._generation = NO_GENERATION
 
     def user_data(self, topics: Sequence[str]) -> bytes | None:
-        return encode_memory(self._had, self._generation) if self._had else None
+        return encode_memory(self._assigned, self._generation) if self._assigned else None
 
     def on_assignment(self, partitions: Sequence[TopicPartition], generation: int) -> None:
-        self._had, self._generation = tuple(partitions), generation
+        self._assigned, self._generation = tuple(partitions), generation
 
     def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
-        return balanced(partitions, members, {member: _remembered(one) for member, one in members.items()})
+        return balanced(partitions, members, {member: _last_assignment(one) for member, one in members.items()})
 
 
-def _remembered(member: MemberSubscription) -> tuple[int, Sequence[TopicPartition]]:
+def _last_assignment(member: MemberSubscription) -> tuple[int, Sequence[TopicPartition]]:
     if member.owned:
-        # A cooperative member says it in the subscription itself.
+        # A cooperative member has it in the subscription itself.
         return member.generation, member.owned
     return decode_memory(member.user_data)
 
 
 def encode_memory(partitions: Sequence[TopicPartition], generation: int) -> bytes:
-    """Kafka's StickyAssignorUserData, version 1."""
+    """Encode Kafka's StickyAssignorUserData, version 1."""
     topics = by_topic(partitions)
     parts = [_INT32.pack(len(topics))]
     for topic, indexes in topics.items():
@@ -57,7 +58,7 @@ def encode_memory(partitions: Sequence[TopicPartition], generation: int) -> byte
 
 
 def decode_memory(data: bytes | None) -> tuple[int, Sequence[TopicPartition]]:
-    """The generation and the partitions; nothing where the bytes are no such thing. Version 0 has no generation."""
+    """Return generation and partitions; no partitions if the bytes cannot be decoded. Version 0 has no generation."""
     if not data:
         return NO_GENERATION, ()
     try:

@@ -1,7 +1,7 @@
-"""Membership of consumer groups: two pure state machines, one a protocol, and the shell that runs them in the loop."""
+"""Membership of consumer groups: one state machine per protocol, and the code that runs it on the event loop."""
 
 from __future__ import annotations
 
-from moldau.client.consumer.membership.membership import GroupMetadata, Membership
+from moldau.client.consumer.membership.membership import GroupMembership, GroupMetadata
 
-__all__ = ["GroupMetadata", "Membership"]
+__all__ = ["GroupMembership", "GroupMetadata"]

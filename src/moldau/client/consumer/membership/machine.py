@@ -1,8 +1,8 @@
-"""What both membership machines share: tickets, what the application is told, and the time it may take between polls.
+"""Base of the membership state machines: tickets of requests, listener callbacks, and max.poll.interval.ms.
 
-A machine is pure: `step(now, event)` changes it and returns what is to be done; `wake_at` says when it wants to be
-woken. What the application has to hear stands in `due`; the shell says when the telling begins and when it is over.
-Until it has begun, `due` may be replaced by something truer: partitions to be revoked may be lost meanwhile.
+A machine does no I/O. `step(now, event)` changes it and returns actions; `wake_at` is the time of the next Tick. `due`
+is the next call of the listener. `GroupMembership` reports when this call starts and when it is done. Until it starts,
+`due` may be replaced: for example, partitions that should be revoked may be lost meanwhile.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from moldau.client.consumer.membership.model import (
+from moldau.client.consumer.membership.events import (
     NO_GENERATION,
     NO_MEMBER,
     Action,
+    BeginRevocation,
+    CallbackDone,
     CoordinatorGone,
     Event,
     MemberConfig,
     Send,
-    StandStill,
-    Take,
-    Told,
+    SetAssignment,
 )
-from moldau.client.consumer.model import CallbackDue, CallbackKind
+from moldau.client.consumer.offset_reset import CallbackDue, CallbackKind
+from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
-from moldau.client.model import TopicPartition
 
 
-class Machine(ABC):
+class MemberStateMachine(ABC):
     """One member of one group."""
 
     def __init__(self, config: MemberConfig) -> None:
         self.config = config
         self.member_id = NO_MEMBER
         self.generation = NO_GENERATION
-        """Or the member's epoch. NO_GENERATION while it is in none: then nothing can be committed."""
+        """The generation, or the member epoch (KIP-848). With NO_GENERATION offsets cannot be committed."""
         self.owned: tuple[TopicPartition, ...] = ()
-        """What the application knows to be its own."""
+        """The partitions that the listener was called with, and that were not revoked or lost since."""
         self.due: CallbackDue | None = None
         self.failure: MoldauError | None = None
-        """Why this member cannot go on; for good."""
-        self._telling = False
+        """The error that ended the membership."""
+        self._in_callback = False
         self._tickets = 0
         self._actions: list[Action] = []
         self._failures = 0
@@ -51,26 +51,26 @@ class Machine(ABC):
 
     @abstractmethod
     def _handlers(self) -> Mapping[type[Any], Callable[[float, Any], None]]:
-        """Which method takes which kind of event."""
+        """Return the method for each type of event."""
 
     @abstractmethod
     def _advance(self, now: float) -> None:
-        """Does what is possible now, after whatever has happened."""
+        """Do what is possible now; called after each event."""
 
     @property
     @abstractmethod
     def wake_at(self) -> float | None:
-        """When a Tick should come, if nothing else happens."""
+        """The time of the next Tick, if no other event comes first."""
 
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether the member is in its group, and the application has heard of all that it was assigned."""
+        """Whether the member is in its group, and the listener was called with its whole assignment."""
 
     @property
     @abstractmethod
     def rebalancing(self) -> bool:
-        """Whether it is on its way to the next generation, and needs nobody but the coordinator for the next step."""
+        """Whether the next generation needs only responses of the coordinator, and no callback."""
 
     def step(self, now: float, event: Event) -> list[Action]:
         self._table[type(event)](now, event)
@@ -90,7 +90,7 @@ class Machine(ABC):
         return ticket
 
     def _back_off(self, now: float, *, coordinator_gone: bool = False) -> None:
-        """Not before a while; a little later with every failure."""
+        """Set the time of the next request; the pause grows with every failure."""
         if coordinator_gone:
             self._actions.append(CoordinatorGone())
         self._retry_at = now + self.config.backoff(self._failures)
@@ -99,39 +99,39 @@ class Machine(ABC):
     def _succeeded(self) -> None:
         self._failures, self._retry_at = 0, 0.0
 
-    # -- what the application hears --------------------------------------------------------------------------------
+    # -- listener callbacks ----------------------------------------------------------------------------------------
 
-    def _tell(self, kind: CallbackKind, partitions: Iterable[TopicPartition]) -> None:
-        assert not self._telling, "the application is in the middle of hearing something else"
+    def _set_due(self, kind: CallbackKind, partitions: Iterable[TopicPartition]) -> None:
+        assert not self._in_callback, "another callback is running"
         self.due = CallbackDue(kind, tuple(sorted(partitions)))
 
-    def _begin_telling(self, _: float, __: Any) -> None:
+    def _callback_started(self, _: float, __: Any) -> None:
         assert self.due is not None
-        self._telling = True
+        self._in_callback = True
 
-    def _end_telling(self, _: float, __: Told) -> CallbackDue:
-        assert self.due is not None and self._telling
-        heard, self.due, self._telling = self.due, None, False
-        gone = set() if heard.kind == "assigned" else set(heard.partitions)
-        come = heard.partitions if heard.kind == "assigned" else ()
-        self.owned = tuple(sorted({*self.owned, *come} - gone))
-        if gone:
-            self._actions.append(Take(self.owned))
-        return heard
+    def _callback_done(self, _: float, __: CallbackDone) -> CallbackDue:
+        assert self.due is not None and self._in_callback
+        done, self.due, self._in_callback = self.due, None, False
+        removed = set() if done.kind == "assigned" else set(done.partitions)
+        added = done.partitions if done.kind == "assigned" else ()
+        self.owned = tuple(sorted({*self.owned, *added} - removed))
+        if removed:
+            self._actions.append(SetAssignment(self.owned))
+        return done
 
-    def _lose(self) -> bool:
-        """All that the application has is another's now, or may be. Whether there is something to be told."""
+    def _lose_partitions(self) -> bool:
+        """Give up all partitions, because other members may own them. Return whether a callback is due or running."""
         self.generation = NO_GENERATION
-        if self._telling:
-            return True  # it hears the end of what it is being told, and then the rest
+        if self._in_callback:
+            return True  # after the running callback this is called again
         self.due = None
-        self._actions.append(Take(self.owned))
+        self._actions.append(SetAssignment(self.owned))
         if self.owned:
-            self._actions.append(StandStill(self.owned))
-            self._tell("lost", self.owned)
+            self._actions.append(BeginRevocation(self.owned))
+            self._set_due("lost", self.owned)
         return bool(self.owned)
 
-    # -- the application's life ------------------------------------------------------------------------------------
+    # -- poll interval ---------------------------------------------------------------------------------------------
 
-    def _is_silent(self, now: float) -> bool:
+    def _poll_overdue(self, now: float) -> bool:
         return now >= self._polled_at + self.config.max_poll_interval_s

@@ -1,4 +1,4 @@
-"""What the error codes of the classic group protocol mean for a member: one table for all its requests."""
+"""Error reactions of a classic group member: one table from error codes to reactions, for all its requests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from moldau.wire.errors import ErrorCode
 
 
 class Reaction(Enum):
-    """What an error code means for a member."""
+    """What a member does after an error code."""
 
-    RETRY = "the same again, after a while"
-    FIND_COORDINATOR = "the same, to another broker"
-    REJOIN = "a rebalance has begun"
-    GENERATION_OVER = "the group went on without us: what we had is another's"
-    UNKNOWN = "the group has forgotten us: the same, and our id is worth nothing"
-    USE_ID = "join again with the id in the answer"
-    FENCED = "another member has our instance id"
-    FAIL = "nothing that waiting could heal"
+    RETRY = "send the request again after a pause"
+    FIND_COORDINATOR = "look up the coordinator, then retry"
+    REJOIN = "join again: a rebalance has started"
+    GENERATION_OVER = "give up all partitions: the group has a new generation"
+    UNKNOWN = "the same, and forget the member id: the group has removed this member"
+    USE_ID = "join again with the member id in the response"
+    FENCED = "stop: another member has the same instance id"
+    FAIL = "stop: a retry does not help"
 
 
 REACTIONS: Final[Mapping[ErrorCode, Reaction]] = {

@@ -1,13 +1,14 @@
-"""The requests of the classic group protocol, as a member of a consumer group sends them."""
+"""Requests of a classic group member: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from moldau.assignment.consumer_protocol import CONSUMER_PROTOCOL
 from moldau.client.consumer.assignors import Assignor, MemberSubscription
-from moldau.client.consumer.assignors.wire import PROTOCOL_TYPE, encode_subscription
-from moldau.client.consumer.membership.model import MemberConfig
-from moldau.client.model import TopicPartition
+from moldau.client.consumer.assignors.consumer_protocol import encode_subscription
+from moldau.client.consumer.membership.events import MemberConfig
+from moldau.client.data_types import TopicPartition
 from moldau.wire.messages.heartbeat import HeartbeatRequest
 from moldau.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
@@ -22,14 +23,14 @@ def join_request(
     owned: tuple[TopicPartition, ...],
     generation: int,
 ) -> JoinGroupRequest:
-    """Each assignor is a protocol that the group may choose, with what its leader should know of this member."""
+    """Build a JoinGroup request, with one protocol per assignor; each has this member's subscription."""
     return JoinGroupRequest(
         group_id=config.group_id,
         session_timeout_ms=round(config.session_timeout_s * 1_000),
         rebalance_timeout_ms=round(config.max_poll_interval_s * 1_000),
         member_id=member_id,
         group_instance_id=config.instance_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=CONSUMER_PROTOCOL,
         protocols=[
             JoinGroupRequestProtocol(
                 name=one.name,
@@ -50,7 +51,7 @@ def sync_request(
         generation_id=generation,
         member_id=member_id,
         group_instance_id=config.instance_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=CONSUMER_PROTOCOL,
         protocol_name=protocol,
         assignments=[SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in given.items()],
     )
@@ -66,6 +67,6 @@ def heartbeat_request(config: MemberConfig, member_id: str, generation: int) -> 
 
 
 def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
-    """Before version 3 one member leaves, and its id stands in the request itself."""
+    """Build a LeaveGroup request. Before version 3 the member id is a field of the request itself."""
     member = LeaveGroupRequestMember(member_id=member_id, group_instance_id=config.instance_id, reason=reason)
     return LeaveGroupRequest(group_id=config.group_id, member_id=member_id, members=[member])

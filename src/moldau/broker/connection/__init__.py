@@ -1,0 +1,1 @@
+"""Client connections: listeners, connection limits, and the session that dispatches requests in order."""

@@ -1,0 +1,116 @@
+"""Open client connections and their limits: in total, per address, and how long they may be idle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from moldau.host.event_log import event_logger
+from moldau.settings import BrokerSettings, connection_overrides
+
+if TYPE_CHECKING:
+    from moldau.broker.connection.session import Session
+    from moldau.broker.metrics import BrokerMetrics
+
+log = event_logger(__name__)
+
+IDLE_SWEEPS = 10
+"""Checks for idle connections per `connections.max.idle.ms`: they are closed at most a tenth of that time late."""
+
+CLIENT_ERRORS_LOGGED_PER_SECOND = 20
+"""Log lines per second about mistakes of clients. Further ones are only counted, so that clients can neither fill the
+log nor block the loop if the log is written slowly."""
+
+
+class Connections:
+    __slots__ = ("_errors", "_metrics", "_none_left", "_now", "_per_host", "_second_began", "_sessions", "_settings")
+
+    def __init__(
+        self, settings: Callable[[], BrokerSettings], metrics: BrokerMetrics, now: Callable[[], float]
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._now = now
+        self._sessions: dict[Session, None] = {}
+        self._per_host: dict[str, int] = {}
+        self._none_left: asyncio.Future[None] | None = None
+        self._second_began = 0.0
+        self._errors = 0  # client errors in that second, logged or not
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        """The connections that are open now. They may be closed during the iteration."""
+        return iter(list(self._sessions))
+
+    def admit(self, session: Session) -> str | None:
+        """Add a connection. Returns None, or the reason if a limit refuses it."""
+        settings = self._settings()
+        host = session.client_host
+        from_host = self._per_host.get(host, 0)
+        limit = settings["max.connections.per.ip"]
+        if settings["max.connections.per.ip.overrides"]:
+            limit = connection_overrides(settings["max.connections.per.ip.overrides"]).get(host, limit)
+        reason = None
+        if len(self._sessions) >= settings["max.connections"]:
+            reason = f"{len(self._sessions)} connections are open (max.connections)"
+        elif from_host >= limit:
+            reason = f"{from_host} connections from {host} are open (max.connections.per.ip)"
+        if reason is not None:
+            self._metrics.connections_refused += 1
+            return reason
+        self._sessions[session] = None
+        self._per_host[host] = from_host + 1
+        self._metrics.connections_accepted += 1
+        return None
+
+    def forget(self, session: Session) -> None:
+        if session not in self._sessions:
+            return  # `admit` has refused it
+        del self._sessions[session]
+        host = session.client_host
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+        if not self._sessions and self._none_left is not None and not self._none_left.done():
+            self._none_left.set_result(None)
+
+    async def none_left(self) -> None:
+        """Wait until the last connection is closed."""
+        if self._sessions:
+            self._none_left = asyncio.get_running_loop().create_future()
+            await self._none_left
+
+    def log_client_error(self, what: str, session: Session, reason: str) -> None:
+        """Log a mistake of a client, unless there were too many in this second."""
+        now = self._now()
+        if now - self._second_began >= 1.0:
+            if self._errors > CLIENT_ERRORS_LOGGED_PER_SECOND:
+                log.warning(
+                    "more client errors were not logged",
+                    extra={"count": self._errors - CLIENT_ERRORS_LOGGED_PER_SECOND},
+                )
+            self._second_began, self._errors = now, 0
+        self._errors += 1
+        if self._errors <= CLIENT_ERRORS_LOGGED_PER_SECOND:
+            log.warning(what, extra={"client": session.peer, "reason": reason})
+
+    def close_idle(self, now: float) -> None:
+        max_idle_s = self._settings()["connections.max.idle.ms"] / 1000
+        for session in [s for s in self._sessions if s.idle and now - s.last_active > max_idle_s]:
+            log.info(
+                "idle connection closed", extra={"client": session.peer, "idle_s": round(now - session.last_active)}
+            )
+            self._metrics.connections_idle_closed += 1
+            session.close()
+
+    def close_all(self) -> None:
+        for session in self:
+            session.close()
+
+    def abort_all(self) -> None:
+        for session in self:
+            if session.transport is not None:
+                session.transport.abort()

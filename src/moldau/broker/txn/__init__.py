@@ -1,0 +1,1 @@
+"""Transactions across partitions and brokers: adding partitions, verifying them, and writing their markers."""

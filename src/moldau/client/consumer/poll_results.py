@@ -1,0 +1,141 @@
+"""Poll results: the records of one poll, returned at once, or yielded one by one by an iterator.
+
+Records that an iterator has not yielded do not count as read. Positions and commits stop at the last record that was
+yielded. A call that interrupts the iteration (a seek, a pause, a poll, a rebalance) takes the other records back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+from operator import length_hint
+from typing import NamedTuple, Protocol, cast
+
+from moldau.client.consumer.decode import Record
+from moldau.client.consumer.fetched_partition import HandedBack
+from moldau.client.consumer.subscription import PartitionState
+from moldau.client.data_types import TopicPartition
+
+Prepare = Callable[[Record], bool]
+"""Deserialises a record in place. Returns False to skip it. May raise DeserializationError."""
+
+
+class Span(NamedTuple):
+    """Consecutive records of one partition, and the partition's position before and after them."""
+
+    partition: TopicPartition
+    state: PartitionState
+    version: int  # of the state when the records were taken from the buffer
+    topic_id: bytes | None  # likewise
+    first: int  # index of the first record in `PollResults.records`
+    stop: int  # index after the last record
+    position_before: int
+    epoch_before: int
+    position: int
+    epoch: int
+
+
+class _ListIterator(Protocol):
+    """The iterator of a list, with `__setstate__`, which its declared type lacks."""
+
+    def __next__(self) -> Record: ...
+    def __iter__(self) -> Iterator[Record]: ...
+    def __setstate__(self, index: int) -> None: ...
+
+
+class PollResults:
+    """Records in the order in which the application gets them, with at most one span per partition.
+
+    Iteration must cost almost nothing per record, so it runs no Python code. The only bookkeeping is the length hint of
+    the list iterators: it says how many records are left. Many records are split into pieces; `recall` ends the
+    iteration after the piece that is being read.
+    """
+
+    __slots__ = ("_at_once", "_iterators", "_queue", "records", "spans")
+
+    def __init__(self, records: list[Record], spans: list[Span], piece: int = 0) -> None:
+        self.records = records
+        self.spans = spans
+        pieces = [records] if not 0 < piece < len(records) else _pieces(records, piece)
+        self._iterators = [cast(_ListIterator, iter(one)) for one in pieces]
+        self._queue: deque[_ListIterator | None] = deque((*self._iterators, None))
+        self._at_once = False
+
+    @property
+    def seen(self) -> int:
+        """The number of records that the application has got."""
+        return len(self.records) - sum(map(length_hint, self._iterators))
+
+    def set_seen(self, count: int) -> None:
+        """Count exactly `count` records as seen, and end the iteration."""
+        self.recall()
+        # An exhausted list iterator drops its list and cannot be set back, so this needs a new one.
+        left = cast(_ListIterator, iter(self.records))
+        left.__setstate__(count)
+        self._iterators = [left]
+
+    def all_at_once(self) -> list[Record]:
+        """Return all records, and count all of them as seen."""
+        self.set_seen(len(self.records))
+        self._at_once = True
+        return self.records
+
+    def disown(self) -> None:
+        """Count the records of the poll, or the record yielded last, as not seen: the application failed on them."""
+        self.set_seen(0 if self._at_once else max(self.seen - 1, 0))
+
+    def one_by_one(self, prepare: Prepare | None) -> Iterator[Record]:
+        """Iterate over the records; each counts as seen when it is yielded. `recall` and `take_back` end it early."""
+        records = chain.from_iterable(cast("Iterator[_ListIterator]", iter(self._queue.popleft, None)))
+        return records if prepare is None else self._prepared(records, prepare)
+
+    def _prepared(self, records: Iterator[Record], prepare: Prepare) -> Iterator[Record]:
+        for record in records:
+            try:
+                wanted = prepare(record)
+            except BaseException:
+                self.set_seen(self.seen - 1)  # without this record
+                raise
+            if wanted:
+                yield record
+
+    def recall(self) -> None:
+        """End the iteration after the piece that is being read. Atomic: the loop calls it while a thread iterates."""
+        self._queue.appendleft(None)
+
+    def unseen(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """Return offset and epoch of the partition after the last record seen, or None if all of them were seen."""
+        seen = self.seen
+        for span in self.spans:
+            if span.partition == partition:
+                return None if seen >= span.stop else self._position_after(span, seen)
+        return None
+
+    def _position_after(self, span: Span, seen: int) -> tuple[int, int]:
+        if seen <= span.first:
+            return span.position_before, span.epoch_before
+        last = self.records[seen - 1]
+        return last.offset + 1, last.leader_epoch
+
+    def take_back(self) -> list[tuple[Span, HandedBack]]:
+        """End the iteration, and return the records that were not seen, per partition, in order.
+
+        The thread that iterates is waiting for this call, or makes it. So no record is yielded meanwhile.
+        """
+        seen = self.seen
+        rest = []
+        for span in self.spans:
+            if seen < span.stop:
+                position, epoch = self._position_after(span, seen)
+                records = self.records[max(seen, span.first) : span.stop]
+                back = HandedBack(span.partition, span.version, position, epoch, records, span.position, span.epoch)
+                rest.append((span, back))
+        for iterator in self._iterators:
+            iterator.__setstate__(len(self.records))
+        self.recall()
+        return rest
+
+
+def _pieces(records: list[Record], size: int) -> list[list[Record]]:
+    return [records[at : at + size] for at in range(0, len(records), size)]

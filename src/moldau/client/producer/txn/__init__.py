@@ -1,0 +1,1 @@
+"""Producer transactions: the state machine, its requests, and the methods that applications call."""

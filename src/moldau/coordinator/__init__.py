@@ -1,0 +1,1 @@
+"""Coordinator runtime, shared by the group coordinator and the transaction coordinator."""

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs the programs that the tests use and pip cannot install: kcat (a client, and the load generator of the
+# benchmarks), Java 17 (for Spark, ZooKeeper and Apache Kafka's own tools) and Maven (which downloads Apache Kafka's
+# jars). Uses apt-get if possible. Never fails: it prints a warning for each program that is still missing. The tests
+# that need the program are skipped, and the test run counts them at its end.
+
+missing=""
+packages=""
+for pair in kcat:kcat javac:openjdk-17-jdk-headless mvn:maven; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 && continue
+    missing="$missing ${pair%%:*}"
+    packages="$packages ${pair#*:}"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "Installing with apt-get:$packages"
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086  # split the list into package names
+    timeout 600 sh -c 'apt-get -qq update && apt-get -qq -y --no-install-recommends install "$@"' sh $packages >/dev/null 2>&1
+fi
+
+for program in $missing; do
+    command -v "$program" >/dev/null 2>&1 || cat >&2 <<WARNING
+*******************************************************************************
+WARNING: $program is not installed and could not be installed from here.
+         The tests and benchmarks that use it will be SKIPPED.
+         Debian, Ubuntu: apt-get install$packages
+*******************************************************************************
+WARNING
+done
+exit 0
