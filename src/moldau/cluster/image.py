@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from moldau.cluster.security_image import NO_SECURITY, SecurityImage
 from moldau.wire.number_types import NO_BROKER_EPOCH, BrokerEpoch, LeaderEpoch, PartitionEpoch
 
 NO_LEADER: Final = -1
@@ -133,6 +134,7 @@ class ClusterImage:
     topic_names_by_id: Mapping[bytes, str] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    security: SecurityImage = NO_SECURITY
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.topic_names_by_id.get(topic_id)
