@@ -12,6 +12,7 @@ from moldau.cluster.store import OpenStore
 from moldau.host import boot
 from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.host.fs import FileSystem, LocalFileSystem
+from moldau.host.reference_files import resolve_references
 from moldau.host.threads import Threads
 from moldau.log.dirs import LogDirs
 from moldau.settings import BrokerSettings, SettingError
@@ -36,7 +37,7 @@ async def assemble(
 
     Raises SettingError, LogError or OSError, each with a message for the user. `start` raises these and StoreError.
     """
-    settings = BrokerSettings(texts)
+    settings = BrokerSettings(resolve_references(texts))
     settings.listener_plan()  # report errors in the settings before the disk is touched
     clock = clock or SystemClock()
     randomness = randomness or SystemRandomness()
