@@ -195,6 +195,71 @@ def test_a_coroutine_that_waits_for_one_it_was_given_is_found(source: str, lines
     assert awaited_parameters(source) == lines
 
 
+LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+SETS_UP_LOGGERS = (
+    "src/moldau/host/event_log.py",
+    "src/moldau/cli/logs.py",
+    "src/moldau/testing/log_silencer.py",
+    "src/moldau/testing/simulation/trace.py",
+)
+"""The modules that configure loggers. All others log, with `event_logger`."""
+
+
+def log_faults(source: str) -> list[str]:
+    """The log calls that do not follow docs/decisions/0012: an event in a few words, its facts as fields."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        called = node.func
+        if called.attr == "getLogger":
+            found.append(f"{node.lineno}: use event_logger of host/event_log.py")
+        elif (
+            called.attr in LOG_METHODS
+            and isinstance(called.value, ast.Name)
+            and called.value.id.strip("_")
+            in (
+                "log",
+                "logger",
+            )
+        ):
+            text, *values = node.args[1:] if called.attr == "log" else node.args
+            plain = isinstance(text, ast.Name) or (
+                isinstance(text, ast.Constant) and isinstance(text.value, str) and "%" not in text.value
+            )
+            if values or not plain:
+                found.append(f"{node.lineno}: name the event in a constant text, and pass its facts as extra={{...}}")
+    return found
+
+
+def test_log_messages_name_an_event_and_carry_its_facts_as_fields() -> None:
+    found = [
+        f"{relative(path)}:{fault}"
+        for path in sources("src/moldau")
+        if path.suffix == ".py" and relative(path) not in SETS_UP_LOGGERS
+        for fault in log_faults(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("logger = logging.getLogger(__name__)", 1),
+        ("log.warning('commit failed: %s', error)", 1),
+        ("log.warning(f'commit failed: {error}')", 1),
+        ("_log.log(level, 'commit failed: ' + error)", 1),
+        ("log.info('{} failed'.format(name))", 1),
+        ("log.info('commit failed', error)", 1),
+        ("log.warning('commit failed', extra={'reason': str(error)})", 0),
+        ("log.log(level, 'commit failed', extra={'reason': str(error)})", 0),
+        ("answer.error(1, 2)", 0),
+    ],
+)
+def test_a_log_message_with_facts_in_its_text_is_found(source: str, count: int) -> None:
+    assert len(log_faults(source)) == count
+
+
 def test_nothing_is_left_for_later() -> None:
     left = re.compile(r"\b(?:TODO|FIXME|XXX|HACK|NotImplementedError)\b")
     found = [

@@ -130,7 +130,7 @@ class Controller:
                 self._claim = None
                 return
             except StoreError as error:
-                log.warning("a decision of the controller was not stored, deciding again: %s", error)
+                log.warning("decision of the controller was not stored, deciding again", extra={"reason": str(error)})
                 self._everything = self._everything or everything
                 self._topics.update(topics)
                 await asyncio.sleep(RETRY_S)
@@ -171,7 +171,7 @@ class Controller:
         try:
             await self._act(lambda image, _: Decision([], going_home(image, imbalance_percent).steps()))
         except StoreError as error:
-            log.warning("leaders could not move to their preferred brokers: %s", error)
+            log.warning("leaders could not move to their preferred brokers", extra={"reason": str(error)})
 
 
 def decided(image: ClusterImage, topics: Iterable[TopicImage], rules: ControllerRules) -> PartitionUpdates:

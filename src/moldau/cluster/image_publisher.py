@@ -12,7 +12,6 @@ Watches report what other brokers commit, as paths; only these paths are read ag
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
@@ -23,10 +22,11 @@ from moldau.cluster.image import ClusterImage
 from moldau.cluster.store import Check, Conflict, Event, Operation, Store, StoreError, in_commits
 from moldau.cluster.tree import NotController, TooLarge, Tree
 from moldau.host.clock import Randomness
+from moldau.host.event_log import event_logger
 from moldau.host.tasks import outcome
 from moldau.wire.errors import ErrorCode
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 MAX_ATTEMPTS: Final = 10
 PATIENT_ATTEMPTS: Final = 2
@@ -178,7 +178,7 @@ class ImagePublisher:
                 try:
                     await self.exclusively(self._reread)
                 except StoreError as error:
-                    log.warning("the metadata could not be read again, trying once more: %s", error)
+                    log.warning("metadata could not be read again, will try again", extra={"reason": str(error)})
                     await asyncio.sleep(REREAD_RETRY_S)
         finally:
             if self._following is asyncio.current_task():
@@ -286,7 +286,7 @@ class ImagePublisher:
                 self._stale = False  # nothing happened
                 raise
             except Conflict as conflict:
-                log.info("the metadata store changed meanwhile, deciding again: %s", conflict)
+                log.info("metadata store changed meanwhile, deciding again", extra={"reason": str(conflict)})
                 self._stale = False
                 await self.read_again([operation.path for operation in operations])
                 return False

@@ -39,6 +39,7 @@ from kazoo.protocol.states import Callback, ZnodeStat
 from kazoo.retry import KazooRetry
 
 from moldau.host.clock import SystemClock
+from moldau.host.event_log import event_logger
 
 FIRST_RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
@@ -51,7 +52,7 @@ MIN_HANDSHAKE_S: Final = 1.0
 RECURSIVE: Final = 1
 
 # The store reports kazoo's problems in its own messages. Lower this level to see kazoo's messages when debugging.
-_log = logging.getLogger(f"{__name__}.kazoo")
+_log = event_logger(f"{__name__}.kazoo")
 _log.setLevel(logging.ERROR)
 
 

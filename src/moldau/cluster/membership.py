@@ -188,7 +188,9 @@ class BrokerMembership:
                 if loop.time() >= until:
                     raise
                 if not waiting:
-                    log.warning("waiting for the end of its session: %s", taken, extra={"node": self.node_id})
+                    log.warning(
+                        "waiting for the end of an earlier session", extra={"node": self.node_id, "reason": str(taken)}
+                    )
                 waiting = True
             await asyncio.sleep(store.session_timeout_s / LOOKS_A_SESSION)
 
@@ -262,7 +264,7 @@ class BrokerMembership:
         self._session_lost = True
         if self._closed:
             return
-        log.error("the session with the metadata store is lost: %s", why, extra={"node": self.node_id})
+        log.error("session with the metadata store is lost", extra={"node": self.node_id, "reason": str(why)})
         self._stand(in_good_standing=False)
         self._start("return", self._return)
 
@@ -299,7 +301,9 @@ class BrokerMembership:
                 if not self._session_lost:
                     break
             except StoreError as error:
-                log.warning("no new session with the metadata store yet: %s", error, extra={"node": self.node_id})
+                log.warning(
+                    "no new session with the metadata store yet", extra={"node": self.node_id, "reason": str(error)}
+                )
             await asyncio.sleep(wait_s)
         if self._broker is not None:
             log.info("registered again", extra={"node": self.node_id, "epoch": self.broker_epoch})
@@ -319,7 +323,9 @@ class BrokerMembership:
                     await self._view.reload()
                 except StoreError as error:
                     self._events_missed = True
-                    log.warning("the metadata could not be read again yet: %s", error, extra={"node": self.node_id})
+                    log.warning(
+                        "metadata could not be read again yet", extra={"node": self.node_id, "reason": str(error)}
+                    )
                     break
             else:
                 return
@@ -351,7 +357,9 @@ class BrokerMembership:
             try:
                 await self._view.exclusively(self._become_controller)
             except StoreError as error:
-                log.warning("this broker could not become controller yet: %s", error, extra={"node": self.node_id})
+                log.warning(
+                    "broker could not become controller yet", extra={"node": self.node_id, "reason": str(error)}
+                )
             if self._view.image.controller_id == NO_CONTROLLER:
                 await asyncio.sleep(wait_s)
 
@@ -390,7 +398,7 @@ class BrokerMembership:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await self.store.close()
             except (StoreError, TimeoutError) as error:
-                log.warning("the session with the metadata store could not be ended: %r", error)
+                log.warning("session with the metadata store could not be ended", extra={"reason": repr(error)})
 
 
 def _lease_left_s(store: Store) -> float:

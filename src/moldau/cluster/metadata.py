@@ -16,7 +16,6 @@ follows on the brokers (creating and deleting logs) can be repeated:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
@@ -37,10 +36,11 @@ from moldau.cluster.reassignments import Reassignment
 from moldau.cluster.store import Check, OpenStore, Store, StoreError
 from moldau.cluster.topics import MorePartitions, NewTopic, TopicDefaults, TopicRef
 from moldau.host.clock import Randomness
+from moldau.host.event_log import event_logger
 from moldau.wire.errors import ErrorCode
 from moldau.wire.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 MAX_WAITING_REQUESTS: Final = 1_000
 
@@ -339,7 +339,7 @@ class Metadata:
         except TooBusy as error:
             refused = Refusal(ErrorCode.REQUEST_TIMED_OUT, f"Nothing was changed: {error}.")
         except StoreError as error:
-            log.error("a metadata change failed: %s", error)
+            log.error("metadata change failed", extra={"reason": str(error)})
             refused = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata could not be changed: {error}.")
         finally:
             self._waiting -= 1

@@ -6,7 +6,6 @@ image and its versions match. One tree belongs to one session; its methods run o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -55,9 +54,10 @@ from moldau.cluster.store import (
     StoreError,
     split,
 )
+from moldau.host.event_log import event_logger
 from moldau.wire.number_types import BrokerEpoch
 
-log = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 MAX_CLAIM_ATTEMPTS: Final = 10
 
@@ -286,7 +286,7 @@ class Tree:
             try:
                 topic = TopicNode.decode(name, node.value, configs, self.states)
             except BadNode as error:
-                log.error("%s: the old content stays in use", error)
+                log.error("metadata node cannot be read, its old content stays in use", extra={"reason": str(error)})
                 continue
             if before is None or before.id != topic.id:
                 new[name] = None
@@ -309,7 +309,7 @@ class Tree:
                 else:
                     brokers[int(name)] = BrokerNode.decode(name, node.value)
             except BadNode as error:
-                log.error("%s: the old content stays in use", error)
+                log.error("metadata node cannot be read, its old content stays in use", extra={"reason": str(error)})
         return image if brokers == image.brokers else image.with_brokers(brokers.values())
 
     async def _reread_configs(
@@ -328,7 +328,9 @@ class Tree:
                 try:
                     changed[name] = EMPTY if node is None else ConfigNode.decode(path, node.value)
                 except BadNode as error:
-                    log.error("%s: the old content stays in use", error)
+                    log.error(
+                        "metadata node cannot be read, its old content stays in use", extra={"reason": str(error)}
+                    )
         return changed
 
     def _differs(self, path: str, node: Node | None) -> bool:

@@ -305,7 +305,7 @@ class ZookeeperStore(Store):
             if not self._opened.done():
                 self._opened.set_exception(self._explained(error))
             else:
-                log.error("ZooKeeper accepted the connection but refused the watch: %r", error)
+                log.error("ZooKeeper accepted the connection but refused the watch", extra={"reason": repr(error)})
             return
         before, self._phase = self._phase, _Phase.CONNECTED
         if before is _Phase.OPENING:

@@ -8,9 +8,10 @@ about to be overwritten need not be zeroed first, which `bytearray(size)` does.
 from __future__ import annotations
 
 import ctypes
-import logging
 
-log = logging.getLogger(__name__)
+from moldau.host.event_log import event_logger
+
+log = event_logger(__name__)
 
 KEPT_BYTES = 64 * 1024 * 1024
 """Freed memory kept at the end of the heap; more than that is returned to the kernel."""

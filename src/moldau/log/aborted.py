@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-logger = logging.getLogger(__name__)
+from moldau.host.event_log import event_logger
+
+logger = event_logger(__name__)
 
 # version, producer id, first offset, last offset, last stable offset
 _ENTRY = Struct(">hqqqq")
@@ -33,11 +34,17 @@ def decode_aborted(data: bytes, path: str) -> list[AbortedTxn]:
     for at in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
         version, *fields = _ENTRY.unpack_from(data, at)
         if version != _VERSION:
-            logger.error("%s: byte %d: an entry of version %d; it and all later entries are ignored", path, at, version)
+            logger.error(
+                "aborted transaction of an unknown version, it and all later ones are ignored",
+                extra={"path": path, "position": at, "version": version},
+            )
             return entries
         entries.append(AbortedTxn(*fields))
     if len(data) % _ENTRY.size:
-        logger.error("%s: the last %d bytes are not a whole entry", path, len(data) % _ENTRY.size)
+        logger.error(
+            "index of aborted transactions has a torn last entry",
+            extra={"path": path, "bytes": len(data) % _ENTRY.size},
+        )
     return entries
 
 

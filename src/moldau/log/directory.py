@@ -5,18 +5,18 @@ A broker uses the subclass `log_dir.LogDir`; tests may use `LogDirectory` direct
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from moldau.host.clock import Randomness, SystemRandomness
+from moldau.host.event_log import event_logger
 from moldau.host.fs import FileChanged, FileSystem, TornFile
 from moldau.host.threads import Lock
 from moldau.log.errors import DISK_FULL, DirectoryOffline, StorageError
 from moldau.log.index import IndexCache
 from moldau.wire.topic_partition import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 
 class Resident(Protocol):
@@ -63,7 +63,7 @@ class LogDirectory:
             )
         message = f"{doing}: {error.strerror or error}"
         if not fatal:
-            logger.warning("%s", message)
+            logger.warning("disk operation failed", extra={"directory": self.path, "reason": message})
             return StorageError(message, fatal=False)
         self.go_offline(message)
         return DirectoryOffline(message)
@@ -73,7 +73,7 @@ class LogDirectory:
         if self.failure is not None:
             return
         self.failure = why
-        logger.error("the data directory %s goes offline: %s", self.path, why)
+        logger.error("data directory goes offline", extra={"directory": self.path, "reason": why})
         for resident in list(self.residents.values()):
             resident.refuse()
         if self._on_failure is not None:

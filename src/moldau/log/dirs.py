@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 from collections.abc import Callable, Container, Iterable, Iterator
 from posixpath import join
 from typing import NamedTuple, TypeVar
 
 from moldau.host.clock import Clock, Randomness
+from moldau.host.event_log import event_logger
 from moldau.host.fs import AlreadyLocked, FileSystem
 from moldau.host.threads import Threads
 from moldau.log import checkpoints
@@ -30,7 +30,7 @@ from moldau.log.log_move import moved_here
 from moldau.wire.errors import ErrorCode
 from moldau.wire.topic_partition import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 T = TypeVar("T", int, str)
 
@@ -119,7 +119,7 @@ class LogDirs:
             self._require_one_online()
             for one in self.all:
                 if one.failure is not None:
-                    logger.error("the data directory %s is offline: %s", one.path, one.failure)
+                    logger.error("data directory is offline", extra={"directory": one.path, "reason": one.failure})
             self.cluster_id = self._agreed("cluster", {one.path: one.meta.cluster_id for one in self.online})
             known = self._agreed("broker", {one.path: one.meta.node_id for one in self.online})
             if node_id is not None and known is not None and node_id != known:
@@ -229,12 +229,13 @@ class LogDirs:
                 done += 1
                 if self.clock.monotonic() - said >= PROGRESS_SECONDS:
                     said = self.clock.monotonic()
-                    logger.info("%s: %d of %d logs loaded", one.path, done, total)
+                    logger.info("loading logs", extra={"directory": one.path, "loaded": done, "total": total})
 
         await asyncio.gather(*(work() for _ in range(min(workers, total))))
         if total and not survey.clean:
+            took_s = round(self.clock.monotonic() - begun, 1)
             logger.info(
-                "%s: %d logs recovered after an unclean stop, in %.1f s", one.path, done, self.clock.monotonic() - begun
+                "logs recovered after an unclean stop", extra={"directory": one.path, "logs": done, "seconds": took_s}
             )
 
     def _add(self, log: Log) -> None:
@@ -244,13 +245,17 @@ class LogDirs:
             return
         if moved_here(log) != moved_here(other):
             later, former = (log, other) if moved_here(log) else (other, log)
-            logger.warning("%s is the newer copy after a move: %s is removed", later.directory, former.directory)
+            logger.warning(
+                "older copy of a moved log is removed", extra={"directory": former.directory, "kept": later.directory}
+            )
             self.retire(former, later)
             self.fs.remove(join(later.directory, MOVED))
         elif log.end_offset == 0 or other.end_offset == 0:
             # A disk failure while the partition was created there may have prevented the removal of the empty log.
             kept, empty = (other, log) if log.end_offset == 0 else (log, other)
-            logger.warning("%s has no records and is removed: the log is in %s", empty.directory, kept.directory)
+            logger.warning(
+                "empty copy of a log is removed", extra={"directory": empty.directory, "kept": kept.directory}
+            )
             self.retire(empty, kept)
         else:
             raise LogDirsError(f"{log.name} is in two data directories: {other.directory} and {log.directory}")
@@ -268,7 +273,10 @@ class LogDirs:
                 return log
             self._move_away(log, "stray")
         except StorageError as error:
-            logger.error("%s: %s", log.directory, error.message)
+            logger.error(
+                "log of another topic could not be set aside",
+                extra={"directory": log.directory, "reason": error.message},
+            )
         return None
 
     def lost_ends(self, boot_id: str, hosted: Iterable[tuple[str, int, bytes]]) -> list[TopicPartition]:
@@ -359,7 +367,7 @@ class LogDirs:
         except OSError as error:
             raise log.home.failed(error, f"could not rename {log.directory} to {path}") from error
         else:
-            logger.info("%s renamed to %s", log.directory, path)
+            logger.info("directory of a log renamed", extra={"directory": log.directory, "now": path})
         return path
 
     # -- checkpoints -----------------------------------------------------------------------------------------------

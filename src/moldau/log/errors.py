@@ -62,3 +62,8 @@ class DamagedLog(LogError):
         self.path = path
         self.position = position
         self.reason = reason
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The fields of a log event about this damage."""
+        return {"path": self.path, "position": self.position, "reason": self.reason}

@@ -10,11 +10,11 @@ Nothing here runs on the event loop. The scan of a segment is in `recover`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from posixpath import join
 
+from moldau.host.event_log import event_logger
 from moldau.host.fs import FileSystem
 from moldau.log import file_names
 from moldau.log.checkpoints import BadCheckpointError
@@ -28,7 +28,7 @@ from moldau.log.scan import headers
 from moldau.log.segment import Segment
 from moldau.records import parse_marker
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 LARGE_RECOVERY = 256 * 1024 * 1024
 """Number of bytes to scan from which recovery logs its progress."""
@@ -77,7 +77,7 @@ def load(
             segments[-1].largest_timestamp()  # the next append compares with it
         except DamagedLog as damage:
             # Everything was durable at the clean shutdown, so this is a disk error and not a torn end.
-            logger.error("%s, although the last shutdown was clean; the log is recovered", damage)
+            logger.error("damaged log although the last shutdown was clean, recovering it", extra=damage.facts)
             clean, recovery_point = False, MAX_LONG
     if not clean and segments:
         begin = _first_to_recover(fs, segments, recovery_point)
@@ -88,9 +88,9 @@ def load(
         end_offset = _recover(segments, begin, config, recovery_point, epochs, producers, fs)
     if segments and end_offset < start_offset:
         logger.error(
-            "%s ends at offset %d, before its start offset %d: its segments are set aside",
-            directory, end_offset, start_offset,
-        )  # fmt: skip
+            "log ends before its start offset, its segments are set aside",
+            extra={"directory": directory, "end_offset": end_offset, "start_offset": start_offset},
+        )
         _set_aside(fs, segments)
     if not segments:
         segments.append(Segment.create(fs, directory, start_offset, home.index_cache, now_ms))
@@ -138,7 +138,10 @@ def _recover(
     """Scan from segment `begin` on, truncate torn bytes, set later segments aside; return the log end offset."""
     to_scan = sum(segment.file.size for segment in segments[begin:])
     if to_scan >= LARGE_RECOVERY:
-        logger.info("recovering %s: %d MB from offset %d on", segments[begin], to_scan >> 20, recovery_point)
+        logger.info(
+            "recovering a log",
+            extra={"path": segments[begin].file.path, "megabytes": to_scan >> 20, "recovery_point": recovery_point},
+        )
     expected = segments[begin].base_offset
     for number in range(begin, len(segments)):
         segment = segments[number]
@@ -146,7 +149,10 @@ def _recover(
         if gap and _read_snapshot(fs, segment) is None:
             # Compaction leaves gaps, but only before a segment with a snapshot. Here a power loss took the end of one
             # segment and left the next segment.
-            logger.error("offsets %d to %d are missing before %s", expected, segment.base_offset - 1, segment)
+            logger.error(
+                "offsets are missing before a segment",
+                extra={"path": segment.file.path, "first": expected, "last": segment.base_offset - 1},
+            )
             _set_aside(fs, segments, keep=number)
             break
         following = segments[number + 1].base_offset if number + 1 < len(segments) else None
@@ -181,7 +187,7 @@ def _sweep(fs: FileSystem, directory: str) -> list[int]:
         for suffix in (file_names.INDEX, file_names.TIME_INDEX, file_names.TXN_INDEX):
             base = file_names.base_offset_of(name, suffix)
             if base is not None and base not in known:
-                logger.warning("%s has an index but no log: %s is removed", directory, name)
+                logger.warning("index without a log is removed", extra={"path": join(directory, name)})
                 fs.remove(join(directory, name), missing_ok=True)
     return bases
 
@@ -198,7 +204,7 @@ def complete_swaps(fs: FileSystem, directory: str) -> None:
         base = _base(name, file_names.SWAP)
         path = join(directory, name)
         if base >= min(cleaned, default=base + 1):
-            logger.warning("%s belongs to an unfinished cleaning; removing it", path)
+            logger.warning("file of an unfinished cleaning is removed", extra={"path": path})
             fs.remove(path)
             continue
         last = _last_offset(fs, path, base)
@@ -206,7 +212,7 @@ def complete_swaps(fs: FileSystem, directory: str) -> None:
             fs.remove(path)  # damaged, and the segments that it should replace still exist
             continue
         last = base if last is None else last
-        logger.info("%s replaces the segments from offset %d to %d", path, base, last)
+        logger.info("cleaned segment replaces older ones", extra={"path": path, "first": base, "last": last})
         for other in found:
             covered = file_names.base_offset_of(other, file_names.LOG)
             if covered is not None and base <= covered <= last:
@@ -232,7 +238,7 @@ def _last_offset(fs: FileSystem, path: str, base: int) -> int | None:
         for _, header in headers(file, 0, file.size):
             last = header.last_offset
     except DamagedLog as damage:
-        logger.error("%s", damage)
+        logger.error("damaged cleaned segment", extra=damage.facts)
         return None
     finally:
         file.close()
@@ -251,7 +257,7 @@ def load_topic_id(fs: FileSystem, directory: str) -> bytes:
     except FileNotFoundError:
         return file_names.NO_TOPIC_ID
     except ValueError as error:
-        logger.error("%s cannot be read: %s", path, error)
+        logger.error("topic id cannot be read", extra={"path": path, "reason": str(error)})
         return file_names.NO_TOPIC_ID
 
 
@@ -266,7 +272,9 @@ def _load_epochs(fs: FileSystem, directory: str) -> tuple[LeaderEpochs, bool]:
     except FileNotFoundError:
         return LeaderEpochs(), True
     except BadCheckpointError as error:
-        logger.error("%s cannot be read (%s); it is rebuilt from the batches", path, error)
+        logger.error(
+            "leader epochs cannot be read, rebuilding them from the batches", extra={"path": path, "reason": str(error)}
+        )
         return LeaderEpochs(), False
 
 
@@ -284,7 +292,7 @@ def _rebuild_epochs(segments: list[Segment], known: LeaderEpochs) -> LeaderEpoch
                 if header.leader_epoch > epochs.latest:
                     epochs.assign(header.leader_epoch, header.base_offset)
     except DamagedLog as damage:
-        logger.error("%s; later epochs are not known", damage)
+        logger.error("damaged log, its later leader epochs are not known", extra=damage.facts)
     for epoch, start in known.entries():
         epochs.assign(epoch, start)
     epochs.dirty = True
@@ -330,7 +338,9 @@ def rebuild_producers(
             states = ProducerStates.decode(data, offset)
             break
         except (BadSnapshotError, FileNotFoundError) as error:
-            logger.warning("%s is not usable (%s); trying an earlier snapshot", path, error)
+            logger.warning(
+                "producer snapshot is not usable, trying an earlier one", extra={"path": path, "reason": str(error)}
+            )
             fs.remove(path, missing_ok=True)
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
@@ -354,7 +364,7 @@ def _replay(segment: Segment, states: ProducerStates, end_offset: int) -> None:
                 batch = segment.file.read(position, header.size) if says else None
                 states.replay(header, None if batch is None else parse_marker(batch))
     except DamagedLog as damage:
-        logger.error("%s; producer state includes only the batches before it", damage)
+        logger.error("damaged log, producer state includes only the batches before it", extra=damage.facts)
 
 
 def _tidy_snapshots(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int) -> int | None:

@@ -6,7 +6,6 @@ split (LocalLog and UnifiedLog). Here the two are one object, so that an append 
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from itertools import accumulate
 from posixpath import basename, join
 from typing import NoReturn, TypeVar
 
+from moldau.host.event_log import event_logger
 from moldau.host.fs import FileChanged
 from moldau.log import file_names
 from moldau.log.aborted import AbortedTxn, is_complete, overlapping
@@ -29,7 +29,7 @@ from moldau.log.segment import MAX_RELATIVE_OFFSET, Segment
 from moldau.wire.number_types import ProducerId
 from moldau.wire.topic_partition import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 T = TypeVar("T")
 
@@ -311,10 +311,10 @@ class LocalLog:
 
     def _unreadable(self, error: DamagedLog | OSError, doing: str) -> NoReturn:
         if isinstance(error, DamagedLog):
-            logger.error("%s", error)
+            logger.error("damaged log", extra=error.facts)
             raise error
         if isinstance(error, FileChanged):
-            logger.error("%s: %s", doing, error)
+            logger.error("file of a log was changed", extra={"attempt": doing, "reason": str(error)})
             raise DamagedLog(str(error.filename), 0, str(error.strerror)) from error
         raise self.home.failed(error, doing) from error
 

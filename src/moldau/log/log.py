@@ -11,10 +11,10 @@ know the high watermark, the leader, or who may write.
 
 from __future__ import annotations
 
-import logging
 from posixpath import join
 from typing import NamedTuple
 
+from moldau.host.event_log import event_logger
 from moldau.log import file_names, lazy_open, loader, retention
 from moldau.log.batch_validation import check_single, check_size, check_timestamps, normalise, refuse, stamped_headers
 from moldau.log.checkpoints import LogState
@@ -32,7 +32,7 @@ from moldau.records.batch_layout import CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSA
 from moldau.wire.number_types import LeaderEpoch, ProducerEpoch, ProducerId
 from moldau.wire.topic_partition import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 _NO_TIME = -1
 
@@ -176,7 +176,10 @@ class Log(LocalLog):
         try:
             segments, self.producers = lazy_open.reopen(state, self.directory, home)
         except (OSError, ValueError) as error:
-            logger.warning("%s is not as the last clean stop left it (%s); recovering it", self.directory, error)
+            logger.warning(
+                "log is not as the last clean stop left it, recovering it",
+                extra={"directory": self.directory, "reason": str(error)},
+            )
             try:
                 self._load(0, clean=False, recovery_point=0, start_offset=state.start_offset)
             except OSError as worse:
@@ -477,7 +480,10 @@ class Log(LocalLog):
         if expired[-1] is self._active:
             self.roll(now_ms)
         begin = self._segments.segments[len(expired)].base_offset
-        logger.info("%s: retention removes %d segments, up to offset %d", self.name, len(expired), begin)
+        logger.info(
+            "retention removes segments",
+            extra={"partition": str(self.name), "segments": len(expired), "start_offset": begin},
+        )
         self._drop(expired)
         if begin > self.start_offset:
             self.start_offset = begin

@@ -5,13 +5,13 @@ Methods that read or write files are for threads unless they say otherwise; they
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from posixpath import join
 from typing import TypeVar
 
 from moldau.host.clock import Randomness
+from moldau.host.event_log import event_logger
 from moldau.host.fs import DirectoryLock, FileSystem
 from moldau.log import checkpoints, file_names
 from moldau.log.checkpoints import BadCheckpointError, LogState, MetaProperties
@@ -22,7 +22,7 @@ from moldau.log.index import IndexCache
 from moldau.log.log import Log
 from moldau.wire.topic_partition import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 T = TypeVar("T")
 
@@ -106,7 +106,9 @@ class LogDir(LogDirectory):
         try:
             self.fs.write_atomically(self._file(checkpoints.DISK_FAILED), f"{why}\n".encode(), sync=False)
         except OSError as error:
-            logger.warning("%s could not be marked as failed: %s", self.path, error)
+            logger.warning(
+                "directory could not be marked as failed", extra={"directory": self.path, "reason": str(error)}
+            )
 
     def release(self) -> None:
         if self._lock is not None:
@@ -153,7 +155,9 @@ class LogDir(LogDirectory):
             elif mark == "delete" or (mark == "future" and self._is_interrupted_move(directory)):
                 self.doom([join(self.path, directory)], 0)
             elif mark is not None:
-                logger.warning("%s is left alone: it is marked as %s", join(self.path, directory), mark)
+                logger.warning(
+                    "marked directory is left alone", extra={"directory": join(self.path, directory), "mark": mark}
+                )
         if survey.clean:
             none: list[LogState] = []
             states = self._read(checkpoints.CLEAN_STATE, checkpoints.decode_clean_state, none)
@@ -161,7 +165,9 @@ class LogDir(LogDirectory):
             survey.states = [state for state in states if state.name in here]
             for state in states:
                 if here.pop(state.name, 0) == 0:
-                    logger.error("%s was there at the last clean stop and is gone", join(self.path, str(state.name)))
+                    logger.error(
+                        "log is gone since the last clean stop", extra={"directory": join(self.path, str(state.name))}
+                    )
         survey.names = list(here)
         return survey
 
@@ -180,7 +186,7 @@ class LogDir(LogDirectory):
         except FileNotFoundError:
             return default
         except BadCheckpointError as error:
-            logger.error("%s cannot be used: %s", self._file(file), error)
+            logger.error("checkpoint file cannot be used", extra={"path": self._file(file), "reason": str(error)})
             return default
 
     def _file(self, name: str) -> str:
@@ -270,7 +276,9 @@ class LogDir(LogDirectory):
                 if states is not None:
                     states.append(state)
             except (LogError, OSError) as error:
-                logger.error("%s could not be closed cleanly: %s", log.directory, error)
+                logger.error(
+                    "log could not be closed cleanly", extra={"directory": log.directory, "reason": str(error)}
+                )
                 states = None
         if together and states is not None:
             try:
@@ -312,4 +320,4 @@ class LogDir(LogDirectory):
                 else:
                     self.fs.remove(path, missing_ok=True)
             except OSError as error:
-                logger.warning("%s could not be removed: %s", path, error)
+                logger.warning("file could not be removed", extra={"path": path, "reason": str(error)})

@@ -13,7 +13,6 @@ deletes that, and the move has to be requested again.
 
 from __future__ import annotations
 
-import logging
 from posixpath import join
 
 from moldau.host.fault_points import FaultPoint
@@ -24,8 +23,6 @@ from moldau.log.errors import StorageError
 from moldau.log.log import Log
 from moldau.log.log_dir import LogDir
 from moldau.records import peek_header
-
-logger = logging.getLogger(__name__)
 
 COPY_BYTES = 1 << 20
 """Bytes per read and write."""

@@ -8,9 +8,9 @@ it answers that, the log reads its last batches backwards, one step at a time.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
+from moldau.host.event_log import event_logger
 from moldau.log.errors import DamagedLog
 from moldau.log.producer_state import ProducerBatch, ProducerStates
 from moldau.log.scan import headers
@@ -18,7 +18,7 @@ from moldau.log.segment import Segment
 from moldau.records import BatchHeader
 from moldau.wire.number_types import ProducerEpoch, ProducerId
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 STEP_BYTES = 256 * 1024
 LOOK_BACK_BYTES = 16 * 1024 * 1024
@@ -74,5 +74,5 @@ def _headers(segment: Segment, start: int, below: int) -> list[BatchHeader]:
                 break
             found.append(header)
     except DamagedLog as damage:
-        logger.error("%s; later batches of producers are not searched", damage)
+        logger.error("damaged log, later batches of its producers are not searched", extra=damage.facts)
     return found

@@ -7,9 +7,9 @@ Otherwise the bytes from the damage on are copied aside before they are truncate
 
 from __future__ import annotations
 
-import logging
 from posixpath import basename
 
+from moldau.host.event_log import event_logger
 from moldau.host.fs import File, FileSystem
 from moldau.log import file_names
 from moldau.log.epochs import LeaderEpochs
@@ -21,7 +21,7 @@ from moldau.log.segment import MAX_RELATIVE_OFFSET, Segment
 from moldau.records import HEADER_SIZE, BatchError, BatchHeader, Marker, crc_ok, parse_marker
 from moldau.records.batch_layout import MAGIC, MAGIC_AT
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 MAX_RESYNC_BYTES = 16 * 1024 * 1024
 """Limit of the search for a valid batch after damage."""
@@ -59,7 +59,9 @@ def recover_segment(
                 if after is not None:
                     position, expected = after
                     segment.damaged = (*segment.damaged, (damage.position, position))
-                    logger.error("%s; below the recovery point, so this is a disk error: it is not served", damage)
+                    logger.error(
+                        "damaged log below the recovery point, the damaged part is not served", extra=damage.facts
+                    )
                     continue
             _truncate(segment, damage, expected, recovery_point, fs)
             return expected, True
@@ -108,7 +110,7 @@ def _marker(header: BatchHeader, data: memoryview) -> Marker | None:
     try:
         return parse_marker(data)
     except BatchError as error:
-        logger.error("the control batch at offset %d is ignored: %s", header.base_offset, error)
+        logger.error("control batch is ignored", extra={"offset": header.base_offset, "reason": str(error)})
         return None
 
 
@@ -152,11 +154,11 @@ def _truncate(segment: Segment, damage: DamagedLog, expected: int, recovery_poin
     if expected < recovery_point:
         aside = _copy_aside(file, damage.position, fs)
         logger.error(
-            "%s; below the recovery point %d, and nothing valid follows: %d bytes are truncated, a copy is %s",
-            damage, recovery_point, lost, aside,
-        )  # fmt: skip
+            "damaged log below the recovery point, and nothing valid follows: truncated after making a copy",
+            extra={**damage.facts, "recovery_point": recovery_point, "bytes": lost, "copy": aside},
+        )
     else:
-        logger.warning("%s; the last %d bytes are torn and are truncated, at offset %d", damage, lost, expected)
+        logger.warning("torn end of a log is truncated", extra={**damage.facts, "bytes": lost, "offset": expected})
     file.truncate(damage.position)
     file.sync()
 
@@ -199,9 +201,9 @@ def set_segment_aside(fs: FileSystem, segment: Segment) -> None:
     path = segment.file.path
     if segment.file.size:
         logger.error(
-            "%s (%d bytes) is after a truncated segment and is removed from the log; it is kept as %s",
-            path, segment.file.size, basename(path) + file_names.ASIDE,
-        )  # fmt: skip
+            "segment after a truncated one is removed from the log",
+            extra={"path": path, "bytes": segment.file.size, "kept_as": basename(path) + file_names.ASIDE},
+        )
         segment.file.close()
         fs.rename(path, path + file_names.ASIDE)
     else:

@@ -6,9 +6,9 @@ also tracks its largest timestamp. It does not know about producers, epochs or o
 
 from __future__ import annotations
 
-import logging
 from posixpath import dirname, join
 
+from moldau.host.event_log import event_logger
 from moldau.host.fs import File, FileSystem
 from moldau.log import file_names
 from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
@@ -17,7 +17,7 @@ from moldau.log.index import OFFSET_ENTRY, TIME_ENTRY, BadIndexError, IndexCache
 from moldau.log.scan import headers
 from moldau.records import BatchHeader
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 UNKNOWN_TIMESTAMP = -2
 """Not determined yet; -1 means that the segment has no timestamps."""
@@ -238,7 +238,7 @@ class Segment:
 
     def drop_index(self) -> None:
         """Rebuild the index from the log, because an entry turned out to be wrong."""
-        logger.warning("the index of %s does not match its log; rebuilding it", self.file.path)
+        logger.warning("index does not match its log, rebuilding it", extra={"path": self.file.path})
         self._cache.put(self, self._rebuild())
 
     def whole_index(self) -> SegmentIndex:
@@ -279,7 +279,7 @@ class Segment:
         except BadIndexError as error:
             if cached_only:
                 return None
-            logger.warning("the index of %s is damaged (%s); it is rebuilt", self.file.path, error)
+            logger.warning("damaged index, rebuilding it", extra={"path": self.file.path, "reason": str(error)})
             index = self._rebuild()
         self._cache.put(self, index)
         return index
@@ -323,7 +323,7 @@ class Segment:
                     since = 0
                 since += header.size
         except DamagedLog as damage:
-            logger.error("%s; offsets after it are found by scanning", damage)
+            logger.error("damaged log, offsets after it are found by scanning", extra=damage.facts)
         if not self.tail.positions and largest >= 0:
             index.add_time(largest, largest_offset)
         self.on_disk_entries, self.on_disk_times = len(index.offsets), len(index.timestamps)
@@ -337,7 +337,7 @@ class Segment:
                 }
             )
         except OSError as error:
-            logger.warning("the index of %s cannot be written: %s", self.file.path, error)
+            logger.warning("index cannot be written", extra={"path": self.file.path, "reason": str(error)})
         return index
 
     # -- timestamps ------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ class Segment:
                     self.max_timestamp = header.max_timestamp
                     self.offset_of_max_timestamp = header.last_offset
         except DamagedLog as damage:
-            logger.error("%s", damage)
+            logger.error("damaged log, later timestamps are not known", extra=damage.facts)
 
     def age_from(self) -> int:
         """The timestamp from which the segment's age counts, -1 if its first batch has none."""

@@ -213,7 +213,7 @@ def test_a_broker_id_that_another_session_has_is_refused(caplog: pytest.LogCaptu
         await started(tree.session(), 1)
         with pytest.raises(StoreError, match=r"another broker has this id, at \S+:\d+; choose another node.id"):
             await started(tree.session(), 1)
-        assert sum("waiting for the end of its session" in line for line in caplog.messages) == 1
+        assert sum("waiting for the end of an earlier session" in line for line in caplog.messages) == 1
 
     run(scenario())
 

@@ -51,7 +51,7 @@ def test_a_damaged_batch_below_the_recovery_point_is_fenced_in_and_the_rest_is_s
     file_system(log).disk.damage(path, 4 * SIZE + 70, b"\xff")
     with caplog.at_level(logging.ERROR):
         found = reload(log, recovery_point=10)
-    assert f"{path} at byte {4 * SIZE}" in caplog.text
+    assert f"path={path} position={4 * SIZE} " in caplog.text
     assert found.end_offset == 10
     assert served(found, 0) == 4
     assert served(found, 5) == 5

@@ -262,7 +262,7 @@ def test_other_things_in_a_data_directory_are_left_alone(caplog: pytest.LogCaptu
         dirs = open_dirs(fs)
     assert dirs.logs == {}
     assert fs.directories(ROOT) == ["lost+found", "notes", "t-0.abc-future"]
-    assert "marked as future" in caplog.text
+    assert "mark=future" in caplog.text
 
 
 # -- how they are left and found again -------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ Commits of one consumer are sent one after another, so an earlier commit never o
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from moldau.client.errors import (
 )
 from moldau.client.network import CoordinatorKind, Network
 from moldau.client.settings import ClientSettings
+from moldau.host.event_log import event_logger
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -46,7 +46,7 @@ from moldau.wire.messages.offset_fetch import (
 )
 from moldau.wire.topic_partition import by_topic
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 OnCommit = Callable[[Offsets, MoldauError | None], None]
@@ -186,7 +186,7 @@ class Commits:
         try:
             await self.commit(None, deadline)
         except MoldauError as error:
-            logger.warning("last commit before leaving failed: group=%s error=%s", self._group_id, error)
+            log.warning("last commit before leaving failed", extra={"group": self._group_id, "reason": str(error)})
 
     async def close(self, deadline: float) -> None:
         """Make the last automatic commit, and wait for pending commits until the deadline; then cancel them."""
@@ -213,7 +213,7 @@ class Commits:
         except MoldauError as failure:
             error = failure
             if on_commit is None:
-                logger.warning("commit failed: group=%s error=%s", self._group_id, failure)
+                log.warning("commit failed", extra={"group": self._group_id, "reason": str(failure)})
         _report(on_commit, offsets, error)
 
     async def _store(self, offsets: Offsets, deadline: float) -> None:

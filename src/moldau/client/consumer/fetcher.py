@@ -11,7 +11,6 @@ from delaying busy ones.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
@@ -29,11 +28,12 @@ from moldau.client.errors import STALE_METADATA, BrokerUnavailable, ClosedError,
 from moldau.client.metadata import NO_EPOCH, NO_TOPIC_ID, ClusterMetadata
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
+from moldau.host.event_log import event_logger
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode, WireError
 from moldau.wire.messages.fetch import FetchResponse, FetchResponsePartition
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 K = TypeVar("K")
 
@@ -185,7 +185,7 @@ class Fetcher:
     def _give_up(self, node: int, error: MoldauError) -> None:
         """Pause requests to a broker after an error, and refresh the metadata: it may not be the leader any more."""
         if error.retriable:
-            logger.info("fetching from broker %d: %s", node, error)
+            log.info("fetch failed, will try again", extra={"node": node, "reason": str(error)})
         elif self.error is None:
             self.error = error
             self._changed()
@@ -269,7 +269,7 @@ class Fetcher:
             return
         error = error_for(code, f"fetching from broker {node}")
         if code in SESSION_ERRORS or error.retriable:
-            logger.info("%s", error)
+            log.info("fetch failed, will try again", extra={"node": node, "reason": str(error)})
         elif self.error is None:
             self.error = error
             self._changed()
@@ -313,13 +313,18 @@ class Fetcher:
         if run.done:
             self._fail(state, offset, nothing_whole(state.partition, offset, len(answer.records)))
         elif not self._buffer.add(run):
-            logger.debug("%s does not continue the buffer; it is fetched again", run)
+            log.debug(
+                "fetched records do not continue the buffer, fetching again",
+                extra={"partition": str(state.partition), "offset": offset},
+            )
 
     def _partition_failed(self, node: int, state: PartitionState, offset: int, code: ErrorCode) -> None:
         partition = state.partition
         if self._replicas.pop(partition, None) is not None:
             # A follower returned the error; it may lag, be ahead, or not be a replica any more. Ask the leader at once.
-            logger.info("reading %s from its leader again: broker %d answered %s", partition, node, code.name)
+            log.info(
+                "reading from the leader again", extra={"partition": str(partition), "node": node, "reason": code.name}
+            )
             return
         self._waiting[partition] = self._loop.time() + self._pause_s
         self._failed_in[partition] = self._leader_epoch(self._network.metadata, partition)
@@ -335,7 +340,10 @@ class Fetcher:
         if code in RAISED_BY_POLL:
             self._fail(state, offset, error_here)
             return
-        logger.info("%s", error_here)
+        log.info(
+            "fetch of a partition failed, will try again",
+            extra={"partition": str(partition), "node": node, "offset": offset, "reason": str(error_here)},
+        )
         if code in STALE_METADATA:
             self._network.refresh_soon()
 

@@ -8,7 +8,6 @@ reset is dropped, because the version of the partition has changed.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
@@ -22,9 +21,10 @@ from moldau.client.data_types import NO_LEADER, OffsetAndMetadata, TopicPartitio
 from moldau.client.errors import BrokerError, MoldauError, UnsupportedByBroker
 from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
+from moldau.host.event_log import event_logger
 from moldau.wire.errors import ErrorCode
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 Committed = Callable[[Collection[TopicPartition], float], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]]
 """Returns the group's committed offset per partition, None for a partition without one. Takes a deadline."""
@@ -122,7 +122,7 @@ class Positions:
     def _ended(self, phase: Phase, task: asyncio.Task[None]) -> None:
         del self._tasks[phase]
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("looking for positions failed", exc_info=error)
+            log.error("position lookup failed", exc_info=error)
             self._error = MoldauError(f"looking for positions failed: {error!r}"), None, 0
         self._changed()
 
@@ -163,7 +163,7 @@ class Positions:
         if error is None:
             return True
         if error.retriable:
-            logger.info("looking for positions: %s", error)
+            log.info("position lookup failed, will try again", extra={"reason": str(error)})
         elif self._error is None:
             self._error = error, state, 0 if state is None else state.version
         return False
@@ -206,7 +206,10 @@ class Positions:
     def _seek(self, partition: TopicPartition, version: int, answer: OffsetAndTimestamp) -> None:
         state = self._subscription.current(partition, version)
         if state is not None and state.phase is Phase.RESET:
-            logger.info("%s: position reset to %d (%s)", partition, answer.offset, state.reset)
+            log.info(
+                "position reset",
+                extra={"partition": str(partition), "offset": answer.offset, "policy": str(state.reset)},
+            )
             state.seek(answer.offset)
 
     async def _validate(self, versions: Mapping[TopicPartition, int]) -> bool:

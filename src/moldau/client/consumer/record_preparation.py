@@ -13,7 +13,6 @@ consumer.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,8 +22,9 @@ from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ConfigurationError, DeserializationError
 from moldau.client.serialization import Deserializer, deserializer_of
 from moldau.client.settings import ClientSettings
+from moldau.host.event_log import event_logger
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 OnError = Callable[[DeserializationError], None]
 Content = tuple[Any, Any]
@@ -124,7 +124,15 @@ class RecordPreparation:
             if callable(self._on_error):
                 self._on_error(error)
             else:
-                logger.warning("skipped: %s", error)
+                log.warning(
+                    "record skipped, it cannot be deserialized",
+                    extra={
+                        "partition": str(error.partition),
+                        "offset": record.offset,
+                        "part": part,
+                        "reason": repr(problem),
+                    },
+                )
             return None
         return key, value
 
@@ -133,5 +141,5 @@ class RecordPreparation:
             try:
                 records = on_consume(records)
             except Exception:  # raised by an interceptor of the application
-                logger.exception("on_consume of an interceptor failed; the records are returned unchanged")
+                log.exception("on_consume of an interceptor failed, the records are returned unchanged")
         return records

@@ -7,7 +7,6 @@ whether it runs in the broker's process.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from math import ceil
 from posixpath import join
@@ -25,8 +24,6 @@ from moldau.log.clean.transaction_filter import TransactionFilter
 from moldau.log.errors import DamagedLog
 from moldau.log.scan import ScannedBatch, headers
 from moldau.records import BatchError, peek_header
-
-logger = logging.getLogger(__name__)
 
 Spend = Callable[[int], None]
 """Called with the number of bytes read or written; it may wait, and it may raise to end the work."""

@@ -12,9 +12,9 @@ order. The old files are deleted after `file.delete.delay.ms`, because readers m
 
 from __future__ import annotations
 
-import logging
 from posixpath import join
 
+from moldau.host.event_log import event_logger
 from moldau.host.fault_points import FaultPoint
 from moldau.log import file_names
 from moldau.log.checkpoints import SegmentState
@@ -23,7 +23,7 @@ from moldau.log.lazy_open import reopen_segment
 from moldau.log.log import Log
 from moldau.log.segment import Segment
 
-logger = logging.getLogger(__name__)
+logger = event_logger(__name__)
 
 before_decision = FaultPoint("swap.before-decision")
 decided = FaultPoint("swap.decided")
@@ -117,12 +117,17 @@ class Swap:
 
     def _discard(self, suffix: str) -> None:
         """Remove the log file first: without it, a start ignores and removes the other files."""
-        logger.info("%s was changed while it was cleaned: the cleaned segment is discarded", self._log.name)
+        logger.info(
+            "log was changed while it was cleaned, the cleaned segment is discarded",
+            extra={"partition": str(self._log.name)},
+        )
         for kind in file_names.SEGMENT_SUFFIXES:
             try:
                 self._fs.remove(self._path(kind) + suffix, missing_ok=True)
             except OSError as error:
-                logger.warning("%s could not be removed: %s", self._path(kind) + suffix, error)
+                logger.warning(
+                    "file could not be removed", extra={"path": self._path(kind) + suffix, "reason": str(error)}
+                )
 
     def _path(self, suffix: str) -> str:
         return join(self._log.directory, file_names.segment_file(self._new.bases[0], suffix))

@@ -7,7 +7,6 @@ heartbeats continue whatever the application does. Listener callbacks wait for t
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from functools import partial
@@ -48,10 +47,11 @@ from moldau.client.metadata import ClusterMetadata
 from moldau.client.network import CoordinatorKind, Network
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Randomness, SystemRandomness
+from moldau.host.event_log import event_logger
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 
-logger = logging.getLogger(__name__)
+log = event_logger(__name__)
 
 POLL_GRAIN_S: Final = 0.05
 """Polls within this time count as one: an application may poll a hundred thousand times per second."""
@@ -284,7 +284,9 @@ class GroupMembership:
             return  # it belongs to a membership that has ended
         self._running_callback = None
         if error is not None:
-            logger.warning("rebalance listener failed: group=%s kind=%s error=%r", self.group_id, due.kind, error)
+            log.warning(
+                "rebalance listener failed", extra={"group": self.group_id, "kind": due.kind, "reason": repr(error)}
+            )
         self._step(CallbackDone())
 
     def _is_committed(self, due: CallbackDue) -> bool:
@@ -307,7 +309,7 @@ class GroupMembership:
         try:
             commit.result()
         except MoldauError as error:
-            logger.warning("commit before revocation failed: group=%s error=%s", self.group_id, error)
+            log.warning("commit before revocation failed", extra={"group": self.group_id, "reason": str(error)})
         self._committed_for = due
         self.on_change()
 
