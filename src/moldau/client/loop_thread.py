@@ -8,9 +8,11 @@ before the fork cannot be used in the child.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from moldau.client.client_errors import ClosedError, IllegalStateError
@@ -69,8 +71,11 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine in the loop and return its result. A KeyboardInterrupt in the caller cancels it."""
-        future = self.submit(coroutine)
+        future: Future[T] = Future()
         try:
+            # The future exists before the coroutine starts: KeyboardInterrupt may come while this thread is in `_start`
+            # and has handed the coroutine over. Without the future nobody could cancel it any more.
+            self._start(coroutine, future)
             return future.result()
         except BaseException:
             future.cancel()  # no effect if the coroutine itself raised
@@ -78,11 +83,32 @@ class LoopThread:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Start the coroutine in the loop and return a future for the calling thread."""
+        future: Future[T] = Future()
+        self._start(coroutine, future)
+        return future
+
+    def _start(self, coroutine: Coroutine[Any, Any, T], future: Future[T]) -> None:
+        """Start the coroutine in the loop. The future gets its result; cancelling the future cancels the coroutine."""
         problem = self._unusable()
         if problem is not None:
             coroutine.close()
             raise problem
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+        def begin() -> None:
+            if future.cancelled():
+                coroutine.close()
+                return
+            task = self.loop.create_task(coroutine)
+            task.add_done_callback(partial(_pass_on, future))
+            future.add_done_callback(partial(self._cancel_with, task))
+
+        self.loop.call_soon_threadsafe(begin)
+
+    def _cancel_with(self, task: asyncio.Task[Any], future: Future[Any]) -> None:
+        """Cancel the task of a future that was cancelled in another thread."""
+        if future.cancelled() and not task.done():
+            with contextlib.suppress(RuntimeError):  # the loop is closed: its tasks are cancelled
+                self.loop.call_soon_threadsafe(task.cancel)
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a plain function in the loop and return its result."""
@@ -119,3 +145,16 @@ class LoopThread:
             self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
+
+
+def _pass_on(future: Future[T], task: asyncio.Task[T]) -> None:
+    """Give the result of a finished task to the future that another thread waits for."""
+    if task.cancelled():
+        future.cancel()
+    error = None if task.cancelled() else task.exception()  # read it in any case, or asyncio complains
+    if not future.set_running_or_notify_cancel():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())

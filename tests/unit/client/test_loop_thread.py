@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,47 @@ def test_running_tasks_are_cancelled_at_the_end() -> None:
     assert begun.wait(TIMEOUT_S)
     loop.release()
     assert cancelled.is_set() and future.cancelled()
+
+
+class InterruptedHandover:
+    """An event loop whose caller is interrupted (Ctrl-C) just after it has handed its first callback over."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._interrupted = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def call_soon_threadsafe(self, *arguments: Any) -> Any:
+        handle = self._loop.call_soon_threadsafe(*arguments)
+        if not self._interrupted:
+            self._interrupted = True
+            raise KeyboardInterrupt
+        return handle
+
+
+def test_a_call_that_is_interrupted_while_it_starts_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    async def linger() -> None:
+        await asyncio.sleep(3600)
+
+    loop = LoopThread.acquire()
+    try:
+        monkeypatch.setattr(loop, "loop", InterruptedHandover(loop.loop))
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(linger())
+        monkeypatch.undo()
+
+        async def wait_for_no_other_task() -> None:
+            while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110 - the task of `linger` has no event
+                await asyncio.sleep(0)
+
+        loop.submit(wait_for_no_other_task()).add_done_callback(lambda _: ended.set())
+        assert ended.wait(TIMEOUT_S)
+    finally:
+        loop.release()
 
 
 SCRIPTS = {
