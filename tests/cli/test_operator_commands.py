@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau import Admin, NewTopic, Producer, TopicPartition
-from moldau.cli.broker_drain import Drain, Tally, waiting_for
+from moldau.cli.broker_drain import Drain, DrainProgress, waiting_for
 from moldau.client.admin import ElectionType, OngoingReassignment
 from moldau.testing.cluster import Cluster
 from tests.cli.conftest import Command, command_for
@@ -276,7 +276,7 @@ def test_a_broker_that_is_dead_is_drained_by_those_who_live(cluster: Cluster, ad
 def test_a_drain_that_was_broken_off_is_taken_up_again(cluster: Cluster, admin: Admin) -> None:
     topic = make(admin, "broken-off", *([[3, 0]] * 6))
     fill(cluster, topic)
-    looks: list[Tally] = []
+    looks: list[DrainProgress] = []
 
     def drain(stop: bool) -> Drain:
         return Drain(
@@ -328,8 +328,8 @@ def test_a_drain_continues_with_living_brokers_when_a_target_broker_dies(cluster
 
 def test_a_drain_that_waits_for_a_broker_that_is_gone_says_so() -> None:
     moving = {TopicPartition("orders", 0): OngoingReassignment((3, 0, 2), adding=(2,), removing=(3,))}
-    assert waiting_for(Tally(moving=moving)) == "orders-0 on 2"
-    told = waiting_for(Tally(moving=moving, away=frozenset([2])))
+    assert waiting_for(DrainProgress(moving=moving)) == "orders-0 on 2"
+    told = waiting_for(DrainProgress(moving=moving, away=frozenset([2])))
     assert told == "orders-0 on 2. Broker 2 is not running: start it, or drain it as well"
 
 

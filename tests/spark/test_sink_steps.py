@@ -16,8 +16,8 @@ from moldau.spark.columns import Columns
 from moldau.spark.commit_log import CommitDecision, PreparedWrite
 from moldau.spark.sink_broker import SinkBroker
 from moldau.spark.sink_options import SinkOptions, parse
-from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit, end_run
-from moldau.spark.writer import Attempt, RunIsOver, Target, write_task
+from moldau.spark.two_phase import DecidedButLost, TaskTransaction, TwoPhaseCommit, end_run
+from moldau.spark.writer import RunIsOver, Target, TaskAttempt, write_task
 from moldau.testing import Broker
 
 TOPIC = "out"
@@ -65,7 +65,7 @@ def committed(broker: Broker, topic: str) -> list[bytes]:
 
 def write(options: SinkOptions, query: str, run: str, batch: int, task: int, attempt: int = 0) -> PreparedWrite:
     rows = pa.record_batch({"value": [f"{batch}/{task}/{row}".encode() for row in range(100)]})
-    wrote = write_task(Target(options, COLUMNS), Attempt(query, run, batch, task, attempt), iter([rows]))
+    wrote = write_task(Target(options, COLUMNS), TaskAttempt(query, run, batch, task, attempt), iter([rows]))
     assert wrote.rows == 100 and wrote.write is not None
     return wrote.write
 
@@ -145,7 +145,7 @@ def test_a_decision_that_was_partly_aborted_is_reported_as_a_loss(
         first.take_over(query)
         decision = CommitDecision(query, "r1", 0, tuple(writes))
         first.decide(decision)
-        first.abort([Transaction(decision.transactional_id(writes[1]), writes[1].producer_id, writes[1].epoch)])
+        first.abort([TaskTransaction(decision.transactional_id(writes[1]), writes[1].producer_id, writes[1].epoch)])
     with SinkBroker(options) as ground, pytest.raises(DecidedButLost, match="1 of its 2 transactions"):
         TwoPhaseCommit(ground).commit(query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)])
     with SinkBroker(options) as ground:
@@ -187,7 +187,7 @@ def test_an_attempt_that_starts_after_its_run_leaves_nothing(
 def test_an_attempt_that_is_about_to_write_when_its_run_ends_is_fenced(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
-    name = Attempt(query, "r1", 0, 0, 0).transactional_id
+    name = TaskAttempt(query, "r1", 0, 0, 0).transactional_id
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name}
     with Producer(settings) as late, SinkBroker(options) as ground:
         late.init_transactions()
@@ -202,7 +202,7 @@ def test_an_attempt_that_is_about_to_write_when_its_run_ends_is_fenced(
 
 def test_a_task_without_rows_opens_nothing(options: SinkOptions, query: str) -> None:
     empty = pa.record_batch({"value": pa.array([], pa.binary())})
-    wrote = write_task(Target(options, COLUMNS), Attempt(query, "r1", 0, 0, 0), iter([empty]))
+    wrote = write_task(Target(options, COLUMNS), TaskAttempt(query, "r1", 0, 0, 0), iter([empty]))
     assert (wrote.rows, wrote.write) == (0, None)
     with SinkBroker(options) as ground:
         assert ground.open_transactions(f"moldau-spark-{query}-") == []

@@ -35,7 +35,7 @@ from moldau.cluster.image_publisher import TooBusy
 from moldau.cluster.membership import EVERYTHING
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.store import OpenStore, StoreError
-from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
+from moldau.cluster.topics import MorePartitions, TopicCreation, TopicRef
 from moldau.coordinator.runtime import CoordinatorHost
 from moldau.host.clock import Clock, Randomness
 from moldau.host.event_log import event_logger
@@ -401,7 +401,7 @@ class Broker:
                 log.warning("setting has no effect", extra={"setting": setting.name, "reason": setting.no_effect})
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[TopicCreation], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
         """Create topics. Each answer is the topic, which now accepts records, or the refusal."""
         answers = await self.metadata.create_topics(topics, validate_only=validate_only)

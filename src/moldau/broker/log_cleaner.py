@@ -23,8 +23,8 @@ from moldau.host.threads import Threads
 from moldau.log import checkpoints
 from moldau.log.checkpoints import BadCheckpointError
 from moldau.log.clean import compaction
-from moldau.log.clean.cleanable_log import Prepared, Resources, look, prepare
-from moldau.log.clean.job import Failed, Finished, Job, Replacement, Report, decode_report, encode_job
+from moldau.log.clean.cleanable_log import PreparedCleaning, Resources, look, prepare
+from moldau.log.clean.job import CleaningFailed, Finished, Job, Replacement, Report, decode_report, encode_job
 from moldau.log.clean.schedule import Dirt, assess, worth_cleaning
 from moldau.log.clean.swap import Swap
 from moldau.log.clean.worker import MODULE
@@ -32,7 +32,7 @@ from moldau.log.config import MAX_LONG
 from moldau.log.dirs import LogDirs
 from moldau.log.errors import LogError
 from moldau.log.log import Log
-from moldau.log.log_dir import LogDir
+from moldau.log.log_dir import DataDirectory
 from moldau.replication.partition import Partition
 from moldau.settings import BrokerSettings
 from moldau.wire.topic_partition import TopicPartition
@@ -62,7 +62,7 @@ Take = Callable[[Replacement], Awaitable[None]]
 class Worker(Protocol):
     """Compacts logs."""
 
-    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | Failed:
+    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | CleaningFailed:
         """Run a job. Each finished segment is passed to `take`. Returns the outcome of the job."""
 
     async def stop(self) -> None:
@@ -76,7 +76,7 @@ class WorkerProcess:
         self._child: Child | None = None
         self._stopped = False
 
-    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | Failed:
+    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | CleaningFailed:
         try:
             if self._child is None:
                 self._child = await Child.start(MODULE)
@@ -92,7 +92,7 @@ class WorkerProcess:
                 await take(report)
         except (BrokenPipeToChild, OSError) as error:
             await self._end()
-            return Failed(f"the cleaner process has ended: {error}", lasting=False)
+            return CleaningFailed(f"the cleaner process has ended: {error}", lasting=False)
 
     async def stop(self) -> None:
         self._stopped = True
@@ -111,7 +111,7 @@ class WorkerThread:
         self._fs = fs
         self._threads = threads
 
-    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | Failed:
+    async def run(self, job: Job, seed: bytes, take: Take) -> Finished | CleaningFailed:
         reports: list[Report] = []
         await self._threads.run(LANE, compaction.run, job, self._fs, reports.append, lambda _: None, seed)
         for report in reports:
@@ -119,14 +119,14 @@ class WorkerThread:
                 await take(report)
             else:
                 return report
-        return Failed("the job ended without a result", lasting=False)
+        return CleaningFailed("the job ended without a result", lasting=False)
 
     async def stop(self) -> None:
         pass
 
 
 @dataclass(slots=True)
-class Counts:
+class CleanerCounts:
     """Counters since the start of the broker."""
 
     cleanings: int = 0
@@ -173,7 +173,7 @@ class LogCleaner:
         """Logs that are skipped after a failure, and until when."""
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.counts = Counts()
+        self.counts = CleanerCounts()
 
     # -- lifecycle -------------------------------------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class LogCleaner:
         try:
             prepared = await self._threads.run(LANE, prepare, one, dirt, self._clock.now_ms(), self._resources())
         except LogError as error:
-            self._give_up(one, Failed(error.message, lasting=False))
+            self._give_up(one, CleaningFailed(error.message, lasting=False))
             return None
         replaced = await self._run(one, prepared)
         if replaced is None:
@@ -299,7 +299,7 @@ class LogCleaner:
         )
         return finished.end_offset
 
-    async def _run(self, one: Log, prepared: Prepared) -> tuple[Finished, int] | None:
+    async def _run(self, one: Log, prepared: PreparedCleaning) -> tuple[Finished, int] | None:
         """Run the job. Returns its result and the number of replaced segments; None if it failed or the log has
         changed."""
         sizes = {source.base_offset: source.size for source in prepared.job.sources}
@@ -317,8 +317,8 @@ class LogCleaner:
         self._give_up(
             one,
             outcome
-            if isinstance(outcome, Failed)
-            else Failed("the log has changed during the cleaning", lasting=False),
+            if isinstance(outcome, CleaningFailed)
+            else CleaningFailed("the log has changed during the cleaning", lasting=False),
         )
         return None
 
@@ -342,7 +342,7 @@ class LogCleaner:
                 "files of a failed cleaning cannot be deleted", extra={"partition": str(one.name), "reason": str(error)}
             )
 
-    def _give_up(self, one: Log, failure: Failed) -> None:
+    def _give_up(self, one: Log, failure: CleaningFailed) -> None:
         self.counts.failures += 1
         rest = float("inf") if failure.lasting else REST_AFTER_FAILURE_S
         self._given_up[one] = self._clock.monotonic() + rest
@@ -360,7 +360,7 @@ class LogCleaner:
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    async def _read_checkpoint(self, directory: LogDir) -> None:
+    async def _read_checkpoint(self, directory: DataDirectory) -> None:
         path = join(directory.path, checkpoints.CLEANED)
         try:
             data = await self._threads.run(LANE, directory.fs.read_bytes, path)

@@ -11,7 +11,7 @@ from moldau.host.event_log import event_logger
 from moldau.host.threads import Threads
 from moldau.log.dirs import LogDirs
 from moldau.log.errors import LogError
-from moldau.log.log_dir import LogDir
+from moldau.log.log_dir import DataDirectory
 from moldau.log.log_move import Move
 from moldau.replication.partition import Partition
 
@@ -41,7 +41,7 @@ class LogDirMoves:
         self._is_stopping = is_stopping
         self._moves: dict[Partition, Move] = {}
 
-    def begin(self, partition: Partition, target: LogDir) -> None:
+    def begin(self, partition: Partition, target: DataDirectory) -> None:
         """Move the partition to `target`, unless it is there already. A move to another directory is cancelled."""
         current = self._moves.get(partition)
         if current is not None and current.target is target:
@@ -52,7 +52,7 @@ class LogDirMoves:
             self._moves[partition] = move
             self._spawn(self._carry_out(partition, move))
 
-    def into(self, directory: LogDir) -> list[Move]:
+    def into(self, directory: DataDirectory) -> list[Move]:
         """The moves whose target is this directory."""
         return [move for move in self._moves.values() if move.target is directory]
 

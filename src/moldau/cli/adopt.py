@@ -20,7 +20,7 @@ from moldau.cluster.errors import Refusal
 from moldau.cluster.image import BrokerImage
 from moldau.cluster.store import StoreError
 from moldau.cluster.topic_names import CLUSTER_METADATA
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.topics import TopicCreation
 from moldau.host.clock import SystemClock
 from moldau.host.fs import LocalFileSystem
 from moldau.log.adoption import adopt
@@ -107,13 +107,13 @@ async def _adopt(data: Path, sources: Sequence[AdoptedPartition], topics: dict[s
         await broker.abandon()
 
 
-def _wanted(broker: Broker, topic: str, topic_id: bytes, sources: Sequence[AdoptedPartition]) -> NewTopic:
+def _wanted(broker: Broker, topic: str, topic_id: bytes, sources: Sequence[AdoptedPartition]) -> TopicCreation:
     indexes = {source.name.partition for source in sources if source.name.topic == topic}
     missing = sorted(set(range(max(indexes))) - indexes)
     if missing:
         print(f"moldau: {topic}: partitions {missing} were not given and start empty", file=sys.stderr)
     assignments = tuple((index, (broker.node_id,)) for index in range(max(indexes) + 1))
-    return NewTopic(topic, assignments=assignments, topic_id=topic_id)
+    return TopicCreation(topic, assignments=assignments, topic_id=topic_id)
 
 
 def _copy(source: AdoptedPartition, data: Path) -> None:

@@ -47,7 +47,7 @@ class NotDrainedError(MoldauError):
 
 
 @dataclass
-class Tally:
+class DrainProgress:
     """The progress of a drain."""
 
     partitions: int = 0
@@ -76,7 +76,7 @@ class Drain:
         throttle: int | None,
         timeout_s: float | None,
         wait: Callable[[float], bool],
-        tell: Callable[[Tally], None],
+        tell: Callable[[DrainProgress], None],
     ) -> None:
         self._admin = admin
         self._broker = broker
@@ -85,7 +85,7 @@ class Drain:
         self._timeout_s = timeout_s
         self._wait = wait
         self._tell = tell
-        self.tally = Tally()
+        self.tally = DrainProgress()
         self.registered: list[int] = []
         """The ids of the live brokers."""
         self._sizes: dict[TopicPartition, int] = {}
@@ -251,7 +251,7 @@ class Drain:
         )
 
 
-def waiting_for(tally: Tally) -> str:
+def waiting_for(tally: DrainProgress) -> str:
     """The partitions that still move and the brokers that they move to, or a few of them."""
     some = [f"{partition} on {', '.join(map(str, one.adding))}" for partition, one in list(tally.moving.items())[:3]]
     listed = "; ".join(some) + ("; …" if len(tally.moving) > len(some) else "")

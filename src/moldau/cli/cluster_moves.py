@@ -26,7 +26,7 @@ from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, Output, fail, print_
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-    from moldau.cli.broker_drain import Tally
+    from moldau.cli.broker_drain import DrainProgress
     from moldau.cli.reassignment_plans import Plan
     from moldau.client.blocking.admin import Admin
     from moldau.client.data_types import TopicPartition
@@ -366,7 +366,7 @@ def drain(
             raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _summary(broker: int, done: bool, tally: Tally, *, throttled: bool) -> str:
+def _summary(broker: int, done: bool, tally: DrainProgress, *, throttled: bool) -> str:
     moved = f"{tally.partitions_done} of {_count(tally.partitions, 'partition')} moved"
     if done:
         return (
@@ -407,7 +407,7 @@ class _Shown:
         if bars is not None:
             bars.stop()
 
-    def tell(self, tally: Tally) -> None:
+    def tell(self, tally: DrainProgress) -> None:
         from moldau.cli.broker_drain import STUCK_S, waiting_for
 
         if sys.stderr.isatty():
@@ -428,7 +428,7 @@ class _Shown:
         else:
             print(text, file=sys.stderr)
 
-    def _draw(self, tally: Tally) -> None:
+    def _draw(self, tally: DrainProgress) -> None:
         from rich.console import Console
         from rich.filesize import decimal
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

@@ -13,7 +13,7 @@ from moldau.records.batch_layout import TimestampType
 NO_TIMESTAMP = -1
 
 
-class Record(Protocol):
+class PrintableRecord(Protocol):
     """The fields of a record that can be printed."""
 
     @property
@@ -71,7 +71,7 @@ def _bytes(text: str) -> bytes:
     return text.replace("\\t", "\t").replace("\\n", "\n").encode("utf-8", "surrogateescape")
 
 
-Render = Callable[[Iterable[Record]], bytes]
+Render = Callable[[Iterable[PrintableRecord]], bytes]
 """Renders records as bytes for the output."""
 
 
@@ -81,7 +81,7 @@ def text_renderer(form: TextForm) -> Render:
     render_one = _line(form)
     separator = form.line_separator
 
-    def render(records: Iterable[Record]) -> bytes:
+    def render(records: Iterable[PrintableRecord]) -> bytes:
         return b"".join([render_one(record) + separator for record in records])
 
     return render
@@ -91,7 +91,7 @@ def _values(form: TextForm) -> Render:
     """Render only values, the most common case in pipes: without a function call per record."""
     separator, null = form.line_separator, form.null_literal
 
-    def render(records: Iterable[Record]) -> bytes:
+    def render(records: Iterable[PrintableRecord]) -> bytes:
         values = [record.value for record in records]
         try:
             return separator.join(values) + separator if values else b""
@@ -101,9 +101,9 @@ def _values(form: TextForm) -> Render:
     return render
 
 
-def _line(form: TextForm) -> Callable[[Record], bytes]:
+def _line(form: TextForm) -> Callable[[PrintableRecord], bytes]:
     """Render one record in Kafka's order: timestamp, partition, offset, epoch, headers, key, value."""
-    parts: list[Callable[[Record], bytes]] = []
+    parts: list[Callable[[PrintableRecord], bytes]] = []
     if form.print_timestamp:
         parts.append(_timestamp)
     if form.print_partition:
@@ -122,14 +122,14 @@ def _line(form: TextForm) -> Callable[[Record], bytes]:
     return lambda record: separator.join([part(record) for part in parts])
 
 
-def _timestamp(record: Record) -> bytes:
+def _timestamp(record: PrintableRecord) -> bytes:
     if record.timestamp == NO_TIMESTAMP:
         return b"NO_TIMESTAMP"
     kind = b"LogAppendTime" if record.timestamp_type == TimestampType.LOG_APPEND_TIME else b"CreateTime"
     return b"%s:%d" % (kind, record.timestamp)
 
 
-def _headers(record: Record, form: TextForm) -> bytes:
+def _headers(record: PrintableRecord, form: TextForm) -> bytes:
     if not record.headers:
         return b"NO_HEADERS"
     return form.headers_separator.join([name.encode() + b":" + _shown(value, form) for name, value in record.headers])
@@ -149,14 +149,14 @@ def json_renderer(format_: Format) -> Render:
     With the format `json`, keys and values that are JSON are embedded as JSON; with `hex`, all are hexadecimal."""
     dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-    def render(records: Iterable[Record]) -> bytes:
+    def render(records: Iterable[PrintableRecord]) -> bytes:
         lines = [dump(as_object(record, format_)) for record in records]
         return ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass") if lines else b""
 
     return render
 
 
-def as_object(record: Record, format_: Format) -> dict[str, Any]:
+def as_object(record: PrintableRecord, format_: Format) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,

@@ -43,7 +43,7 @@ FOR_DEVELOPMENT: Final = {"group.initial.rebalance.delay.ms": "0"}
 """Settings of every broker of `moldau up`, unless the user sets them: the first member of a group need not wait."""
 
 
-class Wanted(NamedTuple):
+class LocalClusterOptions(NamedTuple):
     """The options of the command line."""
 
     data: Path
@@ -72,7 +72,7 @@ def is_cluster(data: Path) -> bool:
     return (broker_directory(data, 0) / MARK_OF_A_BROKER).exists()
 
 
-def run(wanted: Wanted) -> int:
+def run(wanted: LocalClusterOptions) -> int:
     """Run the cluster and return the exit code.
 
     0 after a requested stop without problems; 1 if a process did not start, died or had to be killed; 130 after a
@@ -144,7 +144,7 @@ class BrokerChild:
 class LocalCluster:
     """The processes of one cluster."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: LocalClusterOptions) -> None:
         self._wanted = wanted
         self._zookeeper: ZooKeeperEnsemble | None = None
         self._brokers: list[BrokerChild] = []

@@ -149,7 +149,7 @@ def up(
     address = _listen_address(port, listen)
     if brokers > 1:
         options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
-        wanted = local_cluster.Wanted(
+        wanted = local_cluster.LocalClusterOptions(
             (data or DEFAULT_DATA).absolute(),
             brokers,
             address.port,

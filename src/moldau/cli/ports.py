@@ -24,7 +24,7 @@ _LOCAL, _STATE, _INODE = 1, 3, 9
 _LISTENS: Final = "0A"
 
 
-class Listener(NamedTuple):
+class ListeningProcess(NamedTuple):
     """A process that listens on a port."""
 
     pid: int
@@ -51,13 +51,13 @@ def who_listens(host: str, port: int) -> str:
     return "another program listens there" if found is None else str(found)
 
 
-def find_listener(host: str, port: int) -> Listener | None:
+def find_listener(host: str, port: int) -> ListeningProcess | None:
     """The process that prevents others from listening on host:port; None if it is not visible."""
     with contextlib.suppress(OSError):  # no /proc, or a host name without an address
         wanted = {ipaddress.ip_address(one[4][0]) for one in socket.getaddrinfo(host or "0.0.0.0", port)}
         inodes = {f"socket:[{inode}]" for address, inode in _listening(port) if _overlap(address, wanted)}
         pid = _first_with(inodes) if inodes else None
-        return None if pid is None else Listener(pid, _command_of(pid))
+        return None if pid is None else ListeningProcess(pid, _command_of(pid))
     return None
 
 

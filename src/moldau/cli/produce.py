@@ -53,7 +53,7 @@ class Common(NamedTuple):
     partition: int | None = None
 
 
-class Counts:
+class LineCounts:
     """The number of lines and failures."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Pump:
         )
         self._sync = sync
         self._unchecked: deque[list[RecordFuture]] = deque()
-        self.counts = Counts()
+        self.counts = LineCounts()
         self._told_to_wait = False
         self.has_met_the_cluster = False
 
@@ -367,7 +367,7 @@ def _input_size() -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-def _report(counts: Counts, trouble: str) -> int:
+def _report(counts: LineCounts, trouble: str) -> int:
     if counts.failed:
         complain(f"{counts.failed} of {counts.lines} records were not written; the first error: {counts.first_failure}")
     if trouble and trouble != counts.first_failure:

@@ -47,7 +47,7 @@ def real_node(node_id: int) -> int:
     return node_id - COORDINATOR_BASE if node_id >= COORDINATOR_BASE else node_id
 
 
-class _Attempts:
+class _ConnectAttempts:
     """The state of the attempts to connect to a node."""
 
     __slots__ = ("error", "failures", "not_before", "silent")
@@ -78,7 +78,7 @@ class ConnectionPool:
         self._resolved = settings["client.dns.lookup"] == "use_all_dns_ips"
         self._ready: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Task[Connection]] = {}
-        self._attempts: dict[int, _Attempts] = {}
+        self._attempts: dict[int, _ConnectAttempts] = {}
         self._reconnect = Backoff(
             settings.seconds("reconnect.backoff.ms"), settings.seconds("reconnect.backoff.max.ms")
         )
@@ -252,7 +252,7 @@ class ConnectionPool:
         node = self.nodes.get(real_node(node_id))
         if node is None:
             raise BrokerUnavailable(f"broker {real_node(node_id)} is not in the cluster")
-        attempts = self._attempts.setdefault(node_id, _Attempts())
+        attempts = self._attempts.setdefault(node_id, _ConnectAttempts())
         loop = asyncio.get_running_loop()
         try:
             connection = await self._reach(node_id, node, attempts)
@@ -275,7 +275,7 @@ class ConnectionPool:
         self._watch_idle()
         return connection
 
-    async def _reach(self, node_id: int, node: Node, attempts: _Attempts) -> Connection:
+    async def _reach(self, node_id: int, node: Node, attempts: _ConnectAttempts) -> Connection:
         """Connect and do the handshake. Raises an error that says what is wrong with the address."""
         timeout_s = self._setup.pause(attempts.failures + 1, self._random())
         address = Address(node.host, node.port)
@@ -334,7 +334,7 @@ class ConnectionPool:
     def _lost(self, connection: Connection) -> None:
         if self._ready.get(connection.node_id) is connection:
             del self._ready[connection.node_id]
-            attempts = self._attempts.setdefault(connection.node_id, _Attempts())
+            attempts = self._attempts.setdefault(connection.node_id, _ConnectAttempts())
             attempts.failures = 1
             attempts.error = connection.failure
             attempts.not_before = asyncio.get_running_loop().time() + self._reconnect.pause(1, self._random())

@@ -22,7 +22,7 @@ from moldau.wire.errors import ErrorCode
 _BROKER_ID = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """The resources whose settings are stored here. The protocol has more types; the broker handles those."""
 
     TOPIC = 2
@@ -82,11 +82,11 @@ def alter_configs(
             answers.append(_bad_request("Each resource may be in the request only once."))
         elif (malformed := _malformed(alteration)) is not None:
             answers.append(malformed)
-        elif alteration.resource_type == ResourceType.TOPIC:
+        elif alteration.resource_type == ConfigResourceType.TOPIC:
             answers.append(_alter_topic(image, alteration, topic_rules))
-        elif alteration.resource_type == ResourceType.BROKER:
+        elif alteration.resource_type == ConfigResourceType.BROKER:
             answers.append(_alter_broker(image, alteration, broker_rules))
-        elif alteration.resource_type == ResourceType.GROUP:
+        elif alteration.resource_type == ConfigResourceType.GROUP:
             answers.append(_alter_group(image, alteration, group_rules))
         else:
             answers.append(_bad_request(f"Resources of type {alteration.resource_type} have no settings to alter."))

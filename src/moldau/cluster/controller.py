@@ -24,7 +24,7 @@ from moldau.cluster.image_publisher import Decision, ImagePublisher
 from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.reassignments import completed, is_under_way
 from moldau.cluster.store import StoreError
-from moldau.cluster.tree import Claim, NotController
+from moldau.cluster.tree import Claim, FencedController
 from moldau.host.event_log import event_logger
 
 log = event_logger(__name__)
@@ -125,7 +125,7 @@ class Controller:
             names = None if everything else topics
             try:
                 await self._act(lambda image, _: self._verdict(image, names))  # noqa: B023 - done before the next turn
-            except NotController:
+            except FencedController:
                 log.warning("this broker is no longer the controller")
                 self._claim = None
                 return

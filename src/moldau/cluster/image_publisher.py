@@ -20,7 +20,7 @@ from moldau.cluster.changes import Change, applied
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.store import Check, Conflict, Event, Operation, Store, StoreError, in_commits
-from moldau.cluster.tree import NotController, TooLarge, Tree
+from moldau.cluster.tree import FencedController, TooLarge, Tree
 from moldau.host.clock import Randomness
 from moldau.host.event_log import event_logger
 from moldau.host.tasks import outcome
@@ -219,7 +219,7 @@ class ImagePublisher:
         """Answer each request, by its index. Refusals are final; requests that met a conflict are decided again.
 
         If it raises StoreError, requests without an answer may or may not have been carried out; after `TooBusy` and
-        `NotController` they have not.
+        `FencedController` they have not.
         """
         await self.exclusively(self._decide, requests, decide, answers, validate_only, as_controller)
 
@@ -282,7 +282,7 @@ class ImagePublisher:
             self._stale = True
             try:
                 await self.tree.commit(operations, as_controller=as_controller)
-            except NotController:
+            except FencedController:
                 self._stale = False  # nothing happened
                 raise
             except Conflict as conflict:

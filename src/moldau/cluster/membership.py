@@ -30,7 +30,7 @@ from moldau.cluster.image_publisher import Decision, ImagePublisher
 from moldau.cluster.nodes import ClusterIdNode, ControllerNode, ImportNode, id_text
 from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.store import OpenStore, SessionEvent, Store, StoreError
-from moldau.cluster.tree import IdTaken, NotController, Tree
+from moldau.cluster.tree import FencedController, IdTaken, Tree
 from moldau.host.clock import Randomness
 from moldau.host.event_log import event_logger
 from moldau.wire.topic_partition import TopicPartition
@@ -217,7 +217,7 @@ class BrokerMembership:
         try:
             await tree.become_controller(broker.id)
             image = replace(image, controller_id=broker.id)
-        except NotController:
+        except FencedController:
             pass  # another broker is
         self._view.publish(image)
 
@@ -366,7 +366,7 @@ class BrokerMembership:
     async def _become_controller(self) -> None:
         try:
             await self._view.tree.become_controller(self.node_id)
-        except NotController:
+        except FencedController:
             await self._view.read_again([ControllerNode.path])
         else:
             log.info("this broker is the controller", extra={"node": self.node_id})

@@ -23,12 +23,12 @@ from moldau.cluster.store import (
     Event,
     EventKind,
     Listener,
-    Node,
     Operation,
     SessionEvent,
     SessionListener,
     Set,
     Store,
+    StoredNode,
     StoreError,
     Watches,
     check_operations,
@@ -40,7 +40,7 @@ SESSION_TIMEOUT_S: Final = 6.0
 
 
 class _Owned(NamedTuple):
-    node: Node
+    node: StoredNode
     owner: MemoryStore | None  # the session of an ephemeral node
 
 
@@ -90,7 +90,7 @@ class MemoryTree:
 
     # -- reading and writing ---------------------------------------------------------------------------------------
 
-    def get(self, path: str) -> Node | None:
+    def get(self, path: str) -> StoredNode | None:
         split(path)
         with self._lock:  # never read half of another thread's commit
             found = self._nodes.get(path)
@@ -102,7 +102,7 @@ class MemoryTree:
         with self._lock:
             return sorted(self._names.get("" if path == "/" else path, ()))
 
-    def read_children(self, path: str) -> dict[str, Node]:
+    def read_children(self, path: str) -> dict[str, StoredNode]:
         above = "" if path == "/" else path
         with self._lock:
             return {name: self._nodes[f"{above}/{name}"].node for name in self.children(path)}
@@ -149,7 +149,7 @@ class MemoryTree:
         path = operation.path
         if isinstance(operation, Create):
             self._check_place(path)
-            node = Node(operation.value, 0, self._commits, operation.ephemeral)
+            node = StoredNode(operation.value, 0, self._commits, operation.ephemeral)
             self._put(path, _Owned(node, session if operation.ephemeral else None))
             return
         owned = self._nodes.get(path)
@@ -206,11 +206,11 @@ class MemoryStore(Store):
             self._suspended_at = self._loop.time()
         self.suspended = True
 
-    async def get(self, path: str) -> Node | None:
+    async def get(self, path: str) -> StoredNode | None:
         await self._answer()
         return self._tree.get(path)
 
-    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+    async def get_each(self, paths: Sequence[str]) -> list[StoredNode | None]:
         await self._answer()
         return [self._tree.get(path) for path in paths]
 
@@ -218,7 +218,7 @@ class MemoryStore(Store):
         await self._answer()
         return self._tree.children(path)
 
-    async def read_children(self, path: str) -> dict[str, Node]:
+    async def read_children(self, path: str) -> dict[str, StoredNode]:
         await self._answer()
         return self._tree.read_children(path)
 

@@ -34,7 +34,7 @@ from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, ControllerNode
 from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.reassignments import Reassignment
 from moldau.cluster.store import Check, OpenStore, Store, StoreError
-from moldau.cluster.topics import MorePartitions, NewTopic, TopicDefaults, TopicRef
+from moldau.cluster.topics import MorePartitions, TopicCreation, TopicDefaults, TopicRef
 from moldau.host.clock import Randomness
 from moldau.host.event_log import event_logger
 from moldau.wire.errors import ErrorCode
@@ -155,11 +155,11 @@ class Metadata:
     # -- requests --------------------------------------------------------------------------------------------------
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[TopicCreation], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
         """Create the topics that are valid. The answers are in the order of the request: the topic or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[NewTopic]) -> Decision[TopicImage]:
+        def decide(image: ClusterImage, wanted: Sequence[TopicCreation]) -> Decision[TopicImage]:
             decided = topic_decisions.create_topics(
                 image,
                 wanted,

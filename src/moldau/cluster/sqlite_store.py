@@ -25,11 +25,11 @@ from moldau.cluster.store import (
     Create,
     Delete,
     Listener,
-    Node,
     Operation,
     SessionListener,
     Set,
     Store,
+    StoredNode,
     StoreError,
     Watches,
     check_operations,
@@ -108,14 +108,14 @@ class SqliteStore(Store):
         not writable."""
         return cls(path, threads, await _run(threads, path, _open, path))
 
-    async def get(self, path: str) -> Node | None:
+    async def get(self, path: str) -> StoredNode | None:
         parent, name = split(path)
         return await self._alone(self._in_thread, self._get, parent, name)
 
     async def children(self, path: str) -> list[str]:
         return await self._alone(self._in_thread, self._children, _as_parent(path))
 
-    async def read_children(self, path: str) -> dict[str, Node]:
+    async def read_children(self, path: str) -> dict[str, StoredNode]:
         return await self._alone(self._in_thread, self._read_children, _as_parent(path))
 
     async def commit(self, operations: Sequence[Operation]) -> None:
@@ -165,7 +165,7 @@ class SqliteStore(Store):
 
     # ---------------------------------------------------------------------------------------- methods run in the thread
 
-    def _get(self, parent: str, name: str) -> Node | None:
+    def _get(self, parent: str, name: str) -> StoredNode | None:
         row = self._connection.execute(
             f"SELECT {_COLUMNS} FROM nodes WHERE parent = ? AND name = ?", (parent, name)
         ).fetchone()
@@ -175,7 +175,7 @@ class SqliteStore(Store):
         rows = self._connection.execute("SELECT name FROM nodes WHERE parent = ? ORDER BY name", (parent,))
         return [name for (name,) in rows]
 
-    def _read_children(self, parent: str) -> dict[str, Node]:
+    def _read_children(self, parent: str) -> dict[str, StoredNode]:
         rows = self._connection.execute(f"SELECT name, {_COLUMNS} FROM nodes WHERE parent = ? ORDER BY name", (parent,))
         return {row[0]: _node(parent, row[0], row[1:]) for row in rows}
 
@@ -248,11 +248,11 @@ def _as_parent(path: str) -> str:
     return path
 
 
-def _node(parent: str, name: str, row: tuple[bytes, int, int, int, int]) -> Node:
+def _node(parent: str, name: str, row: tuple[bytes, int, int, int, int]) -> StoredNode:
     value, checksum, version, created, ephemeral = row
     if zlib.crc32(value) != checksum:
         raise _DamagedError(f"the value of {parent}/{name} does not match its checksum")
-    return Node(value, version, created, bool(ephemeral))
+    return StoredNode(value, version, created, bool(ephemeral))
 
 
 def _open(path: str) -> sqlite3.Connection:

@@ -43,7 +43,7 @@ class Conflict(StoreError):
         self.path = path
 
 
-class Node(NamedTuple):
+class StoredNode(NamedTuple):
     """A value as it was read.
 
     `created` is larger for every node created later, over the whole life of the store. It distinguishes two nodes that
@@ -135,7 +135,7 @@ class Store(ABC):
     does not expire, and no other broker considers its owner dead."""
 
     @abstractmethod
-    async def get(self, path: str) -> Node | None:
+    async def get(self, path: str) -> StoredNode | None:
         """The node, or None if it does not exist."""
 
     @abstractmethod
@@ -143,7 +143,7 @@ class Store(ABC):
         """The names (not paths) of the node's children, sorted; empty also if the node does not exist."""
 
     @abstractmethod
-    async def read_children(self, path: str) -> dict[str, Node]:
+    async def read_children(self, path: str) -> dict[str, StoredNode]:
         """The node's children by name, sorted, in one call, so that loading a thousand topics is fast."""
 
     @abstractmethod
@@ -176,7 +176,7 @@ class Store(ABC):
     async def close(self) -> None:
         """End the session: its ephemeral nodes are deleted."""
 
-    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+    async def get_each(self, paths: Sequence[str]) -> list[StoredNode | None]:
         """The nodes of many paths, requested at the same time."""
         return await asyncio.gather(*(self.get(path) for path in paths))
 

@@ -30,7 +30,7 @@ NO_ID: Final = bytes(16)
 Assignment = tuple[int, ...]
 
 
-class NewTopic(NamedTuple):
+class TopicCreation(NamedTuple):
     """A topic to create. `assignments` are (partition index, broker ids); with them, both numbers must be DEFAULT.
 
     `topic_id` is for topics whose data already exists; others get a new id.
@@ -72,7 +72,7 @@ class TopicDefaults(NamedTuple):
 
 def create_topics(
     image: ClusterImage,
-    topics: Sequence[NewTopic],
+    topics: Sequence[TopicCreation],
     *,
     ids: Sequence[bytes],
     cursor: int,
@@ -92,7 +92,9 @@ def create_topics(
     return answers
 
 
-def _refused_by_name(image: ClusterImage, topics: Sequence[NewTopic], defaults: TopicDefaults) -> list[Refusal | None]:
+def _refused_by_name(
+    image: ClusterImage, topics: Sequence[TopicCreation], defaults: TopicDefaults
+) -> list[Refusal | None]:
     """A refusal for each topic that follows from the names and sizes in the whole request, or None."""
     wanted = sum(_partition_count(topic, defaults) for topic in topics)
     if wanted > MAX_PARTITIONS_PER_REQUEST:
@@ -108,7 +110,7 @@ def _refused_by_name(image: ClusterImage, topics: Sequence[NewTopic], defaults: 
     return refusals
 
 
-def _refused_name(image: ClusterImage, topic: NewTopic, twice: bool) -> Refusal | None:
+def _refused_name(image: ClusterImage, topic: TopicCreation, twice: bool) -> Refusal | None:
     if twice:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is in the request more than once.")
     if topic.name == CLUSTER_METADATA:
@@ -152,7 +154,7 @@ class _CollidingNames:
         return self._index
 
 
-def _partition_count(topic: NewTopic, defaults: TopicDefaults) -> int:
+def _partition_count(topic: TopicCreation, defaults: TopicDefaults) -> int:
     if topic.assignments:
         return len(topic.assignments)
     return defaults.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
@@ -161,7 +163,7 @@ def _partition_count(topic: NewTopic, defaults: TopicDefaults) -> int:
 def _create(
     image: ClusterImage,
     brokers: Sequence[BrokerImage],
-    topic: NewTopic,
+    topic: TopicCreation,
     new_id: bytes,
     cursor: int,
     defaults: TopicDefaults,
@@ -181,7 +183,7 @@ def _create(
     return TopicCreated(TopicImage(topic.name, topic.topic_id or new_id, partitions, configs))
 
 
-def _explicit_assignments(image: ClusterImage, topic: NewTopic) -> list[Assignment] | Refusal:
+def _explicit_assignments(image: ClusterImage, topic: TopicCreation) -> list[Assignment] | Refusal:
     if (topic.num_partitions, topic.replication_factor) != (DEFAULT, DEFAULT):
         return Refusal(
             ErrorCode.INVALID_REQUEST,
@@ -203,7 +205,7 @@ def _explicit_assignments(image: ClusterImage, topic: NewTopic) -> list[Assignme
 
 
 def _placed(
-    brokers: Sequence[BrokerImage], topic: NewTopic, cursor: int, defaults: TopicDefaults
+    brokers: Sequence[BrokerImage], topic: TopicCreation, cursor: int, defaults: TopicDefaults
 ) -> list[Assignment] | Refusal:
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         return Refusal(

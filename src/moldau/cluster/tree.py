@@ -47,10 +47,10 @@ from moldau.cluster.store import (
     Conflict,
     Create,
     Delete,
-    Node,
     Operation,
     Set,
     Store,
+    StoredNode,
     StoreError,
     split,
 )
@@ -64,7 +64,7 @@ MAX_CLAIM_ATTEMPTS: Final = 10
 ConfigNodeKind = type[TopicConfigNode] | type[BrokerConfigNode] | type[GroupConfigNode]
 
 
-class NotController(StoreError):
+class FencedController(StoreError):
     """Another broker is the controller."""
 
 
@@ -165,7 +165,7 @@ class Tree:
             return
         raise StoreError(f"broker {broker.id} cannot be registered: other processes keep registering the same id")
 
-    def _registration(self, broker: BrokerImage, there: Node | None) -> list[Operation]:
+    def _registration(self, broker: BrokerImage, there: StoredNode | None) -> list[Operation]:
         path = BrokerNode.path(broker.id)
         creation = Create(path, BrokerNode.encode(broker), ephemeral=True)
         if there is None:
@@ -173,13 +173,13 @@ class Tree:
         self._check_the_same(broker, there)
         return [Delete(path, there.version), creation]
 
-    def _check_the_same(self, broker: BrokerImage, node: Node) -> None:
+    def _check_the_same(self, broker: BrokerImage, node: StoredNode) -> None:
         there = BrokerNode.decode(str(broker.id), node.value)
         if there.epoch != self._registered and not broker.shares_directory(there):
             raise _taken(broker, there)
 
     async def become_controller(self, broker_id: int) -> None:
-        """Make the broker the controller. Raises `NotController` if another broker is.
+        """Make the broker the controller. Raises `FencedController` if another broker is.
 
         The claim of a former incarnation of the same broker is replaced. Otherwise there would be no controller until
         the end of its session.
@@ -189,7 +189,7 @@ class Tree:
             operations: list[Operation] = []
             if there is not None:
                 if ControllerNode.decode(there.value) != broker_id:
-                    raise NotController(f"broker {broker_id} cannot be controller: another broker is")
+                    raise FencedController(f"broker {broker_id} cannot be controller: another broker is")
                 operations.append(Delete(ControllerNode.path, there.version))
             epoch = 1 if count is None else ControllerEpochNode.decode(count.value) + 1
             value = ControllerEpochNode.encode(epoch)
@@ -333,7 +333,7 @@ class Tree:
                     )
         return changed
 
-    def _differs(self, path: str, node: Node | None) -> bool:
+    def _differs(self, path: str, node: StoredNode | None) -> bool:
         """Whether the node differs from the version that the image has; remembers its version."""
         before = self._known.get(path)
         if node is None:
@@ -380,14 +380,14 @@ class Tree:
         if not as_controller:
             await self.store.commit(operations)
         elif self.claim is None:
-            raise NotController("this broker is not the controller")
+            raise FencedController("this broker is not the controller")
         else:
             try:
                 await self.store.commit([Check(ControllerEpochNode.path, self.claim.epoch_version), *operations])
             except Conflict as conflict:
                 if conflict.path == ControllerEpochNode.path:
                     self.claim = None
-                    raise NotController("this broker is no longer the controller") from conflict
+                    raise FencedController("this broker is no longer the controller") from conflict
                 raise
         for operation in operations:
             if isinstance(operation, Create):
@@ -400,7 +400,9 @@ class Tree:
                 self._known.pop(operation.path, None)
 
 
-def _configs(nodes: Mapping[str, Node], kind: ConfigNodeKind, known: dict[str, _Known]) -> dict[str, Mapping[str, str]]:
+def _configs(
+    nodes: Mapping[str, StoredNode], kind: ConfigNodeKind, known: dict[str, _Known]
+) -> dict[str, Mapping[str, str]]:
     configs: dict[str, Mapping[str, str]] = {}
     for name, node in nodes.items():
         path = f"{kind.folder}/{name}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from moldau.cluster.nodes import ClusterIdNode, ImportNode, TopicNode
-from moldau.cluster.store import Conflict, Create, Delete, Node, Operation, Set, Store, StoreError, in_commits
+from moldau.cluster.store import Conflict, Create, Delete, Operation, Set, Store, StoredNode, StoreError, in_commits
 
 
 class TreeImportRefused(StoreError):
@@ -88,9 +88,9 @@ async def _begin(target: Store, cluster_id: str) -> None:
         raise TreeImportRefused(f"an import of cluster {other} is in progress there; name another chroot")
 
 
-async def _tree(store: Store) -> dict[str, Node]:
+async def _tree(store: Store) -> dict[str, StoredNode]:
     """All nodes that are not ephemeral, by path, parents before their children."""
-    found: dict[str, Node] = {}
+    found: dict[str, StoredNode] = {}
     folders = ["/"]
     for folder in folders:  # grows during the loop
         above = "" if folder == "/" else folder
@@ -101,7 +101,7 @@ async def _tree(store: Store) -> dict[str, Node]:
     return found
 
 
-def _difference(wanted: Mapping[str, Node], there: Mapping[str, Node]) -> Iterator[Operation]:
+def _difference(wanted: Mapping[str, StoredNode], there: Mapping[str, StoredNode]) -> Iterator[Operation]:
     """The operations that turn `there` into `wanted`. An interrupted transfer may have left nodes that are not wanted
     now."""
     for path in reversed(list(there)):

@@ -30,19 +30,19 @@ from moldau.cluster.store import (
     Event,
     EventKind,
     Listener,
-    Node,
     Operation,
     SessionEvent,
     SessionListener,
     Set,
     Store,
+    StoredNode,
     StoreError,
     Watches,
     check_operations,
     split,
 )
 from moldau.host.event_log import event_logger
-from moldau.settings.zookeeper import Ensemble
+from moldau.settings.zookeeper import EnsembleAddress
 
 log = event_logger(__name__)
 
@@ -80,7 +80,7 @@ class ZookeeperStore(Store):
     def __init__(self, connect: str, session_timeout_s: float) -> None:
         self._connect = connect
         try:
-            ensemble = Ensemble.parse(connect)
+            ensemble = EnsembleAddress.parse(connect)
         except ValueError as error:
             raise self._error(f"{error}; write HOST:PORT,HOST:PORT/CHROOT") from None
         self._root = ensemble.root
@@ -129,7 +129,7 @@ class ZookeeperStore(Store):
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    async def get(self, path: str) -> Node | None:
+    async def get(self, path: str) -> StoredNode | None:
         split(path)
         try:
             return _node(await self._ask(self._session.get_async, self._root + path))
@@ -138,7 +138,7 @@ class ZookeeperStore(Store):
         except kazoo_errors.KazooException as error:
             raise self._explained(error) from error
 
-    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+    async def get_each(self, paths: Sequence[str]) -> list[StoredNode | None]:
         for path in paths:
             split(path)
         return await self._read([self._root + path for path in paths])
@@ -154,7 +154,7 @@ class ZookeeperStore(Store):
             raise self._explained(error) from error
         return sorted(name for name in names if name != RESERVED or path != "/" or self._root)
 
-    async def read_children(self, path: str) -> dict[str, Node]:
+    async def read_children(self, path: str) -> dict[str, StoredNode]:
         names = await self.children(path)
         above = "" if path == "/" else path
         nodes = await self._read([f"{self._root}{above}/{name}" for name in names])
@@ -167,10 +167,10 @@ class ZookeeperStore(Store):
         except kazoo_errors.KazooException as error:
             raise self._explained(error) from error
 
-    async def _read(self, places: Sequence[str]) -> list[Node | None]:
+    async def _read(self, places: Sequence[str]) -> list[StoredNode | None]:
         """The nodes of many paths: hundreds of paths per message, several messages in flight."""
         messages = [places[start : start + PATHS_A_MESSAGE] for start in range(0, len(places), PATHS_A_MESSAGE)]
-        nodes: list[Node | None] = []
+        nodes: list[StoredNode | None] = []
         try:
             for start in range(0, len(messages), MESSAGES_AT_A_TIME):
                 together = messages[start : start + MESSAGES_AT_A_TIME]
@@ -402,12 +402,12 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
         future.set_exception(result.exception)
 
 
-def _node(answer: tuple[bytes | None, ZnodeStat]) -> Node:
+def _node(answer: tuple[bytes | None, ZnodeStat]) -> StoredNode:
     value, stat = answer
-    return Node(value or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0)
+    return StoredNode(value or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0)
 
 
-def _node_or_none(answer: tuple[bytes, ZnodeStat] | Exception) -> Node | None:
+def _node_or_none(answer: tuple[bytes, ZnodeStat] | Exception) -> StoredNode | None:
     if isinstance(answer, kazoo_errors.NoNodeError):
         return None
     if isinstance(answer, Exception):

@@ -23,7 +23,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage, TopicImage
 from moldau.cluster.store import StoreError
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.topics import TopicCreation
 from moldau.coordinator.loader import read_chunk, replay_chunk
 from moldau.coordinator.outcome import CoordinatorOutcome, Shard, StoredRecord, TimerFired, TxnProducer
 from moldau.host.clock import Clock
@@ -65,7 +65,7 @@ class CoordinatorHost(NamedTuple):
     """False if the metadata store has not answered for a session timeout: another broker may lead the partitions by
     now."""
     is_stopping: Callable[[], bool]
-    create_topics: Callable[[Sequence[NewTopic]], Awaitable[Sequence[TopicImage | Refusal]]]
+    create_topics: Callable[[Sequence[TopicCreation]], Awaitable[Sequence[TopicImage | Refusal]]]
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     reply_timeout_s: float
     """How long a reply waits for the replication of the records that it depends on."""
@@ -81,14 +81,14 @@ class InternalTopic(NamedTuple):
     min_in_sync: int | None = None
     """min.insync.replicas of the topic; None for the default of the broker."""
 
-    def new_topic(self, live_brokers: int) -> NewTopic:
+    def new_topic(self, live_brokers: int) -> TopicCreation:
         """The topic to create. It has at most as many replicas as there are live brokers, so that groups also work with
         a single broker."""
         factor = max(1, min(self.replication_factor, live_brokers))
         configs = dict(self.configs)
         if self.min_in_sync is not None:
             configs["min.insync.replicas"] = str(min(self.min_in_sync, factor))
-        return NewTopic(self.name, self.partitions, factor, configs=configs)
+        return TopicCreation(self.name, self.partitions, factor, configs=configs)
 
 
 @lru_cache(KEYS_REMEMBERED)

@@ -25,7 +25,7 @@ from moldau.log.errors import LogError, StorageError
 from moldau.log.file_names import MOVED, NO_TOPIC_ID, marked_directory, uuid_text
 from moldau.log.index import IndexCache
 from moldau.log.log import Log
-from moldau.log.log_dir import LogDir, Survey
+from moldau.log.log_dir import DataDirectory, Survey
 from moldau.log.log_move import moved_here
 from moldau.wire.errors import ErrorCode
 from moldau.wire.topic_partition import TopicPartition
@@ -78,23 +78,23 @@ class LogDirs:
         self.cluster_id: str | None = None
         """The cluster id in the directories; None if they are new."""
         self.node_id = DEFAULT_NODE_ID
-        self._failure_listeners: list[Callable[[LogDir], None]] = []
+        self._failure_listeners: list[Callable[[DataDirectory], None]] = []
         self.all = [
-            LogDir(path, fs, index_cache=self.index_cache, randomness=randomness, on_failure=self._failed)
+            DataDirectory(path, fs, index_cache=self.index_cache, randomness=randomness, on_failure=self._failed)
             for path in paths
         ]
 
-    def on_failure(self, listener: Callable[[LogDir], None]) -> None:
+    def on_failure(self, listener: Callable[[DataDirectory], None]) -> None:
         """Call `listener` for each directory that goes offline, in the thread that met the error."""
         self._failure_listeners.append(listener)
 
     def _failed(self, home: LogDirectory) -> None:
-        assert isinstance(home, LogDir)
+        assert isinstance(home, DataDirectory)
         for listener in self._failure_listeners:
             listener(home)
 
     @property
-    def online(self) -> list[LogDir]:
+    def online(self) -> list[DataDirectory]:
         return [one for one in self.all if one.online]
 
     @property
@@ -132,7 +132,7 @@ class LogDirs:
         self.node_id = DEFAULT_NODE_ID if node_id is None else node_id
         return self.node_id
 
-    def _open_one(self, one: LogDir) -> None:
+    def _open_one(self, one: DataDirectory) -> None:
         try:
             one.open()
         except AlreadyLocked as error:
@@ -194,7 +194,7 @@ class LogDirs:
         self._require_one_online()
 
     async def _load_dir(
-        self, one: LogDir, threads: Threads, config_of: Callable[[str], LogConfig], workers: int
+        self, one: DataDirectory, threads: Threads, config_of: Callable[[str], LogConfig], workers: int
     ) -> None:
         try:
             survey = await threads.run(one.path, one.survey)
@@ -212,7 +212,7 @@ class LogDirs:
             one.failed(error, f"could not remove the clean shutdown marker in {one.path}", fatal=True)
 
     async def _load_each(
-        self, one: LogDir, survey: Survey, threads: Threads, config_of: Callable[[str], LogConfig], workers: int
+        self, one: DataDirectory, survey: Survey, threads: Threads, config_of: Callable[[str], LogConfig], workers: int
     ) -> None:
         """Load the logs that no state file describes, `workers` at a time."""
         total, done = len(survey.names), 0
@@ -329,7 +329,7 @@ class LogDirs:
         fewest = min(counts.values())
         candidates = [one for one in online if counts[one.path] == fewest]
         if len(candidates) > 1:
-            candidates.sort(key=LogDir.usable_bytes, reverse=True)
+            candidates.sort(key=DataDirectory.usable_bytes, reverse=True)
         home = candidates[0]
         directory = join(home.path, str(name))
         is_new = not self.fs.is_directory(directory)
@@ -425,7 +425,7 @@ class LogDirs:
         self.release()
 
     async def _close_dir(
-        self, one: LogDir, threads: Threads, high_watermarks: dict[TopicPartition, int] | None
+        self, one: DataDirectory, threads: Threads, high_watermarks: dict[TopicPartition, int] | None
     ) -> None:
         logs = [log for log in self.logs.values() if log.home is one]
         states = await threads.run(one.path, one.close_logs, logs, self.clock.now_ms())

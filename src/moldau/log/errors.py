@@ -32,7 +32,7 @@ class RejectedBatch(LogError):
         self.record_errors = tuple(record_errors)
 
 
-class OffsetOutOfRange(LogError):
+class OffsetNotInLog(LogError):
     """An offset before the log start offset or after the log end offset."""
 
     def __init__(self, message: str) -> None:

@@ -20,7 +20,7 @@ from moldau.log.aborted import AbortedTxn, is_complete, overlapping
 from moldau.log.config import MAX_LONG, LogConfig
 from moldau.log.directory import LogDirectory
 from moldau.log.epochs import LeaderEpochs
-from moldau.log.errors import DamagedLog, OffsetOutOfRange, StorageError
+from moldau.log.errors import DamagedLog, OffsetNotInLog, StorageError
 from moldau.log.flush import FlushJob
 from moldau.log.producer_state import ProducerEntry, ProducerStates
 from moldau.log.read import EMPTY, TimestampOffset, WouldBlock, find_timestamp, latest_from, read_segment
@@ -255,7 +255,7 @@ class LocalLog:
         while True:
             if not self.start_offset <= offset < end_offset or offset >= self.end_offset:
                 if not self.start_offset <= offset <= self.end_offset:
-                    raise OffsetOutOfRange(
+                    raise OffsetNotInLog(
                         f"offset {offset} is outside of {self.name}, {self.start_offset} to {self.end_offset}"
                     )
                 return EMPTY

@@ -21,7 +21,7 @@ from moldau.log.checkpoints import LogState
 from moldau.log.config import LogConfig
 from moldau.log.directory import LogDirectory
 from moldau.log.epochs import NO_EPOCH, LeaderEpochs
-from moldau.log.errors import LogError, OffsetOutOfRange, StorageError
+from moldau.log.errors import LogError, OffsetNotInLog, StorageError
 from moldau.log.flush import index_files
 from moldau.log.local_log import LocalLog, Segments
 from moldau.log.producer_history import find_earlier
@@ -456,7 +456,7 @@ class Log(LocalLog):
         """Raise the log start offset, for DeleteRecords or after the leader's; readers see nothing before it."""
         self._active or self._open()
         if offset > self.end_offset:
-            raise OffsetOutOfRange(f"offset {offset} is past the end of {self.name}, {self.end_offset}")
+            raise OffsetNotInLog(f"offset {offset} is past the end of {self.name}, {self.end_offset}")
         if offset <= self.start_offset:
             return
         self.start_offset = offset

@@ -55,7 +55,7 @@ class Doomed:
     due_ms: int | None = None
 
 
-class LogDir(LogDirectory):
+class DataDirectory(LogDirectory):
     """A Home with a lock, checkpoints and pending deletions."""
 
     def __init__(

@@ -21,7 +21,7 @@ from moldau.log.directory import LogDirectory
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.errors import StorageError
 from moldau.log.log import Log
-from moldau.log.log_dir import LogDir
+from moldau.log.log_dir import DataDirectory
 from moldau.records import peek_header
 
 COPY_BYTES = 1 << 20
@@ -38,7 +38,7 @@ old_away = FaultPoint("move.old-away")
 class Move:
     """One move. `begin`, `copy` and `abandon` run in a thread, the other methods on the event loop."""
 
-    def __init__(self, source: Log, target: LogDir, unique: str) -> None:
+    def __init__(self, source: Log, target: DataDirectory, unique: str) -> None:
         self.source = source
         self.target = target
         self._room = join(target.path, file_names.marked_directory(source.name, unique, "future"))

@@ -31,7 +31,7 @@ MOST_HEADER_VARINTS: Final = 10
 _OFFSETS: Final = {4: Struct("=ii"), 8: Struct("=qq")}
 
 
-class _Fault(Exception):
+class _RowFault(Exception):
     def __init__(self, fault: int, found: int = 0) -> None:
         super().__init__(fault)
         self.fault = fault
@@ -50,10 +50,10 @@ def check_rows(cells: RowCells, first_row: int, max_record_bytes: int) -> int:
             size = _most_bytes(cells, row)
             timestamp = _timestamp(cells, row, 0)
             if timestamp < 0:
-                raise _Fault(NEGATIVE_TIMESTAMP, timestamp)
+                raise _RowFault(NEGATIVE_TIMESTAMP, timestamp)
             if size > max_record_bytes:
-                raise _Fault(TOO_LARGE, size)
-        except _Fault as fault:
+                raise _RowFault(TOO_LARGE, size)
+        except _RowFault as fault:
             raise RowError(fault.fault, first_row + row, fault.found, max_record_bytes) from None
         total += size
     return total
@@ -73,7 +73,7 @@ def choose_partitions(cells: RowCells, first_row: int, given: Bytes | None, part
         if partition < 0 and by_key and cells.key is not None:
             try:
                 key = cell_of(cells.key, row)
-            except _Fault as fault:
+            except _RowFault as fault:
                 raise RowError(fault.fault, first_row + row) from None
             if key is not None:
                 partition = (murmur2(key) & 0x7FFFFFFF) % partitions
@@ -130,7 +130,7 @@ class RowEncoder:
                         (key.decode("utf-8", "surrogateescape"), value) for key, value in _headers(cells.headers, row)
                     ],
                 )
-            except _Fault as fault:
+            except _RowFault as fault:
                 raise RowError(fault.fault, row, fault.found) from None
         return cells.rows
 
@@ -176,7 +176,7 @@ def cell_of(cells: Cells, row: int) -> bytes | None:
     else:
         begin, end = place * cells.cell_size, (place + 1) * cells.cell_size
     if not 0 <= begin <= end <= len(memoryview(cells.data)):
-        raise _Fault(OUTSIDE)
+        raise _RowFault(OUTSIDE)
     return bytes(memoryview(cells.data)[begin:end])
 
 
@@ -186,11 +186,11 @@ def _headers(cells: HeaderCells, row: int) -> Iterator[tuple[bytes, bytes | None
         return
     begin, end = _offsets(cells.offsets, cells.offset_width, place)
     if not 0 <= begin <= end <= cells.count:
-        raise _Fault(OUTSIDE)
+        raise _RowFault(OUTSIDE)
     for at in range(begin, end):
         key = cell_of(cells.keys, at)
         if key is None:
-            raise _Fault(NULL_HEADER_KEY)
+            raise _RowFault(NULL_HEADER_KEY)
         yield key, None if cells.values is None else cell_of(cells.values, at)
 
 

@@ -20,7 +20,7 @@ from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs
 from moldau.log.errors import LogError, StorageError
 from moldau.log.log import Log
-from moldau.log.log_dir import LogDir
+from moldau.log.log_dir import DataDirectory
 from moldau.net.peer_connection import PeerConnection
 from moldau.replication.fetcher import FetchLimits, Surroundings
 from moldau.replication.fetchers import ReplicaFetchers
@@ -516,11 +516,11 @@ class ReplicaManager:
 
     # -- disk failures ---------------------------------------------------------------------------------------------
 
-    def _directory_failed(self, directory: LogDir) -> None:
+    def _directory_failed(self, directory: DataDirectory) -> None:
         """Called in any thread that met the error."""
         self._loop.call_soon_threadsafe(self._fail_partitions, directory)
 
-    def _fail_partitions(self, directory: LogDir) -> None:
+    def _fail_partitions(self, directory: DataDirectory) -> None:
         failed = [partition for partition in self if partition.log.home is directory and not partition.failure]
         for partition in failed:
             self._fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from moldau.cluster.image import NO_LEADER, PartitionState
 from moldau.cluster.isr import is_under_min_isr
 from moldau.log.epochs import NO_EPOCH
-from moldau.log.errors import LogError, OffsetOutOfRange
+from moldau.log.errors import LogError, OffsetNotInLog
 from moldau.log.log import AppendResult, Log
 from moldau.replication.leadership import Leadership
 from moldau.replication.retry_order import RetryOrder
@@ -230,9 +230,9 @@ class Partition:
             if end_offset >= 0 and (epoch < last_epoch or end_offset < offset):
                 return epoch, end_offset
             if end_offset < 0:
-                raise OffsetOutOfRange(f"epoch {last_epoch} is beyond {self!r}, which is at {self.leader_epoch}")
+                raise OffsetNotInLog(f"epoch {last_epoch} is beyond {self!r}, which is at {self.leader_epoch}")
         if not log.start_offset <= offset <= log.end_offset:
-            raise OffsetOutOfRange(f"offset {offset} is outside {self!r}, {log.start_offset} to {log.end_offset}")
+            raise OffsetNotInLog(f"offset {offset} is outside {self!r}, {log.start_offset} to {log.end_offset}")
         return None
 
     # -- writing ---------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Rates(NamedTuple):
     follower: int = UNLIMITED
 
 
-class Throttle:
+class ReplicationThrottle:
     """One rate. The debt is in bytes, so a debt from a low rate is paid quickly after the rate is raised."""
 
     __slots__ = ("_debt_bytes", "_now", "_rate", "_settled_at")
@@ -76,8 +76,8 @@ class Throttles:
     ) -> None:
         self._node_id = node_id
         self._topic = topic
-        self._sending = Throttle(lambda: rates().leader, now)
-        self._copying = Throttle(lambda: rates().follower, now)
+        self._sending = ReplicationThrottle(lambda: rates().leader, now)
+        self._copying = ReplicationThrottle(lambda: rates().follower, now)
 
     def may_send(self, partition: Partition, replica: int) -> bool:
         """Whether records may be sent to a follower now."""

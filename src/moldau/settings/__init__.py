@@ -5,7 +5,7 @@ package is pure: it reads no file, no environment variable and no clock. Callers
 """
 
 from moldau.settings.broker import BROKER, connection_overrides
-from moldau.settings.effective import BrokerSettings, ConfigSource, Description, Synonym, declared
+from moldau.settings.effective import BrokerSettings, Description, SettingSource, Synonym, declared
 from moldau.settings.group_configs import GROUP
 from moldau.settings.listeners import ListenerAddress, ListenerPlan
 from moldau.settings.setting import Scope, Setting, SettingError, SettingType, Value
@@ -18,13 +18,13 @@ __all__ = [
     "GROUP",
     "TOPIC",
     "BrokerSettings",
-    "ConfigSource",
     "Description",
     "ListenerAddress",
     "ListenerPlan",
     "Scope",
     "Setting",
     "SettingError",
+    "SettingSource",
     "SettingTable",
     "SettingType",
     "Synonym",

@@ -22,7 +22,7 @@ _EMPTY: Mapping[str, str] = {}
 _NODE_IDS = ("node.id", "broker.id")
 
 
-class ConfigSource(IntEnum):
+class SettingSource(IntEnum):
     """The source of a value, with the codes of DescribeConfigs."""
 
     TOPIC = 1
@@ -38,7 +38,7 @@ class Synonym(NamedTuple):
 
     name: str
     value: str | None
-    source: ConfigSource
+    source: SettingSource
 
 
 class Description(NamedTuple):
@@ -46,7 +46,7 @@ class Description(NamedTuple):
 
     name: str
     value: str | None
-    source: ConfigSource
+    source: SettingSource
     read_only: bool
     sensitive: bool
     type: SettingType
@@ -71,10 +71,10 @@ class BrokerSettings:
         self.static = _with_both_node_ids(static)
         self.dynamic = dynamic
         self.dynamic_default = dynamic_default
-        self._layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
-            (ConfigSource.DYNAMIC_BROKER, dynamic),
-            (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default),
-            (ConfigSource.STATIC_BROKER, self.static),
+        self._layers: tuple[tuple[SettingSource, Mapping[str, str]], ...] = (
+            (SettingSource.DYNAMIC_BROKER, dynamic),
+            (SettingSource.DYNAMIC_DEFAULT_BROKER, dynamic_default),
+            (SettingSource.STATIC_BROKER, self.static),
         )
         self._values: dict[str, Value] = {setting.name: setting.default for setting in BROKER}
         for _, texts in reversed(self._layers):
@@ -220,7 +220,7 @@ class BrokerSettings:
         descriptions = []
         for setting in _selected(map(declared, self.dynamic_default), names):
             described = self._describe(setting)
-            own = [one for one in described.synonyms if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+            own = [one for one in described.synonyms if one.source is SettingSource.DYNAMIC_DEFAULT_BROKER]
             descriptions.append(described._replace(value=own[0].value, source=own[0].source, synonyms=own))
         return descriptions
 
@@ -234,10 +234,10 @@ class BrokerSettings:
 
     def _describe_group(self, setting: Setting, overrides: Mapping[str, str]) -> Description:
         text = setting.format(self._group_default(setting))
-        synonyms = self._broker_synonyms(setting.synonyms) or [Synonym(setting.name, text, ConfigSource.DEFAULT)]
+        synonyms = self._broker_synonyms(setting.synonyms) or [Synonym(setting.name, text, SettingSource.DEFAULT)]
         if setting.name in overrides:
             text = setting.format(setting.parse(overrides[setting.name]))
-            synonyms.insert(0, Synonym(setting.name, text, ConfigSource.GROUP))
+            synonyms.insert(0, Synonym(setting.name, text, SettingSource.GROUP))
         return _description(setting, text, synonyms)
 
     def _describe(self, setting: Setting) -> Description:
@@ -252,7 +252,7 @@ class BrokerSettings:
         synonyms = self._broker_synonyms(setting.synonyms)
         if setting.name in overrides:
             text = setting.format(setting.parse(overrides[setting.name]))
-            synonyms.insert(0, Synonym(setting.name, text, ConfigSource.TOPIC))
+            synonyms.insert(0, Synonym(setting.name, text, SettingSource.TOPIC))
         else:
             text = setting.format(self._topic_defaults[setting.name])
         return _description(setting, text, synonyms)
@@ -273,7 +273,7 @@ class BrokerSettings:
         for name in family:
             setting = declared(name)
             if setting.default is not None:
-                found.append(Synonym(name, setting.format(setting.default), ConfigSource.DEFAULT))
+                found.append(Synonym(name, setting.format(setting.default), SettingSource.DEFAULT))
         first = next((index for index, one in enumerate(found) if one.name == family[0]), len(found)) if family else 0
         return found[first:]
 
@@ -282,7 +282,7 @@ def _description(setting: Setting, text: str | None, synonyms: list[Synonym]) ->
     if setting.sensitive:
         text = None
         synonyms = [one._replace(value=None) for one in synonyms]
-    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    source = synonyms[0].source if synonyms else SettingSource.DEFAULT
     return Description(
         setting.name, text, source, setting.read_only, setting.sensitive, setting.type, setting.documentation, synonyms
     )

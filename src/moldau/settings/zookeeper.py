@@ -15,7 +15,7 @@ INT, STRING = SettingType.INT, SettingType.STRING
 DEFAULT_PORT: Final = 2181
 
 
-class Ensemble(NamedTuple):
+class EnsembleAddress(NamedTuple):
     """A parsed `HOST:PORT,HOST:PORT/CHROOT`."""
 
     hosts: tuple[tuple[str, int], ...]
@@ -23,7 +23,7 @@ class Ensemble(NamedTuple):
     """The chroot, or "" if there is none."""
 
     @classmethod
-    def parse(cls, connect: str) -> Ensemble:
+    def parse(cls, connect: str) -> EnsembleAddress:
         """Parse the connection string; ValueError if it is malformed."""
         addresses, _, chroot = connect.strip().partition("/")
         hosts = tuple(_address(one.strip()) for one in addresses.split(","))
@@ -45,7 +45,7 @@ def _address(text: str) -> tuple[str, int]:
 def _check(value: Value) -> str | None:
     try:
         if value:
-            Ensemble.parse(str(value))
+            EnsembleAddress.parse(str(value))
     except ValueError as error:
         return f"{error}; write HOST:PORT,HOST:PORT/CHROOT"
     return None

@@ -9,7 +9,7 @@ from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
 from moldau.host.event_log import event_logger
 from moldau.spark.offsets import StreamOffset
-from moldau.spark.options import Subscription
+from moldau.spark.options import SourceSubscription
 from moldau.spark.planning import OffsetRange
 
 log = event_logger(__name__)
@@ -57,7 +57,7 @@ def report(losses: Sequence[Loss], *, fail: bool) -> None:
 
 
 def subscribed(
-    partitions: Iterable[TopicPartition], subscription: Subscription, *, fail: bool
+    partitions: Iterable[TopicPartition], subscription: SourceSubscription, *, fail: bool
 ) -> frozenset[TopicPartition]:
     """The partitions of a checkpoint that the query subscribes to. Others are an error or a warning."""
     known = frozenset(partitions)

@@ -54,7 +54,7 @@ class Gone(MoldauError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FetchedRange:
     """The result of one fetch: batches, or a loss."""
 
     end: int
@@ -63,7 +63,7 @@ class Answer:
     lost: Loss | None = None
 
 
-class Client:
+class WorkerClient:
     """The client of one worker process for one set of settings. Its connections and metadata outlive the tasks."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Client:
         await network.start()
         return network
 
-    def fetch(self, one: OffsetRange, position: int, timeout_s: float) -> Future[Answer]:
+    def fetch(self, one: OffsetRange, position: int, timeout_s: float) -> Future[FetchedRange]:
         """Start a fetch. The caller waits for the future later."""
         return self._thread.submit(_fetch(self.network, self._settings, one, position, timeout_s))
 
@@ -87,17 +87,17 @@ class Client:
             self._thread.release()
 
 
-_clients: dict[tuple[tuple[str, Any], ...], Client] = {}
+_clients: dict[tuple[tuple[str, Any], ...], WorkerClient] = {}
 
 
-def client_for(settings: dict[str, Any]) -> Client:
+def client_for(settings: dict[str, Any]) -> WorkerClient:
     """The client with these settings. A worker process runs one task at a time, so no other task uses it now."""
     key = tuple(sorted(settings.items()))
     client = _clients.pop(key, None)
     if client is None:
         while len(_clients) >= MAX_CLIENTS:
             _clients.pop(next(iter(_clients))).close()
-        client = Client(settings)
+        client = WorkerClient(settings)
     _clients[key] = client  # the least recently used client is closed first
     return client
 
@@ -110,9 +110,9 @@ def close_clients() -> None:
 
 async def _fetch(
     network: Network, settings: ClientSettings, one: OffsetRange, position: int, timeout_s: float
-) -> Answer:
+) -> FetchedRange:
     deadline = asyncio.get_running_loop().time() + timeout_s
-    attempts = _Attempts(network, settings, one, position, deadline)
+    attempts = _LeaderAttempts(network, settings, one, position, deadline)
     what = f"reading {one.topic_partition} from offset {position}"
     answer = await network.retrying(attempts.attempt, deadline=deadline, what=what)
     while answer.end == position and answer.lost is None:
@@ -127,7 +127,7 @@ async def _fetch(
     return answer
 
 
-class _Attempts:
+class _LeaderAttempts:
     """Repeated requests to the leader until it answers."""
 
     def __init__(
@@ -140,7 +140,7 @@ class _Attempts:
         self._deadline = deadline
         self._unknown = 0
 
-    async def attempt(self) -> Answer:
+    async def attempt(self) -> FetchedRange:
         leader = await self._leader()
         response = await self._network.call(leader.leader, self._request(leader), deadline=self._deadline)
         if response.error_code:
@@ -217,7 +217,7 @@ class _Attempts:
             topics=[FetchRequestTopic(topic=name, topic_id=topic_id, partitions=[partition])],
         )
 
-    def _answer(self, found: FetchResponsePartition) -> Answer:
+    def _answer(self, found: FetchResponsePartition) -> FetchedRange:
         partition = self._range.topic_partition
         records = found.records or b""
         aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
@@ -231,9 +231,9 @@ class _Attempts:
         )
         if len(records) and run.done:
             raise nothing_whole(partition, self._position, len(records))
-        return Answer(run.end, run)
+        return FetchedRange(run.end, run)
 
-    async def _lost(self, leader: PartitionMetadata) -> Answer:
+    async def _lost(self, leader: PartitionMetadata) -> FetchedRange:
         """The answer for an offset that is out of range: the remaining records, if any, begin at the earliest
         offset."""
         one = self._range
@@ -241,9 +241,9 @@ class _Attempts:
         if earliest > self._position:
             end = min(earliest, one.until)
             loss = gone_before(one.between(self._position, one.until), earliest)
-            return Answer(end, lost=loss)
+            return FetchedRange(end, lost=loss)
         loss = self._gone("the partition now ends before that")
-        return Answer(one.until, lost=loss)
+        return FetchedRange(one.until, lost=loss)
 
     async def _earliest(self, leader: PartitionMetadata) -> int:
         name, index = self._range.topic_partition

@@ -16,7 +16,7 @@ from moldau.client.settings import ADMIN, CONSUMER, ClientSettings
 from moldau.spark.bounds import AtOffsets, AtTimes, Bound, Edge
 from moldau.spark.data_loss import Loss, TopicShape
 from moldau.spark.offsets import EARLIEST, LATEST
-from moldau.spark.options import SourceOptions, Subscription
+from moldau.spark.options import SourceOptions, SourceSubscription
 
 NO_TOPIC_ID = bytes(16)
 NO_RECORD = -1
@@ -209,7 +209,7 @@ def _id_text(topic_id: bytes) -> str:
     return "" if topic_id == NO_TOPIC_ID else topic_id.hex()
 
 
-def _chosen(subscription: Subscription, name: str, existing: Iterable[int]) -> tuple[int, ...]:
+def _chosen(subscription: SourceSubscription, name: str, existing: Iterable[int]) -> tuple[int, ...]:
     if not subscription.partitions:
         return tuple(sorted(existing))
     assigned = {partition.partition for partition in subscription.partitions if partition.topic == name}

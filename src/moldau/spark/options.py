@@ -57,7 +57,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 
 @dataclass(frozen=True)
-class Subscription:
+class SourceSubscription:
     """The partitions to read: exactly one of the three fields is set."""
 
     topics: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class SourceOptions:
 
     settings: Mapping[str, str]
     """The client's settings: the options with the prefix `kafka.`, without that prefix."""
-    subscription: Subscription
+    subscription: SourceSubscription
     starting: Bound
     ending: Bound
     fail_on_data_loss: bool
@@ -157,7 +157,7 @@ def _client_settings(given: RawOptions) -> dict[str, str]:
     return settings
 
 
-def _subscription(given: RawOptions) -> Subscription:
+def _subscription(given: RawOptions) -> SourceSubscription:
     names = [name for name in ("assign", "subscribe", "subscribePattern") if given.text(name) is not None]
     if len(names) != 1:
         found = " and ".join(names) if names else "none"
@@ -165,19 +165,19 @@ def _subscription(given: RawOptions) -> Subscription:
     (name,) = names
     text = given.text(name) or ""
     if name == "assign":
-        return Subscription(partitions=parse_partitions(name, text))
+        return SourceSubscription(partitions=parse_partitions(name, text))
     if name == "subscribe":
         topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
         if not topics:
             raise ConfigurationError("option subscribe: contains no topic; give topics separated by commas")
-        return Subscription(topics=topics)
+        return SourceSubscription(topics=topics)
     if not text:
         raise ConfigurationError("option subscribePattern: is empty; give a regular expression for topic names")
     try:
         re.compile(text)
     except re.error as error:
         raise ConfigurationError(f"option subscribePattern: {text!r} is not a regular expression: {error}") from None
-    return Subscription(pattern=text)
+    return SourceSubscription(pattern=text)
 
 
 def _bound(given: RawOptions, which: str, default: Edge) -> Bound:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from moldau.client.consumer.fetched_partition import FetchedPartition
 from moldau.records.arrow import ArrowRows
 from moldau.spark import data_loss
-from moldau.spark.fetching import Client, Gone, client_for
+from moldau.spark.fetching import Gone, WorkerClient, client_for
 from moldau.spark.lookup import consumer_settings
 from moldau.spark.options import SourceOptions
 from moldau.spark.planning import OffsetRange
@@ -41,7 +41,9 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange], schema: S
         yield from _read_range(client, options, one, maker)
 
 
-def _read_range(client: Client, options: SourceOptions, one: OffsetRange, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+def _read_range(
+    client: WorkerClient, options: SourceOptions, one: OffsetRange, maker: RowMaker
+) -> Iterator[pa.RecordBatch]:
     """Read from `one.start` up to `one.until`. The next fetch runs while Spark processes a batch."""
     timeout_s = options.poll_timeout_ms / 1000
     position = one.start

@@ -16,8 +16,8 @@ from moldau.spark import columns, sink_options
 from moldau.spark.commit_log import PreparedWrite, transactional_id
 from moldau.spark.plain_errors import plain_errors
 from moldau.spark.sink_broker import SinkBroker
-from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit, end_run
-from moldau.spark.writer import Attempt, Target, TaskWrote, write_task
+from moldau.spark.two_phase import DecidedButLost, TaskTransaction, TwoPhaseCommit, end_run
+from moldau.spark.writer import Target, TaskAttempt, TaskWrote, write_task
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -58,7 +58,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
-        return write_task(self._target, Attempt.of_query(), iterator)
+        return write_task(self._target, TaskAttempt.of_query(), iterator)
 
     @plain_errors
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
@@ -93,7 +93,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
-        return write_task(self._target, Attempt.of_batch_write(self._run), iterator)
+        return write_task(self._target, TaskAttempt.of_batch_write(self._run), iterator)
 
     @plain_errors
     def commit(self, messages: Messages) -> None:
@@ -118,11 +118,11 @@ class BatchWriter(DataSourceArrowWriter):
             ground.abort(self._transactions(messages))
             end_run(ground, self._run, self._run)
 
-    def _transactions(self, messages: Messages) -> list[Transaction]:
+    def _transactions(self, messages: Messages) -> list[TaskTransaction]:
         def name(write: PreparedWrite) -> str:
             return transactional_id(self._run, self._run, 0, write.partition, write.attempt)
 
-        return [Transaction(name(write), write.producer_id, write.epoch) for write in _writes(messages)]
+        return [TaskTransaction(name(write), write.producer_id, write.epoch) for write in _writes(messages)]
 
 
 def _writes(messages: Messages) -> list[PreparedWrite]:

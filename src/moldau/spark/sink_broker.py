@@ -31,7 +31,7 @@ from moldau.client.loop_thread import LoopThread
 from moldau.host.event_log import event_logger
 from moldau.spark.commit_log import CommitDecision, driver_id, encode, gate_id, latest
 from moldau.spark.sink_options import SinkOptions
-from moldau.spark.two_phase import Transaction
+from moldau.spark.two_phase import TaskTransaction
 
 T = TypeVar("T")
 
@@ -169,11 +169,11 @@ class SinkBroker:
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
-    def commit(self, transactions: Sequence[Transaction]) -> list[Transaction]:
+    def commit(self, transactions: Sequence[TaskTransaction]) -> list[TaskTransaction]:
         lost = self._run(bounded([partial(self._committed_or_lost, one) for one in transactions]))
         return [one for one, gone in zip(transactions, lost, strict=True) if gone]
 
-    def abort(self, transactions: Sequence[Transaction]) -> None:
+    def abort(self, transactions: Sequence[TaskTransaction]) -> None:
         self._run(bounded([partial(self._aborted, one) for one in transactions]))
 
     def close_gate(self, query: str, run: str) -> None:
@@ -193,7 +193,7 @@ class SinkBroker:
     def fence(self, transactional_ids: Sequence[str]) -> None:
         self._run(bounded([partial(self._admin.terminate_transaction, name) for name in transactional_ids]))
 
-    async def _committed_or_lost(self, one: Transaction) -> bool:
+    async def _committed_or_lost(self, one: TaskTransaction) -> bool:
         """Commit the transaction; return True if it was aborted."""
         try:
             await self._admin.complete_transaction(*one, commit=True)
@@ -201,7 +201,7 @@ class SinkBroker:
         except (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping) as refused:
             return not await self._was_committed(one, refused)
 
-    async def _was_committed(self, one: Transaction, refused: MoldauError) -> bool:
+    async def _was_committed(self, one: TaskTransaction, refused: MoldauError) -> bool:
         """Whether a transaction that can no longer be committed was committed before (True) or aborted (False)."""
         try:
             found = (await self._admin.describe_transactions([one.transactional_id]))[one.transactional_id]
@@ -222,7 +222,7 @@ class SinkBroker:
             "were committed. Check that no other query uses this checkpoint"
         ) from refused
 
-    async def _aborted(self, one: Transaction) -> None:
+    async def _aborted(self, one: TaskTransaction) -> None:
         try:
             await self._admin.complete_transaction(*one, commit=False)
         except (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping) as over:

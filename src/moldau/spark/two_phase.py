@@ -38,7 +38,7 @@ class DecidedButLost(MoldauError):
     """The broker aborted transactions of a decision before they were committed."""
 
 
-class Transaction(NamedTuple):
+class TaskTransaction(NamedTuple):
     """A prepared transaction, with everything that is needed to commit or abort it."""
 
     transactional_id: str
@@ -55,10 +55,10 @@ class Ground(Protocol):
     def decide(self, decision: CommitDecision) -> None:
         """Store the decision, unless a newer driver has taken over."""
 
-    def commit(self, transactions: Sequence[Transaction]) -> list[Transaction]:
+    def commit(self, transactions: Sequence[TaskTransaction]) -> list[TaskTransaction]:
         """Commit all; return those that were aborted and can no longer be committed. Idempotent."""
 
-    def abort(self, transactions: Sequence[Transaction]) -> None:
+    def abort(self, transactions: Sequence[TaskTransaction]) -> None:
         """Abort all. Idempotent."""
 
     def close_gate(self, query: str, run: str) -> None:
@@ -177,11 +177,11 @@ def end_run(ground: Ground, query: str, run: str) -> None:
         ground.fence(strays)
 
 
-def _named(decision: CommitDecision, write: PreparedWrite) -> Transaction:
-    return Transaction(decision.transactional_id(write), write.producer_id, write.epoch)
+def _named(decision: CommitDecision, write: PreparedWrite) -> TaskTransaction:
+    return TaskTransaction(decision.transactional_id(write), write.producer_id, write.epoch)
 
 
-def _loss(decision: CommitDecision, lost: Sequence[Transaction]) -> str:
+def _loss(decision: CommitDecision, lost: Sequence[TaskTransaction]) -> str:
     names = ", ".join(transaction.transactional_id for transaction in lost[:SHOWN])
     more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
     return (

@@ -24,7 +24,7 @@ from moldau.spark.plain_errors import plain_errors
 from moldau.spark.sink import target_of
 from moldau.spark.sink_broker import SinkBroker
 from moldau.spark.two_phase import TwoPhaseCommit
-from moldau.spark.writer import QUERY_PROPERTY, RUN_CHARACTERS, RUN_PROPERTY, Attempt, Target, TaskWrote, write_task
+from moldau.spark.writer import QUERY_PROPERTY, RUN_CHARACTERS, RUN_PROPERTY, Target, TaskAttempt, TaskWrote, write_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,5 +101,5 @@ def _write(target: Target, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     """One task: writes its rows, and returns the message for the driver as one row."""
     import pyarrow as pa
 
-    wrote: Any = write_task(target, Attempt.of_query(), batches)
+    wrote: Any = write_task(target, TaskAttempt.of_query(), batches)
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(wrote)], pa.binary())], names=[MESSAGE])

@@ -57,7 +57,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TaskAttempt:
     """The identity of a task attempt."""
 
     query: str
@@ -67,7 +67,7 @@ class Attempt:
     number: int
 
     @classmethod
-    def of_query(cls) -> Attempt:
+    def of_query(cls) -> TaskAttempt:
         """The attempt that this process is running. All jobs of a run of a streaming query are in one job group."""
         context = _context()
         query, group, batch = (
@@ -77,7 +77,7 @@ class Attempt:
         return cls(query, group[:RUN_CHARACTERS], int(batch), context.partitionId(), context.attemptNumber())
 
     @classmethod
-    def of_batch_write(cls, run: str) -> Attempt:
+    def of_batch_write(cls, run: str) -> TaskAttempt:
         """The attempt that this process is running, in a batch write. It has no query id, so the run is used for
         both."""
         context = _context()
@@ -94,7 +94,7 @@ def _context() -> TaskContext:
     return context
 
 
-def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatch]) -> TaskWrote:
+def write_task(target: Target, attempt: TaskAttempt, batches: Iterator[pa.RecordBatch]) -> TaskWrote:
     """Write all rows, and return when the broker has them: visible, or in a prepared transaction."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
@@ -125,7 +125,7 @@ def write_task(target: Target, attempt: Attempt, batches: Iterator[pa.RecordBatc
     return TaskWrote(attempt.query, attempt.run, attempt.batch, rows, write)
 
 
-def _refuse_if_over(options: SinkOptions, attempt: Attempt) -> None:
+def _refuse_if_over(options: SinkOptions, attempt: TaskAttempt) -> None:
     """Raise if the job has ended: the attempt would leave a transaction that no driver completes. See `end_run`."""
     with SinkBroker(options) as ground:
         if ground.gate_is_closed(attempt.query, attempt.run):
@@ -149,7 +149,7 @@ def _abort_quietly(producer: Producer) -> None:
         pass
 
 
-def _producer(options: SinkOptions, attempt: Attempt) -> Producer:
+def _producer(options: SinkOptions, attempt: TaskAttempt) -> Producer:
     settings: dict[str, Any] = dict(options.settings)
     if options.exactly_once:
         settings["transactional.id"] = attempt.transactional_id

@@ -29,7 +29,7 @@ from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.store import OpenStore
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.topics import TopicCreation
 from moldau.settings import BROKER, gather
 from moldau.testing import log_silencer
 from moldau.testing.broker_thread import ANSWER_TIMEOUT_S, BrokerNotRunning, BrokerThread, Hosted
@@ -151,7 +151,7 @@ class Broker(Hosted):
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, Setting] | None
     ) -> None:
         texts = {key: _text(value) for key, value in (configs or {}).items()}
-        new = NewTopic(name, partitions, replication_factor, configs=texts)
+        new = TopicCreation(name, partitions, replication_factor, configs=texts)
         life = self._running()
         (answer,) = life.run(life.broker.create_topics([new]))
         if not isinstance(answer, TopicImage):

@@ -20,7 +20,7 @@ from moldau.testing.memory_disk import MemoryDisk
 
 
 @dataclass(slots=True)
-class Fault:
+class DiskFault:
     """The next `times` calls of `call` on files that match `path` fail, after `after` successful calls."""
 
     call: str
@@ -44,7 +44,7 @@ class FaultyCalls:
 
     def __init__(self, inner: SystemCalls, sleep: Callable[[float], None] = time.sleep) -> None:
         self.inner = inner
-        self.faults: list[Fault] = []
+        self.faults: list[DiskFault] = []
         self.record: list[tuple[str, str]] | None = None
         """If set to a list, the (call, path) of every call is appended to it."""
         self._slow: list[tuple[str, float]] = []
@@ -55,7 +55,7 @@ class FaultyCalls:
         """Make reads of matching files take this long; they are never in the page cache."""
         self._slow.append((path, seconds))
 
-    def _strike(self, call: str, path: str, fd: int = -1) -> Fault | None:
+    def _strike(self, call: str, path: str, fd: int = -1) -> DiskFault | None:
         if self.record is not None:
             self.record.append((call, path))
         for fault in self.faults:
@@ -91,7 +91,7 @@ class FaultyCalls:
         if fault is None:
             return self.inner.pwritev(fd, buffers, position)
         whole = b"".join(bytes(buffer) for buffer in buffers)
-        self.faults.append(Fault("pwritev", fault.error, self._path(fd)))
+        self.faults.append(DiskFault("pwritev", fault.error, self._path(fd)))
         return self.inner.pwritev(fd, [whole[: fault.partial]], position)
 
     def preadv(self, fd: int, buffers: Sequence[bytearray | memoryview], position: int, flags: int = 0) -> int:
@@ -172,9 +172,9 @@ class FaultyFileSystem(FileSystem):
 
     def fail(
         self, call: str, error: int, *, path: str = "*", after: int = 0, times: int | None = 1, partial: int = 0
-    ) -> Fault:
-        """Make calls (`pwritev`, `fdatasync`, `create`, `rename` …) on matching files fail; see `Fault`."""
-        fault = Fault(call, error, path, after, times, partial)
+    ) -> DiskFault:
+        """Make calls (`pwritev`, `fdatasync`, `create`, `rename` …) on matching files fail; see `DiskFault`."""
+        fault = DiskFault(call, error, path, after, times, partial)
         self.calls.faults.append(fault)
         return fault
 

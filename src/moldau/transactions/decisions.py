@@ -48,7 +48,7 @@ class Initialised(NamedTuple):
     fenced: bool = False
 
 
-class Ended(NamedTuple):
+class EndDecision(NamedTuple):
     """The end of a transaction is decided; `transaction` is None if it was decided before."""
 
     identity: Identity
@@ -198,7 +198,7 @@ def verify(
 
 def end(
     found: Transaction, identity: Identity, commit: bool, client_version: int, now_ms: int, take_id: TakeId
-) -> Ended | ErrorCode:
+) -> EndDecision | ErrorCode:
     """Commit or abort at the request of a client."""
     bumps = client_version >= EPOCH_A_TRANSACTION
     repeated = bumps and _is_repeated_end(found, identity)
@@ -212,7 +212,7 @@ def end(
     if state.ending:
         return _CONFLICT if asks_again and not decided else ErrorCode.CONCURRENT_TRANSACTIONS
     if asks_again and state is not _S.EMPTY:
-        return Ended(found.identity) if decided else _CONFLICT
+        return EndDecision(found.identity) if decided else _CONFLICT
     if bumps and not commit:
         # The producer cannot know whether a transaction was begun: accept the abort, and give it a new epoch.
         return _decide(found, commit, client_version, now_ms, take_id)
@@ -235,7 +235,9 @@ def _is_repeated_end(found: Transaction, identity: Identity) -> bool:
     return identity.epoch == LAST_EPOCH and identity.producer_id == found.previous_producer_id and current.epoch == 0
 
 
-def _decide(found: Transaction, commit: bool, client_version: int, now_ms: int, take_id: TakeId) -> Ended | ErrorCode:
+def _decide(
+    found: Transaction, commit: bool, client_version: int, now_ms: int, take_id: TakeId
+) -> EndDecision | ErrorCode:
     """The decision as it is stored: its epoch is that of the markers."""
     current, previous = found.identity, found.previous_producer_id
     after = current
@@ -247,7 +249,7 @@ def _decide(found: Transaction, commit: bool, client_version: int, now_ms: int, 
         if current.exhausted:
             previous = current.producer_id
     prepared = _prepare(found, _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT, after, now_ms)
-    return Ended(after, replace(prepared, client_version=client_version, previous_producer_id=previous))
+    return EndDecision(after, replace(prepared, client_version=client_version, previous_producer_id=previous))
 
 
 def fence(found: Transaction, now_ms: int) -> Transaction:

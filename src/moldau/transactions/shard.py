@@ -56,7 +56,7 @@ class TransactionTimer(Enum):
 TransactionEvent = InitProducer | AddPartitions | EndTransaction | MarkersWritten | TimerFired[TransactionTimer]
 
 
-class Rules(NamedTuple):
+class TxnShardSettings(NamedTuple):
     """The settings of a shard."""
 
     abort_check_ms: int
@@ -66,7 +66,7 @@ class Rules(NamedTuple):
 
 
 class TransactionShard:
-    def __init__(self, rules: Callable[[], Rules], take_id: TakeId) -> None:
+    def __init__(self, rules: Callable[[], TxnShardSettings], take_id: TakeId) -> None:
         self.transactions: dict[str, Transaction] = {}
         self._rules = rules
         self._take_id = take_id
@@ -175,7 +175,7 @@ class TransactionShard:
     def _end(self, now_ms: int, event: EndTransaction) -> CoordinatorOutcome:
         outcome = CoordinatorOutcome()
         found = self.transactions.get(event.transactional_id)
-        decision: decisions.Ended | ErrorCode = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        decision: decisions.EndDecision | ErrorCode = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if found is not None:
             decision = decisions.end(found, event.identity, event.commit, event.client_version, now_ms, self._take_id)
         if isinstance(decision, ErrorCode):

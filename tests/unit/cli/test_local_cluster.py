@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from moldau.cli import children, local_cluster
-from moldau.cli.local_cluster import BrokerChild, LocalCluster, Wanted
+from moldau.cli.local_cluster import BrokerChild, LocalCluster, LocalClusterOptions
 from moldau.cli.main import app
 from moldau.cli.zookeeper.server import ZooKeeperEnsemble
 
 
-def wanted(data: Path, port: int, brokers: int = 2) -> Wanted:
-    return Wanted(data, brokers, port, None, (), None, ())
+def wanted(data: Path, port: int, brokers: int = 2) -> LocalClusterOptions:
+    return LocalClusterOptions(data, brokers, port, None, (), None, ())
 
 
 def test_a_port_in_use_is_reported_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

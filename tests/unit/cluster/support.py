@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import hypothesis
 
-from moldau.cluster.configs import Alteration, ConfigOperation, ConfigRules, ResourceType
+from moldau.cluster.configs import Alteration, ConfigOperation, ConfigResourceType, ConfigRules
 from moldau.cluster.controller import Rebalance
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage
@@ -181,7 +181,7 @@ async def started(store: Store, broker_id: int = 0) -> Metadata:
 
 
 def retention(topic: str, value: str) -> Alteration:
-    return Alteration(ResourceType.TOPIC, topic, (("retention.ms", ConfigOperation.SET, value),))
+    return Alteration(ConfigResourceType.TOPIC, topic, (("retention.ms", ConfigOperation.SET, value),))
 
 
 class Interposed(MemoryStore):

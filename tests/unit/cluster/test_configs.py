@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from moldau.cluster.changes import BrokerConfigsChanged, GroupConfigsChanged, TopicConfigsChanged, applied
-from moldau.cluster.configs import Alteration, ConfigOperation, ConfigsChanged, ResourceType, alter_configs
+from moldau.cluster.configs import Alteration, ConfigOperation, ConfigResourceType, ConfigsChanged, alter_configs
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ALL_BROKERS, ClusterImage, PartitionState, TopicImage
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.support import RULES, cluster
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
-TOPIC, BROKER, GROUP = ResourceType
+TOPIC, BROKER, GROUP = ConfigResourceType
 
 
 @pytest.fixture

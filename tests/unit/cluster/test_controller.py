@@ -20,7 +20,7 @@ from moldau.cluster.metadata import Metadata
 from moldau.cluster.nodes import BrokerNode, ControllerNode, IncarnationNode, TopicNode
 from moldau.cluster.reassignments import Reassignment
 from moldau.cluster.store import Delete, Operation, Set
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.topics import TopicCreation
 from moldau.wire.errors import ErrorCode
 from tests.support.waiting import wait_until_async
 from tests.unit.cluster.support import Interposed, broker, new_metadata, run, topic_of
@@ -51,7 +51,7 @@ async def join(one: Metadata, lost: object = ()) -> None:
 
 async def create(one: Metadata, *replicas: tuple[int, ...], name: str = "t") -> None:
     """A topic that all of its brokers know."""
-    topic_of((await one.create_topics([NewTopic(name, assignments=tuple(enumerate(replicas)))]))[0])
+    topic_of((await one.create_topics([TopicCreation(name, assignments=tuple(enumerate(replicas)))]))[0])
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -329,7 +329,7 @@ def test_with_three_thousand_partitions_a_death_is_few_commits() -> None:
         tree = MemoryTree()
         one, two, three = await brokers_of(tree)
         for number in range(30):
-            topic_of((await one.create_topics([NewTopic(f"t{number}", 100, 3)]))[0])
+            topic_of((await one.create_topics([TopicCreation(f"t{number}", 100, 3)]))[0])
         await wait_until_async(lambda: two.image == one.image)
         before = tree._commits
         await three.close()

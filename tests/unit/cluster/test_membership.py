@@ -11,7 +11,7 @@ from moldau.cluster import membership
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.store import Delete, Store, StoreError
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.topics import TopicCreation
 from tests.support.waiting import wait_until_async
 from tests.unit.cluster.support import broker, new_metadata, run, topic_of
 
@@ -53,7 +53,7 @@ def test_an_expired_session_ends_the_registration_and_a_new_one_follows() -> Non
         tree = MemoryTree()
         one, two = Member(tree, 1), Member(tree, 2)
         first, second = await one.join(), await two.join()
-        topic_of((await first.create_topics([NewTopic("t", assignments=((0, (1, 2)), (1, (1, 2))))]))[0])
+        topic_of((await first.create_topics([TopicCreation("t", assignments=((0, (1, 2)), (1, (1, 2))))]))[0])
         epoch = first.broker_epoch
         two.refusals = 3
         tree.expire(one.sessions[-1])
@@ -64,7 +64,7 @@ def test_an_expired_session_ends_the_registration_and_a_new_one_follows() -> Non
             lambda: second.image.brokers[1].epoch == first.broker_epoch and second.image == first.image
         )
         assert [state.leader for state in first.image.topics["t"].partitions] == [2, 2]
-        topic_of((await first.create_topics([NewTopic("u")]))[0])
+        topic_of((await first.create_topics([TopicCreation("u")]))[0])
 
     run(scenario())
 
@@ -74,7 +74,7 @@ def test_the_only_broker_leads_again_in_a_new_leader_epoch() -> None:
         tree = MemoryTree()
         one = Member(tree, 1)
         metadata = await one.join()
-        topic_of((await metadata.create_topics([NewTopic("t", 1)]))[0])
+        topic_of((await metadata.create_topics([TopicCreation("t", 1)]))[0])
         before = metadata.image.topics["t"].partitions[0]
         tree.expire(one.sessions[-1])
         await wait_until_async(lambda: one.told == [True, False, True])
@@ -92,7 +92,7 @@ def test_after_a_short_disconnection_the_broker_reads_the_missed_changes() -> No
         first, second = await one.join(), await two.join()
         epoch = first.broker_epoch
         tree.suspend(one.sessions[-1])
-        topic_of((await second.create_topics([NewTopic("missed")]))[0])
+        topic_of((await second.create_topics([TopicCreation("missed")]))[0])
         tree.resume(one.sessions[-1])
         await wait_until_async(lambda: "missed" in first.image.topics)
         assert one.told == [True]
@@ -112,7 +112,7 @@ def test_a_broker_disconnected_longer_than_its_session_timeout_stops_leading() -
         assert not metadata.leads_cluster
         await wait_until_async(lambda: one.told == [True, False, True])
         assert len(one.sessions) == 2
-        topic_of((await metadata.create_topics([NewTopic("t")]))[0])
+        topic_of((await metadata.create_topics([TopicCreation("t")]))[0])
 
     run(scenario())
 

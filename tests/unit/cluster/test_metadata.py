@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from moldau.cluster import metadata as metadata_module
-from moldau.cluster.configs import Alteration, ConfigOperation, ResourceType
+from moldau.cluster.configs import Alteration, ConfigOperation, ConfigResourceType
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ALL_BROKERS, ClusterImage, TopicImage, topics_delta
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.nodes import TopicNode, id_bytes
 from moldau.cluster.store import Set, StoreError
-from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
+from moldau.cluster.topics import MorePartitions, TopicCreation, TopicRef
 from moldau.cluster.tree import Tree
 from moldau.host.threads import Threads, ThreadsClosed
 from moldau.wire.errors import ErrorCode
@@ -54,13 +54,15 @@ def test_everything_is_there_again_after_a_restart(kind: str, tmp_path: Path) ->
         engine: Engine = ENGINES[kind](tmp_path)
         store = await engine.open()
         first = await started(store)
-        await first.create_topics([NewTopic("a", 5, configs={"retention.ms": "1"}), NewTopic("b"), NewTopic("gone")])
+        await first.create_topics(
+            [TopicCreation("a", 5, configs={"retention.ms": "1"}), TopicCreation("b"), TopicCreation("gone")]
+        )
         await first.create_partitions([MorePartitions("b", 7)])
         await first.alter_configs(
             [
                 retention("b", "9"),
-                Alteration(ResourceType.BROKER, ALL_BROKERS, (("segment.bytes", SET, "3"),)),
-                Alteration(ResourceType.BROKER, "0", (("segment.bytes", SET, "4"),)),
+                Alteration(ConfigResourceType.BROKER, ALL_BROKERS, (("segment.bytes", SET, "3"),)),
+                Alteration(ConfigResourceType.BROKER, "0", (("segment.bytes", SET, "4"),)),
             ]
         )
         await first.delete_topics([TopicRef("gone")])
@@ -82,8 +84,8 @@ def test_everything_is_there_again_after_a_restart(kind: str, tmp_path: Path) ->
         assert len(id_bytes(after.cluster_id)) == 16
         assert after.brokers[0].epoch > before.brokers[0].epoch
         assert [len(topic.partitions) for topic in after.topics.values()] == [5, 7]
-        assert code_of((await second.create_topics([NewTopic("a")]))[0]) == ErrorCode.TOPIC_ALREADY_EXISTS
-        topic_of((await second.create_topics([NewTopic("gone")]))[0])
+        assert code_of((await second.create_topics([TopicCreation("a")]))[0]) == ErrorCode.TOPIC_ALREADY_EXISTS
+        topic_of((await second.create_topics([TopicCreation("gone")]))[0])
         await store.close()
         await engine.dispose()
 
@@ -94,11 +96,11 @@ def test_a_deleted_topic_leaves_nothing_in_the_store_and_its_name_gets_a_new_id(
     async def scenario() -> None:
         store = MemoryTree().session()
         metadata = await started(store)
-        (first,) = await metadata.create_topics([NewTopic("t", configs={"retention.ms": "1"})])
+        (first,) = await metadata.create_topics([TopicCreation("t", configs={"retention.ms": "1"})])
         (deleted,) = await metadata.delete_topics([TopicRef(topic_id=topic_of(first).id)])
         assert deleted == first
         assert await store.children("/topics") == await store.children("/config/topics") == []
-        (second,) = await metadata.create_topics([NewTopic("t")])
+        (second,) = await metadata.create_topics([TopicCreation("t")])
         assert topic_of(second).id != topic_of(first).id
         assert topic_of(second).configs == {}
 
@@ -109,11 +111,11 @@ def test_settings_that_are_all_deleted_leave_no_node() -> None:
     async def scenario() -> None:
         store = MemoryTree().session()
         metadata = await started(store)
-        await metadata.create_topics([NewTopic("t")])
+        await metadata.create_topics([TopicCreation("t")])
         assert await metadata.alter_configs([retention("t", "1")]) == [None]
         assert await store.children("/config/topics") == ["t"]
         assert await metadata.alter_configs([retention("t", "2")]) == [None]
-        undo = Alteration(ResourceType.TOPIC, "t", (("retention.ms", DELETE, None),))
+        undo = Alteration(ConfigResourceType.TOPIC, "t", (("retention.ms", DELETE, None),))
         assert await metadata.alter_configs([undo]) == [None]
         assert await store.children("/config/topics") == []
         assert metadata.image.topics["t"].configs == {}
@@ -126,9 +128,9 @@ def test_nothing_is_stored_when_a_request_is_only_to_be_validated() -> None:
     async def scenario() -> None:
         store = MemoryTree().session()
         metadata = await started(store)
-        await metadata.create_topics([NewTopic("t")])
+        await metadata.create_topics([TopicCreation("t")])
         before = metadata.image
-        good, bad = await metadata.create_topics([NewTopic("u", 2), NewTopic("t")], validate_only=True)
+        good, bad = await metadata.create_topics([TopicCreation("u", 2), TopicCreation("t")], validate_only=True)
         assert len(topic_of(good).partitions) == 2
         assert code_of(bad) == ErrorCode.TOPIC_ALREADY_EXISTS
         assert (
@@ -155,7 +157,7 @@ def test_ten_thousand_partitions_are_loaded_as_they_were(topics: int, partitions
         engine = SqliteEngine(tmp_path)
         store = await engine.open()
         first = await started(store)
-        await first.create_topics([NewTopic(f"t{number}", partitions) for number in range(topics)])
+        await first.create_topics([TopicCreation(f"t{number}", partitions) for number in range(topics)])
         await store.close()
         store = await engine.open()
         second = await started(store)
@@ -198,7 +200,7 @@ def test_a_damaged_node_stops_the_start_and_is_named() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         one = tree.session()
-        await (await started(one)).create_topics([NewTopic("t")])
+        await (await started(one)).create_topics([TopicCreation("t")])
         await one.commit([Set("/topics/t", b"{}")])
         await one.close()
         with pytest.raises(StoreError, match="/topics/t cannot be understood"):
@@ -225,9 +227,9 @@ def test_listeners_see_each_image_once_it_is_stored_and_before_the_answer() -> N
         await metadata.open()
         await metadata.register(broker(0))
         assert [(len(old.brokers), len(new.brokers)) for old, new in seen] == [(0, 0), (0, 1)]
-        await metadata.create_topics([NewTopic("t"), NewTopic("t2")])
+        await metadata.create_topics([TopicCreation("t"), TopicCreation("t2")])
         assert [topic.name for topic in topics_delta(*seen[-1]).created] == ["t", "t2"]
-        await metadata.create_topics([NewTopic("t")])
+        await metadata.create_topics([TopicCreation("t")])
         await metadata.refresh()
         assert len(seen) == 3, "an image that changed nothing was published"
         await metadata.delete_topics([TopicRef("t")])
@@ -250,7 +252,7 @@ def test_a_listener_that_fails_is_logged_and_the_others_are_called(caplog: pytes
 
         metadata.listen(failing)
         metadata.listen(lambda _old, new: seen.append(new))
-        topic_of((await metadata.create_topics([NewTopic("t")]))[0])
+        topic_of((await metadata.create_topics([TopicCreation("t")]))[0])
         assert list(seen[0].topics) == ["t"]
 
     with caplog.at_level(logging.ERROR):
@@ -282,7 +284,7 @@ def test_topics_of_many_requests_take_turns_on_the_brokers() -> None:
             await other.register(await other.begin_life(broker(broker_id), "a-process"))
         await metadata.refresh()
         for number in range(9):
-            await metadata.create_topics([NewTopic(f"t{number}", 1)])
+            await metadata.create_topics([TopicCreation(f"t{number}", 1)])
         leaders = [topic.partitions[0].leader for topic in metadata.image.topics.values()]
         assert sorted(leaders) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
@@ -295,7 +297,9 @@ def test_requests_at_the_same_time_are_done_one_after_the_other(kind: str, tmp_p
         engine: Engine = ENGINES[kind](tmp_path)
         store = await engine.open()
         metadata = await started(store)
-        answers = await asyncio.gather(*[metadata.create_topics([NewTopic("t"), NewTopic(f"t{n}")]) for n in range(20)])
+        answers = await asyncio.gather(
+            *[metadata.create_topics([TopicCreation("t"), TopicCreation(f"t{n}")]) for n in range(20)]
+        )
         assert sum(isinstance(same, TopicImage) for same, _ in answers) == 1
         assert all(isinstance(own, TopicImage) for _, own in answers)
         grown = await asyncio.gather(*[metadata.create_partitions([MorePartitions("t", n)]) for n in range(1, 12)])
@@ -319,7 +323,7 @@ def test_a_request_whose_caller_is_cancelled_is_finished_and_published() -> None
         metadata = await started(MemoryTree().session())
         seen: list[ClusterImage] = []
         metadata.listen(lambda _old, new: seen.append(new))
-        request = asyncio.ensure_future(metadata.create_topics([NewTopic("t")]))
+        request = asyncio.ensure_future(metadata.create_topics([TopicCreation("t")]))
         await asyncio.sleep(0)
         request.cancel()
         await asyncio.wait([request])
@@ -333,11 +337,11 @@ def test_a_request_whose_caller_is_cancelled_is_finished_and_published() -> None
 def test_a_stopped_controller_finishes_running_requests_and_refuses_others() -> None:
     async def scenario() -> None:
         metadata = await started(MemoryTree().session())
-        begun = asyncio.ensure_future(metadata.create_topics([NewTopic("t")]))
+        begun = asyncio.ensure_future(metadata.create_topics([TopicCreation("t")]))
         await asyncio.sleep(0)
         stopping = asyncio.ensure_future(metadata.stop())
         await asyncio.sleep(0)
-        (late,) = await metadata.create_topics([NewTopic("u")])
+        (late,) = await metadata.create_topics([TopicCreation("u")])
         assert code_of(late) == ErrorCode.NOT_CONTROLLER
         await stopping
         topic_of((await begun)[0])
@@ -350,10 +354,10 @@ def test_no_more_requests_wait_than_the_bound_allows(monkeypatch: pytest.MonkeyP
 
     async def scenario() -> None:
         metadata = await started(MemoryTree().session())
-        answers = await asyncio.gather(*[metadata.create_topics([NewTopic(f"t{n}")]) for n in range(5)])
+        answers = await asyncio.gather(*[metadata.create_topics([TopicCreation(f"t{n}")]) for n in range(5)])
         refused = [answer for (answer,) in answers if isinstance(answer, Refusal)]
         assert [answer.code for answer in refused] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 2
-        topic_of((await metadata.create_topics([NewTopic("later")]))[0])
+        topic_of((await metadata.create_topics([TopicCreation("later")]))[0])
 
     run(scenario())
 
@@ -368,7 +372,7 @@ def test_a_large_request_is_committed_in_parts_that_a_store_can_carry() -> None:
         )
         configs = {"leader.throttled": "x" * 3_000}
         names = [f"{number:05}" + "n" * 240 for number in range(1_200)]
-        for answer in await metadata.create_topics([NewTopic(name, 1, configs=configs) for name in names]):
+        for answer in await metadata.create_topics([TopicCreation(name, 1, configs=configs) for name in names]):
             topic_of(answer)
         assert len(metadata.image.topics) == 1_200
         assert len(sizes) >= 3
@@ -385,7 +389,7 @@ def test_a_pool_that_is_closed_too_early_is_an_answer_not_a_crash(tmp_path: Path
         await engine.threads.close()
         with pytest.raises(ThreadsClosed):
             await engine.threads.run("any", int)
-        (answer,) = await metadata.create_topics([NewTopic("t")])
+        (answer,) = await metadata.create_topics([TopicCreation("t")])
         assert code_of(answer) == ErrorCode.KAFKA_STORAGE_ERROR
         store._threads = Threads()
         await store.close()

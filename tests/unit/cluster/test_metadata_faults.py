@@ -14,7 +14,7 @@ from moldau.cluster.image import ClusterImage, TopicImage
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, TopicNode
 from moldau.cluster.store import Create, Delete, Operation, Set, StoreError
-from moldau.cluster.topics import MorePartitions, NewTopic
+from moldau.cluster.topics import MorePartitions, TopicCreation
 from moldau.wire.errors import ErrorCode
 from tests.support.waiting import wait_until_async
 from tests.unit.cluster.support import (
@@ -34,7 +34,7 @@ def test_a_request_with_a_conflict_is_decided_again_on_the_stored_state() -> Non
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
-        await metadata.create_topics([NewTopic("mine")])
+        await metadata.create_topics([TopicCreation("mine")])
         images: list[ClusterImage] = []
         metadata.listen(lambda _old, new: images.append(new))
         foreign = TopicNode.encode(TopicImage("theirs", b"t" * 16, metadata.image.topics["mine"].partitions))
@@ -45,7 +45,7 @@ def test_a_request_with_a_conflict_is_decided_again_on_the_stored_state() -> Non
             tree.commit(other, [Create("/topics/theirs", foreign)])
 
         session.before_commit = interfere
-        theirs, more = await metadata.create_topics([NewTopic("theirs"), NewTopic("more")])
+        theirs, more = await metadata.create_topics([TopicCreation("theirs"), TopicCreation("more")])
         assert code_of(theirs) == ErrorCode.TOPIC_ALREADY_EXISTS
         topic_of(more)
         assert sorted(metadata.image.topics) == ["mine", "more", "theirs"]
@@ -59,7 +59,7 @@ def test_a_growing_topic_that_was_changed_meanwhile_keeps_that_change() -> None:
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
-        (topic,) = await metadata.create_topics([NewTopic("t", 1)])
+        (topic,) = await metadata.create_topics([TopicCreation("t", 1)])
         grown = TopicImage("t", topic_of(topic).id, topic_of(topic).partitions * 4)
         other = tree.session()
 
@@ -79,7 +79,7 @@ def test_settings_of_a_topic_that_was_deleted_meanwhile_are_not_stored() -> None
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
-        await metadata.create_topics([NewTopic("t")])
+        await metadata.create_topics([TopicCreation("t")])
         other = tree.session()
 
         def interfere(_operations: Sequence[Operation]) -> None:
@@ -98,11 +98,15 @@ def test_a_recreated_topic_does_not_get_the_settings_of_the_deleted_one() -> Non
     async def scenario() -> None:
         tree = MemoryTree()
         first = tree.session()
-        await (await started(first)).create_topics([NewTopic(name, configs={"retention.ms": "1"}) for name in "ab"])
+        await (await started(first)).create_topics(
+            [TopicCreation(name, configs={"retention.ms": "1"}) for name in "ab"]
+        )
         await first.commit([Delete("/topics/a"), Delete("/topics/b")])
         await first.close()
         second = await started(tree.session())
-        plain, other = await second.create_topics([NewTopic("a"), NewTopic("b", configs={"retention.ms": "2"})])
+        plain, other = await second.create_topics(
+            [TopicCreation("a"), TopicCreation("b", configs={"retention.ms": "2"})]
+        )
         assert (topic_of(plain).configs, topic_of(other).configs) == ({}, {"retention.ms": "2"})
         before = second.image
         await second.refresh()
@@ -115,7 +119,7 @@ def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
-        await metadata.create_topics([NewTopic("t")])
+        await metadata.create_topics([TopicCreation("t")])
         other = tree.session()
         attempts = 0
 
@@ -144,12 +148,12 @@ def test_a_store_that_fails_is_answered_as_such_and_read_again_before_the_next_r
             raise StoreError("the connection was lost")
 
         session.before_commit = done_but_not_heard_of
-        refused, missing = await metadata.create_topics([NewTopic("t"), NewTopic("bad name")])
+        refused, missing = await metadata.create_topics([TopicCreation("t"), TopicCreation("bad name")])
         assert code_of(refused) == ErrorCode.KAFKA_STORAGE_ERROR
         assert "the connection was lost" in str(refused)
         assert code_of(missing) == ErrorCode.INVALID_TOPIC_EXCEPTION
         session.before_commit = lambda _operations: None
-        (again,) = await metadata.create_topics([NewTopic("t")])
+        (again,) = await metadata.create_topics([TopicCreation("t")])
         assert code_of(again) == ErrorCode.TOPIC_ALREADY_EXISTS
         assert list(metadata.image.topics) == ["t"]
 
@@ -163,11 +167,11 @@ def test_a_full_disk_refuses_the_request_and_the_next_one_with_room_succeeds(tmp
         metadata = await started(store)
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
-        refused = await metadata.create_topics([NewTopic(f"t{number}", 100) for number in range(90)])
+        refused = await metadata.create_topics([TopicCreation(f"t{number}", 100) for number in range(90)])
         assert {code_of(answer) for answer in refused} == {ErrorCode.KAFKA_STORAGE_ERROR}
         assert metadata.image.topics == {}
         store._connection.execute("PRAGMA max_page_count = 1000000")
-        for answer in await metadata.create_topics([NewTopic(f"t{number}", 100) for number in range(90)]):
+        for answer in await metadata.create_topics([TopicCreation(f"t{number}", 100) for number in range(90)]):
             topic_of(answer)
         await store.close()
         await engine.dispose()
@@ -179,7 +183,7 @@ def test_a_change_that_does_not_fit_in_a_node_is_refused_and_its_neighbours_are_
     async def scenario() -> None:
         metadata = await started(MemoryTree().session())
         too_large, fits = await metadata.create_topics(
-            [NewTopic("large", configs={"leader.throttled": "0:1," * 300_000}), NewTopic("small")]
+            [TopicCreation("large", configs={"leader.throttled": "0:1," * 300_000}), TopicCreation("small")]
         )
         assert code_of(too_large) == ErrorCode.POLICY_VIOLATION
         topic_of(fits)
@@ -192,7 +196,7 @@ def test_the_first_broker_is_the_controller_and_the_next_one_takes_over_when_it_
         tree = MemoryTree()
         first_session = tree.session()
         first = await started(first_session, 1)
-        await first.create_topics([NewTopic("t")])
+        await first.create_topics([TopicCreation("t")])
         second = await started(tree.session(), 2)
         assert (first.leads_cluster, second.leads_cluster) == (True, False)
         assert second.image.controller_id == 1

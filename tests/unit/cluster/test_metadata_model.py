@@ -22,7 +22,7 @@ from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.reassignments import Reassignment, completed
 from moldau.cluster.store import StoreError
-from moldau.cluster.topics import NewTopic, TopicRef
+from moldau.cluster.topics import TopicCreation, TopicRef
 from moldau.cluster.tree import Tree
 from tests.support.waiting import wait_until_async
 from tests.unit.cluster.partitions import sound
@@ -135,7 +135,7 @@ class World:
         topic = member.image.topics.get(name)
         if kind == "create":
             factor = min(3, len(member.image.brokers))
-            await member.create_topics([NewTopic(name, 1 + choice % 3, max(factor, 1))])
+            await member.create_topics([TopicCreation(name, 1 + choice % 3, max(factor, 1))])
         if topic is None:
             return
         index = choice % len(topic.partitions)

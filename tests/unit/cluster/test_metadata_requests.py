@@ -8,11 +8,11 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given
 
-from moldau.cluster.configs import Alteration, ConfigOperation, ResourceType
+from moldau.cluster.configs import Alteration, ConfigOperation, ConfigResourceType
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
+from moldau.cluster.topics import MorePartitions, TopicCreation, TopicRef
 from moldau.wire.errors import ErrorCode
 from tests.unit.cluster.support import ENGINES, broker, examples, new_metadata, run
 
@@ -67,7 +67,7 @@ async def done(metadata: Metadata, kind: str, name: str, argument: object) -> Er
     answer: TopicImage | Refusal | None
     if kind == "create":
         assert isinstance(argument, int)
-        (answer,) = await metadata.create_topics([NewTopic(name, argument)])
+        (answer,) = await metadata.create_topics([TopicCreation(name, argument)])
     elif kind == "delete":
         topic = metadata.image.topics.get(name)
         ref = TopicRef(topic_id=topic.id) if argument and topic else TopicRef(name)
@@ -79,7 +79,7 @@ async def done(metadata: Metadata, kind: str, name: str, argument: object) -> Er
         operation = ("retention.ms", ConfigOperation.SET, str(argument))
         if argument == 0:
             operation = ("retention.ms", ConfigOperation.DELETE, "ignored")
-        (answer,) = await metadata.alter_configs([Alteration(ResourceType.TOPIC, name, (operation,))])
+        (answer,) = await metadata.alter_configs([Alteration(ConfigResourceType.TOPIC, name, (operation,))])
     return answer.code if isinstance(answer, Refusal) else ErrorCode.NONE
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moldau.cluster.configs import Alteration, ConfigOperation, ResourceType
+from moldau.cluster.configs import Alteration, ConfigOperation, ConfigResourceType
 from moldau.cluster.image import ALL_BROKERS, ClusterImage
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.topics import MorePartitions, NewTopic, TopicRef
+from moldau.cluster.topics import MorePartitions, TopicCreation, TopicRef
 from tests.support.waiting import wait_until_async
 from tests.unit.cluster.support import retention, run, started, topic_of
 
@@ -40,15 +40,15 @@ def test_a_change_by_any_broker_is_in_all_images() -> None:
         brokers = await together(MemoryTree())
         await alike(brokers)
         one, two, three = brokers
-        topic_of((await two.create_topics([NewTopic("t", 4, 3, configs={"retention.ms": "1"})]))[0])
+        topic_of((await two.create_topics([TopicCreation("t", 4, 3, configs={"retention.ms": "1"})]))[0])
         image = await alike([two, one, three])
         assert [set(state.replicas) for state in image.topics["t"].partitions] == [{1, 2, 3}] * 4
         assert image.topics["t"].configs == {"retention.ms": "1"}
         topic_of((await three.create_partitions([MorePartitions("t", 6)]))[0])
         assert await one.alter_configs([retention("t", "2")]) == [None]
-        everywhere = Alteration(ResourceType.BROKER, ALL_BROKERS, (("segment.bytes", ConfigOperation.SET, "3"),))
+        everywhere = Alteration(ConfigResourceType.BROKER, ALL_BROKERS, (("segment.bytes", ConfigOperation.SET, "3"),))
         assert await two.alter_configs([everywhere]) == [None]
-        group = Alteration(ResourceType.GROUP, "readers/1", (("segment.bytes", ConfigOperation.SET, "4"),))
+        group = Alteration(ConfigResourceType.GROUP, "readers/1", (("segment.bytes", ConfigOperation.SET, "4"),))
         assert await three.alter_configs([group]) == [None]
         image = await alike([two, one, three])
         assert image.group_configs == {"readers/1": {"segment.bytes": "4"}}
@@ -71,9 +71,9 @@ def test_a_new_topic_is_never_seen_without_the_settings_that_it_was_made_with() 
 
         brokers[2].listen(watch)
         for value in ("1", "2"):
-            topic_of((await brokers[0].create_topics([NewTopic("t", configs={"retention.ms": value})]))[0])
+            topic_of((await brokers[0].create_topics([TopicCreation("t", configs={"retention.ms": value})]))[0])
             topic_of((await brokers[0].delete_topics([TopicRef("t")]))[0])
-        topic_of((await brokers[0].create_topics([NewTopic("t", configs={"retention.ms": "3"})]))[0])
+        topic_of((await brokers[0].create_topics([TopicCreation("t", configs={"retention.ms": "3"})]))[0])
         await alike(brokers)
         assert seen[-1] == "3"
         assert set(seen) <= {"1", "2", "3"}
@@ -85,7 +85,7 @@ def test_topics_are_shared_between_brokers_that_all_create_some() -> None:
     async def scenario() -> None:
         brokers = await together(MemoryTree())
         for number in range(30):
-            await brokers[number % 3].create_topics([NewTopic(f"t{number}", 1, 1)])
+            await brokers[number % 3].create_topics([TopicCreation(f"t{number}", 1, 1)])
             await alike(brokers)
         leaders = [topic.partitions[0].leader for topic in brokers[0].image.topics.values()]
         assert all(leaders.count(broker) >= 5 for broker in (1, 2, 3))

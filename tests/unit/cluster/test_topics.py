@@ -13,7 +13,7 @@ from moldau.cluster.topic_names import collision_key, topic_name_error
 from moldau.cluster.topics import (
     MAX_PARTITIONS_PER_REQUEST,
     MorePartitions,
-    NewTopic,
+    TopicCreation,
     TopicDefaults,
     TopicRef,
     create_partitions,
@@ -33,7 +33,7 @@ def image() -> ClusterImage:
     return cluster(brokers=3).with_topics([EXISTING])
 
 
-def create(image: ClusterImage, *topics: NewTopic) -> list[TopicCreated | Refusal]:
+def create(image: ClusterImage, *topics: TopicCreation) -> list[TopicCreated | Refusal]:
     return create_topics(
         image,
         topics,
@@ -83,7 +83,7 @@ def test_legal_names(name: str) -> None:
     ],
 )
 def test_illegal_names(image: ClusterImage, name: str, says: str) -> None:
-    assert_refused(create(image, NewTopic(name))[0], ErrorCode.INVALID_TOPIC_EXCEPTION, says)
+    assert_refused(create(image, TopicCreation(name))[0], ErrorCode.INVALID_TOPIC_EXCEPTION, says)
 
 
 def test_names_collide_where_they_differ_in_dots_and_underscores_only() -> None:
@@ -96,7 +96,7 @@ def test_names_collide_where_they_differ_in_dots_and_underscores_only() -> None:
 
 
 def test_a_topic_takes_the_brokers_defaults(image: ClusterImage) -> None:
-    topic = created(create(image, NewTopic("t"))[0])
+    topic = created(create(image, TopicCreation("t"))[0])
     assert (topic.name, len(topic.partitions), topic.replication_factor) == ("t", 4, 2)
     assert topic.id == bytes([200]) * 16
     for state in topic.partitions:
@@ -105,23 +105,25 @@ def test_a_topic_takes_the_brokers_defaults(image: ClusterImage) -> None:
 
 
 def test_a_topic_takes_the_numbers_and_settings_of_the_request(image: ClusterImage) -> None:
-    topic = created(create(image, NewTopic("t", 7, 3, configs={"retention.ms": "5"}))[0])
+    topic = created(create(image, TopicCreation("t", 7, 3, configs={"retention.ms": "5"}))[0])
     assert (len(topic.partitions), topic.replication_factor, topic.configs) == (7, 3, {"retention.ms": "5"})
 
 
 def test_a_topic_takes_an_explicit_assignment_in_any_order(image: ClusterImage) -> None:
-    topic = created(create(image, NewTopic("t", assignments=((1, (2, 0)), (0, (1, 2)))))[0])
+    topic = created(create(image, TopicCreation("t", assignments=((1, (2, 0)), (0, (1, 2)))))[0])
     assert [state.replicas for state in topic.partitions] == [(1, 2), (2, 0)]
     assert [state.leader for state in topic.partitions] == [1, 2]
 
 
 def test_a_topic_whose_data_exists_keeps_its_id(image: ClusterImage) -> None:
-    assert created(create(image, NewTopic("t", topic_id=b"i" * 16))[0]).id == b"i" * 16
-    assert_refused(create(image, NewTopic("t", topic_id=ID))[0], ErrorCode.INVALID_REQUEST, "that of topic 'orders.eu'")
+    assert created(create(image, TopicCreation("t", topic_id=b"i" * 16))[0]).id == b"i" * 16
+    assert_refused(
+        create(image, TopicCreation("t", topic_id=ID))[0], ErrorCode.INVALID_REQUEST, "that of topic 'orders.eu'"
+    )
 
 
 def test_topics_of_one_request_take_turns_on_the_brokers(image: ClusterImage) -> None:
-    answers = create(image, *[NewTopic(f"t{index}", 1, 1) for index in range(6)])
+    answers = create(image, *[TopicCreation(f"t{index}", 1, 1) for index in range(6)])
     leaders = [created(answer).partitions[0].leader for answer in answers]
     assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
 
@@ -129,70 +131,82 @@ def test_topics_of_one_request_take_turns_on_the_brokers(image: ClusterImage) ->
 @pytest.mark.parametrize(
     ("topic", "code", "says"),
     [
-        (NewTopic("orders.eu"), ErrorCode.TOPIC_ALREADY_EXISTS, "'orders.eu' already exists"),
-        (NewTopic("orders_eu"), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with topic 'orders.eu'"),
-        (NewTopic("__cluster_metadata"), ErrorCode.INVALID_REQUEST, "cannot be created"),
-        (NewTopic("t", 0), ErrorCode.INVALID_PARTITIONS, "larger than 0, or -1"),
-        (NewTopic("t", -2), ErrorCode.INVALID_PARTITIONS, "not -2"),
-        (NewTopic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0, or -1"),
-        (NewTopic("t", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR, "not -2"),
-        (NewTopic("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR, "factor of 4 cannot be met: 3 broker(s)"),
-        (NewTopic("t", 10_001), ErrorCode.POLICY_VIOLATION, "asks for 10001"),
-        (NewTopic("t", configs={"nonsense": "1"}), ErrorCode.INVALID_CONFIG, "Unknown setting nonsense"),
-        (NewTopic("t", configs={"retention.ms": "long"}), ErrorCode.INVALID_CONFIG, "must be a number"),
-        (NewTopic("t", configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG, "needs a value: retention.ms"),
-        (NewTopic("t", 1, assignments=((0, (0,)),)), ErrorCode.INVALID_REQUEST, "must be -1"),
-        (NewTopic("t", -1, 1, assignments=((0, (0,)),)), ErrorCode.INVALID_REQUEST, "must be -1"),
-        (NewTopic("t", assignments=((0, ()),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "assigned to no broker"),
-        (NewTopic("t", assignments=((0, (7,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 7, which is not"),
-        (NewTopic("t", assignments=((0, (1, 1)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 1 more than once"),
-        (NewTopic("t", assignments=((1, (1,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "begin at 0"),
-        (NewTopic("t", assignments=((0, (1,)), (2, (1,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consecutive"),
-        (NewTopic("t", assignments=((0, (1,)), (0, (2,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partition 0 is"),
-        (NewTopic("t", assignments=((-1, (1,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "begin at 0"),
-        (NewTopic("t", assignments=((0, (1,)), (1, (1, 2)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "2 replica(s)"),
+        (TopicCreation("orders.eu"), ErrorCode.TOPIC_ALREADY_EXISTS, "'orders.eu' already exists"),
+        (TopicCreation("orders_eu"), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with topic 'orders.eu'"),
+        (TopicCreation("__cluster_metadata"), ErrorCode.INVALID_REQUEST, "cannot be created"),
+        (TopicCreation("t", 0), ErrorCode.INVALID_PARTITIONS, "larger than 0, or -1"),
+        (TopicCreation("t", -2), ErrorCode.INVALID_PARTITIONS, "not -2"),
+        (TopicCreation("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0, or -1"),
+        (TopicCreation("t", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR, "not -2"),
+        (TopicCreation("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR, "factor of 4 cannot be met: 3 broker(s)"),
+        (TopicCreation("t", 10_001), ErrorCode.POLICY_VIOLATION, "asks for 10001"),
+        (TopicCreation("t", configs={"nonsense": "1"}), ErrorCode.INVALID_CONFIG, "Unknown setting nonsense"),
+        (TopicCreation("t", configs={"retention.ms": "long"}), ErrorCode.INVALID_CONFIG, "must be a number"),
+        (TopicCreation("t", configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG, "needs a value: retention.ms"),
+        (TopicCreation("t", 1, assignments=((0, (0,)),)), ErrorCode.INVALID_REQUEST, "must be -1"),
+        (TopicCreation("t", -1, 1, assignments=((0, (0,)),)), ErrorCode.INVALID_REQUEST, "must be -1"),
+        (TopicCreation("t", assignments=((0, ()),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "assigned to no broker"),
+        (TopicCreation("t", assignments=((0, (7,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 7, which is not"),
+        (
+            TopicCreation("t", assignments=((0, (1, 1)),)),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "broker 1 more than once",
+        ),
+        (TopicCreation("t", assignments=((1, (1,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "begin at 0"),
+        (TopicCreation("t", assignments=((0, (1,)), (2, (1,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consecutive"),
+        (
+            TopicCreation("t", assignments=((0, (1,)), (0, (2,)))),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Partition 0 is",
+        ),
+        (TopicCreation("t", assignments=((-1, (1,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "begin at 0"),
+        (
+            TopicCreation("t", assignments=((0, (1,)), (1, (1, 2)))),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "2 replica(s)",
+        ),
     ],
 )
-def test_a_topic_that_may_not_be_created(image: ClusterImage, topic: NewTopic, code: ErrorCode, says: str) -> None:
+def test_a_topic_that_may_not_be_created(image: ClusterImage, topic: TopicCreation, code: ErrorCode, says: str) -> None:
     assert_refused(create(image, topic)[0], code, says)
 
 
 def test_no_topic_can_be_created_where_no_broker_is() -> None:
-    answer = create(ClusterImage("empty"), NewTopic("t"))[0]
+    answer = create(ClusterImage("empty"), TopicCreation("t"))[0]
     assert_refused(answer, ErrorCode.INVALID_REPLICATION_FACTOR, "0 broker(s) are registered")
 
 
 def test_a_name_that_is_twice_in_a_request_is_refused_both_times(image: ClusterImage) -> None:
-    first, other, second = create(image, NewTopic("t"), NewTopic("u"), NewTopic("t", 2))
+    first, other, second = create(image, TopicCreation("t"), TopicCreation("u"), TopicCreation("t", 2))
     assert_refused(first, ErrorCode.INVALID_REQUEST, "'t' is in the request more than once")
     assert_refused(second, ErrorCode.INVALID_REQUEST, "more than once")
     created(other)
 
 
 def test_names_of_one_request_that_collide_leave_the_first(image: ClusterImage) -> None:
-    first, second = create(image, NewTopic("a.b"), NewTopic("a_b"))
+    first, second = create(image, TopicCreation("a.b"), TopicCreation("a_b"))
     created(first)
     assert_refused(second, ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with topic 'a.b'")
 
 
 def test_a_refused_topic_does_not_stand_in_the_way_of_one_that_looks_like_it(image: ClusterImage) -> None:
-    refused, accepted = create(image, NewTopic("a.b c"), NewTopic("a_b_c"))
+    refused, accepted = create(image, TopicCreation("a.b c"), TopicCreation("a_b_c"))
     assert_refused(refused, ErrorCode.INVALID_TOPIC_EXCEPTION, "ASCII")
     created(accepted)
 
 
 def test_the_bound_on_partitions_is_for_the_whole_request(image: ClusterImage) -> None:
     half = MAX_PARTITIONS_PER_REQUEST // 2
-    for answer in create(image, NewTopic("t", half), NewTopic("u", half)):
+    for answer in create(image, TopicCreation("t", half), TopicCreation("u", half)):
         assert len(created(answer).partitions) == half
-    for answer in create(image, NewTopic("t", half), NewTopic("u", half - 3), NewTopic("v")):
+    for answer in create(image, TopicCreation("t", half), TopicCreation("u", half - 3), TopicCreation("v")):
         assert_refused(answer, ErrorCode.POLICY_VIOLATION, "10000 partitions at most; this one asks for 10001")
     one_each = tuple((index, (0,)) for index in range(10_001))
-    assert_refused(create(image, NewTopic("t", assignments=one_each))[0], ErrorCode.POLICY_VIOLATION, "10001")
+    assert_refused(create(image, TopicCreation("t", assignments=one_each))[0], ErrorCode.POLICY_VIOLATION, "10001")
 
 
 def test_partitions_on_the_same_brokers_share_their_state(image: ClusterImage) -> None:
-    topic = created(create(image, NewTopic("t", 300, 1))[0])
+    topic = created(create(image, TopicCreation("t", 300, 1))[0])
     assert len({id(state) for state in topic.partitions}) == 3
 
 
@@ -290,6 +304,6 @@ def test_a_topic_that_is_twice_in_a_request_does_not_grow(image: ClusterImage) -
 
 def test_a_request_is_never_changed_by_deciding_over_it(image: ClusterImage) -> None:
     configs: dict[str, Any] = {"retention.ms": "1"}
-    topic = created(create(image, NewTopic("t", configs=configs))[0])
+    topic = created(create(image, TopicCreation("t", configs=configs))[0])
     configs["retention.ms"] = "2"
     assert topic.configs == {"retention.ms": "1"}

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.nodes import FOLDERS, ClusterIdNode, ImportNode
-from moldau.cluster.store import Create, Delete, Node, Operation, Set, Store, StoreError
+from moldau.cluster.store import Create, Delete, Operation, Set, Store, StoredNode, StoreError
 from moldau.cluster.tree import Tree
 from moldau.cluster.tree_import import ImportedTree, TreeImportRefused, import_tree, require_done
 from tests.unit.cluster.support import run
@@ -44,7 +44,7 @@ async def a_broker_alone(cluster_id: str = "alone") -> MemoryStore:
 
 async def values(store: Store, folder: str = "/") -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    nodes: dict[str, Node] = await store.read_children(folder)
+    nodes: dict[str, StoredNode] = await store.read_children(folder)
     for name, node in nodes.items():
         path = f"{folder.rstrip('/')}/{name}"
         found[path] = node.value

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from moldau.log.config import LogConfig
-from moldau.log.errors import OffsetOutOfRange
+from moldau.log.errors import OffsetNotInLog
 from moldau.log.log import Log
 from moldau.records import Codec, Record, decode_batch, peek_header
 from moldau.testing.faulty_fs import FaultyFileSystem
@@ -251,7 +251,7 @@ class LogMachine(RuleBasedStateMachine):
             return
         assert (self.log.start_offset, self.log.end_offset) == (self.start, self.end)
         assert self.log.last_stable_offset == self.end
-        with pytest.raises(OffsetOutOfRange):
+        with pytest.raises(OffsetNotInLog):
             self.log.read(self.end + 1, 100, self.end + 10)
         if any(one.last >= self.start for one in self.batches):
             epoch = peek_header(self.batches[-1].data).leader_epoch

@@ -12,7 +12,7 @@ from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs, LogDirsError
 from moldau.log.errors import DirectoryOffline, StorageError
 from moldau.log.log import Log
-from moldau.log.log_dir import LogDir
+from moldau.log.log_dir import DataDirectory
 from moldau.testing.faulty_fs import FaultyFileSystem
 from moldau.wire.errors import ErrorCode
 from moldau.wire.topic_partition import TopicPartition
@@ -268,7 +268,7 @@ def two_directories() -> tuple[LogDirs, Log, Log, list[str]]:
     dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two"))
     failed: list[str] = []
 
-    def note(directory: LogDir) -> None:
+    def note(directory: DataDirectory) -> None:
         failed.append(directory.path)
 
     dirs.on_failure(note)

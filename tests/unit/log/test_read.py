@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from moldau.log.config import LogConfig
-from moldau.log.errors import LogError, OffsetOutOfRange
+from moldau.log.errors import LogError, OffsetNotInLog
 from moldau.log.log import Log
 from moldau.records import Codec, peek_header
 from tests.unit.log.support import NOW, append_all, batch, file_system, flush, new_log, read_all, reload, split
@@ -61,7 +61,7 @@ def test_a_read_at_the_end_is_empty_and_beyond_it_out_of_range() -> None:
     log = three_a_batch()
     assert found(log, 30, 100) == []
     for offset in (31, -1):
-        with pytest.raises(OffsetOutOfRange):
+        with pytest.raises(OffsetNotInLog):
             log.read(offset, 100, 30)
 
 
@@ -136,7 +136,7 @@ def test_readers_in_threads_see_only_whole_batches_while_the_log_is_written_roll
             while offset < log.end_offset and not stop.is_set():
                 try:
                     data = log.read(offset, 5 * TRIPLE, log.end_offset)
-                except OffsetOutOfRange:
+                except OffsetNotInLog:
                     break
                 except LogError as error:
                     wrong.append(repr(error))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from moldau.log.config import LogConfig
-from moldau.log.errors import OffsetOutOfRange
+from moldau.log.errors import OffsetNotInLog
 from moldau.log.log import Log
 from tests.unit.log.support import NOW, append_all, batch, file_system, new_log, offsets, read_all, reload
 
@@ -90,13 +90,13 @@ def test_records_can_be_deleted_up_to_any_offset() -> None:
     log = four_segments(retention_ms=-1)
     log.delete_before(3)
     assert offsets(log) == [3, 4, 5, 6, 7]
-    with pytest.raises(OffsetOutOfRange):
+    with pytest.raises(OffsetNotInLog):
         log.read(2, 100, 8)
     log.delete_before(1)  # of the past: nothing to do
     assert log.start_offset == 3
     log.delete_before(8)
     assert offsets(log) == []
-    with pytest.raises(OffsetOutOfRange):
+    with pytest.raises(OffsetNotInLog):
         log.delete_before(9)
     append_all(log, 1)
     assert offsets(log) == [8]

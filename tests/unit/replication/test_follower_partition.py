@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.cluster.image import PartitionState
 from moldau.log.config import LogConfig
-from moldau.log.errors import OffsetOutOfRange
+from moldau.log.errors import OffsetNotInLog
 from moldau.log.log import Log
 from moldau.records import peek_header
 from moldau.replication.follower_partition import FollowerPartition, Next
@@ -62,7 +62,7 @@ class Replica:
         )
         try:
             parting = self.partition.parting(wanted.fetch_offset, wanted.last_fetched_epoch)
-        except OffsetOutOfRange:
+        except OffsetNotInLog:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             return answer
         if parting is None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.replication.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, UNLIMITED, Throttle, is_throttled
+from moldau.replication.throttles import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    UNLIMITED,
+    ReplicationThrottle,
+    is_throttled,
+)
 
 
 class World:
     def __init__(self, rate: int) -> None:
         self.rate = rate
         self.now = 100.0
-        self.throttle = Throttle(lambda: self.rate, lambda: self.now)
+        self.throttle = ReplicationThrottle(lambda: self.rate, lambda: self.now)
 
 
 def test_copied_bytes_are_paid_back_at_the_rate() -> None:

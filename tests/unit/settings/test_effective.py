@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from moldau.settings import BROKER, TOPIC, BrokerSettings, ConfigSource, Description, SettingError, SettingType
+from moldau.settings import BROKER, TOPIC, BrokerSettings, Description, SettingError, SettingSource, SettingType
 from moldau.settings.kafka_only import kafka_only
 
 # The file that Kafka 4 ships, without its comments.
@@ -98,23 +98,23 @@ def test_every_topic_setting_has_a_value_for_every_topic() -> None:
 def test_a_topic_setting_is_described_with_all_its_synonyms() -> None:
     settings = BrokerSettings({"log.segment.bytes": "2097152"})
     described = one_topic_setting(settings, {"segment.bytes": " 3145728"}, "segment.bytes")
-    assert (described.value, described.source, described.read_only) == ("3145728", ConfigSource.TOPIC, False)
+    assert (described.value, described.source, described.read_only) == ("3145728", SettingSource.TOPIC, False)
     assert synonyms(described) == [
         ("segment.bytes", "3145728", 1),
         ("log.segment.bytes", "2097152", 4),
         ("log.segment.bytes", "1073741824", 5),
     ]
     inherited = one_topic_setting(settings, {}, "segment.bytes")
-    assert (inherited.value, inherited.source) == ("2097152", ConfigSource.STATIC_BROKER)
+    assert (inherited.value, inherited.source) == ("2097152", SettingSource.STATIC_BROKER)
 
 
 def test_retention_set_in_hours_is_described_as_kafka_does() -> None:
     settings = BrokerSettings({"log.retention.hours": "24"})
     described = one_topic_setting(settings, {}, "retention.ms")
-    assert (described.value, described.source, synonyms(described)) == ("86400000", ConfigSource.DEFAULT, [])
+    assert (described.value, described.source, synonyms(described)) == ("86400000", SettingSource.DEFAULT, [])
     changed = settings.with_dynamic({"log.retention.ms": "5000"}, {})
     described = one_topic_setting(changed, {}, "retention.ms")
-    assert (described.value, described.source) == ("5000", ConfigSource.DYNAMIC_BROKER)
+    assert (described.value, described.source) == ("5000", SettingSource.DYNAMIC_BROKER)
     assert synonyms(described)[0] == ("log.retention.ms", "5000", 2)
 
 
@@ -136,14 +136,14 @@ def test_a_broker_setting_is_described_with_type_scope_and_synonyms() -> None:
 
 def test_a_setting_without_a_value_is_described_without_one() -> None:
     [described] = BrokerSettings({}).describe(["log.retention.ms"])
-    assert (described.value, described.source, described.synonyms) == (None, ConfigSource.DEFAULT, [])
+    assert (described.value, described.source, described.synonyms) == (None, SettingSource.DEFAULT, [])
 
 
 def test_the_cluster_wide_broker_resource_has_only_cluster_wide_settings() -> None:
     settings = BrokerSettings({"max.connections": "10"}, {"max.connections": "30"}, {"max.connections": "20"})
     [described] = settings.describe_default()
     assert (described.name, described.value) == ("max.connections", "20")
-    assert described.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+    assert described.source is SettingSource.DYNAMIC_DEFAULT_BROKER
 
 
 def test_all_settings_are_described_without_names_and_unknown_names_are_ignored() -> None:

@@ -8,7 +8,7 @@ from itertools import count, product
 import pytest
 
 from moldau.spark.commit_log import CommitDecision, PreparedWrite, decode, encode, latest, transactional_id
-from moldau.spark.two_phase import DecidedButLost, Transaction, TwoPhaseCommit
+from moldau.spark.two_phase import DecidedButLost, TaskTransaction, TwoPhaseCommit
 
 QUERY = "3a1f2c4e-0000-4000-8000-000000000001"
 TASKS = 3
@@ -77,11 +77,11 @@ class Driver:
 
         self._act(store)
 
-    def commit(self, transactions: Sequence[Transaction]) -> list[Transaction]:
+    def commit(self, transactions: Sequence[TaskTransaction]) -> list[TaskTransaction]:
         lost = []
         for transaction in transactions:
 
-            def end(one: Transaction = transaction) -> None:
+            def end(one: TaskTransaction = transaction) -> None:
                 found = self._cluster.open.get(one.transactional_id)
                 if found is not None and found[:2] == one[1:]:
                     del self._cluster.open[one.transactional_id]
@@ -93,7 +93,7 @@ class Driver:
             self._act(end)
         return lost
 
-    def abort(self, transactions: Sequence[Transaction]) -> None:
+    def abort(self, transactions: Sequence[TaskTransaction]) -> None:
         for one in transactions:
             found = self._cluster.open.get(one.transactional_id)
             if found is not None and found[:2] == one[1:]:

@@ -15,14 +15,14 @@ from moldau.transactions.events import (
     TransactionEnded,
     WriteMarkers,
 )
-from moldau.transactions.shard import Rules, TransactionShard, TransactionTimer
+from moldau.transactions.shard import TransactionShard, TransactionTimer, TxnShardSettings
 from moldau.transactions.states import TransactionState
 from moldau.transactions.transaction import Identity, Transaction, encode_key, encode_value
 from moldau.wire.errors import ErrorCode
 from moldau.wire.topic_partition import TopicPartition
 
 TIMEOUT_MS = 60_000
-RULES = Rules(
+RULES = TxnShardSettings(
     abort_check_ms=10_000, expiry_check_ms=3_600_000, expiration_ms=604_800_000, two_phase_max_age_ms=86_400_000
 )
 
@@ -30,7 +30,7 @@ RULES = Rules(
 class Coordinator:
     """Runs one shard as the broker would: store, replay, then answer; markers are written when a test says so."""
 
-    def __init__(self, next_id: int = 1000, rules: Rules = RULES) -> None:
+    def __init__(self, next_id: int = 1000, rules: TxnShardSettings = RULES) -> None:
         self.rules = rules
         self.now_ms = 1_000_000
         self.next_id = next_id

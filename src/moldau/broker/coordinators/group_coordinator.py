@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from moldau.broker.requests.handler_registry import Later, Message, Reply
+from moldau.broker.requests.handler_registry import Encodable, Later, Reply
 from moldau.cluster.image import CONSUMER_OFFSETS, ClusterImage, topics_delta
 from moldau.cluster.image_publisher import Listener as ImageListener
 from moldau.cluster.nodes import id_text
@@ -75,7 +75,7 @@ class GroupRequest(Later, Generic[M]):
         group_id: str,
         event: type[MembershipRequest[M]],
         message: M,
-        refused: Callable[[ErrorCode], Message],
+        refused: Callable[[ErrorCode], Encodable],
         encode: Callable[[Any, int], bytes] = Response.encode,
     ) -> None:
         self._request = request
@@ -113,7 +113,9 @@ class MultiGroupRequest(Later):
 
     __slots__ = ("_answers", "_build", "_left", "_queries", "_request")
 
-    def __init__(self, request: Request, queries: Sequence[GroupQuery], build: Callable[[list[Any]], Message]) -> None:
+    def __init__(
+        self, request: Request, queries: Sequence[GroupQuery], build: Callable[[list[Any]], Encodable]
+    ) -> None:
         self._request = request
         self._queries = queries
         self._build = build

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.broker.coordinators.producer_ids import ProducerIds
 from moldau.broker.peers import Peers
-from moldau.broker.requests.handler_registry import Later, Message, Reply
+from moldau.broker.requests.handler_registry import Encodable, Later, Reply
 from moldau.broker.txn.marker_watches import MarkerWatches
 from moldau.broker.txn.txn_marker_sender import TxnMarkerSender
 from moldau.broker.txn.txn_marker_writer import TxnMarkerWriter
@@ -22,7 +22,7 @@ from moldau.cluster.store import Store
 from moldau.coordinator.runtime import CoordinatorHost, CoordinatorRuntime, InternalTopic, RunningShard, Ticket
 from moldau.settings import BrokerSettings
 from moldau.transactions.events import AddPartitions, WriteMarkers
-from moldau.transactions.shard import Rules, TransactionShard
+from moldau.transactions.shard import TransactionShard, TxnShardSettings
 from moldau.transactions.transaction import Identity
 from moldau.wire.errors import ErrorCode
 from moldau.wire.topic_partition import TopicPartition
@@ -41,7 +41,11 @@ class TxnRequest(Later):
     __slots__ = ("_encode", "_event", "_request", "_transactional_id")
 
     def __init__(
-        self, request: Request, transactional_id: str, event: Callable[[Ticket], Any], encode: Callable[[Any], Message]
+        self,
+        request: Request,
+        transactional_id: str,
+        event: Callable[[Ticket], Any],
+        encode: Callable[[Any], Encodable],
     ) -> None:
         self._request = request
         self._transactional_id = transactional_id
@@ -90,9 +94,9 @@ class TxnCoordinator:
         self.marker_writer = TxnMarkerWriter(host.replicas, host.clock.now_ms, group_shard_at, self.marker_watches)
         self._marker_sender = TxnMarkerSender(self.runtime, self.marker_writer, peers, store)
 
-    def _rules(self) -> Rules:
+    def _rules(self) -> TxnShardSettings:
         settings = self._settings()
-        return Rules(
+        return TxnShardSettings(
             settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
             settings["transaction.remove.expired.transaction.cleanup.interval.ms"],
             settings["transactional.id.expiration.ms"],
@@ -112,7 +116,11 @@ class TxnCoordinator:
         return found if isinstance(found, ErrorCode) else found.shard
 
     def later(
-        self, request: Request, transactional_id: str, event: Callable[[Ticket], Any], encode: Callable[[Any], Message]
+        self,
+        request: Request,
+        transactional_id: str,
+        event: Callable[[Ticket], Any],
+        encode: Callable[[Any], Encodable],
     ) -> Later:
         """The answer of a handler that lets a shard decide. `encode` builds the response from the shard's answer, or
         from the ErrorCode that replaces it."""

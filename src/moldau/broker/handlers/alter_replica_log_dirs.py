@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import handles
-from moldau.log.log_dir import LogDir
+from moldau.log.log_dir import DataDirectory
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -44,7 +44,7 @@ async def alter_replica_log_dirs(request: Request, message: AlterReplicaLogDirsR
     )
 
 
-def _move(request: Request, topic: str, index: int, target: LogDir | None) -> ErrorCode:
+def _move(request: Request, topic: str, index: int, target: DataDirectory | None) -> ErrorCode:
     if target is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     partition = request.broker.replicas.find(topic, index)

@@ -14,7 +14,7 @@ from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import handles
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.topics import TopicCreation
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -49,8 +49,8 @@ async def create_topics(request: Request, message: CreateTopicsRequest) -> Creat
     return CreateTopicsResponse(topics=list(results.values()))
 
 
-def _new_topic(topic: CreateTopicsRequestTopic) -> NewTopic:
-    return NewTopic(
+def _new_topic(topic: CreateTopicsRequestTopic) -> TopicCreation:
+    return TopicCreation(
         topic.name,
         topic.num_partitions,
         topic.replication_factor,

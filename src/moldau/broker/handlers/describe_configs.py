@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import handles
-from moldau.cluster.configs import ResourceType as ConfigResource
+from moldau.cluster.configs import ConfigResourceType as ConfigResource
 from moldau.cluster.errors import Refusal
 from moldau.cluster.topic_names import topic_name_error
 from moldau.security import Operation, ResourceType

@@ -38,10 +38,10 @@ from moldau.broker.requests.delayed_requests import (
 )
 from moldau.broker.requests.fetch_sessions import CopySession, FetchSession, FetchSessionError, WatchedPartition
 from moldau.broker.requests.handler_registry import Answer, Body, Later, Reply, handles
-from moldau.broker.requests.leader_hints import MOVED, Leader, addresses, present_leader
+from moldau.broker.requests.leader_hints import MOVED, CurrentLeader, addresses, present_leader
 from moldau.host.event_log import event_logger
 from moldau.log.aborted import AbortedTxn
-from moldau.log.errors import LogError, OffsetOutOfRange
+from moldau.log.errors import LogError, OffsetNotInLog
 from moldau.log.log import Log
 from moldau.replication.partition import Partition
 from moldau.replication.replica_selector import nearest_replica
@@ -227,7 +227,7 @@ class FetchOperation(Later):
         offset = target.fetch_offset
         try:
             parting = partition.parting(offset, target.last_fetched_epoch)
-        except OffsetOutOfRange:
+        except OffsetNotInLog:
             return self._out_of_range(partition, target)
         if parting is not None:
             self.urgent = True
@@ -453,7 +453,7 @@ class FetchOperation(Later):
 
     def encode(self) -> Body:
         topics: list[tuple[str | bytes, list[FetchAnswer]]] = []
-        leaders: list[Leader] = []
+        leaders: list[CurrentLeader] = []
         for watched, answer in zip(self.watched, self.answers, strict=True):
             if answer.error_code in MOVED and self.request.version >= LEADERS_FROM:
                 leader = present_leader(self.broker.image, self.broker.node_id, watched.topic, answer.partition)

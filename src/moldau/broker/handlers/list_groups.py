@@ -20,10 +20,10 @@ from moldau.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 
 @handles(ApiKey.LIST_GROUPS)
 def list_groups(request: Request, message: ListGroupsRequest) -> Answer:
-    return GroupListing(request, message)
+    return ListGroupsQuery(request, message)
 
 
-class GroupListing(Later):
+class ListGroupsQuery(Later):
     """A question to all shards."""
 
     __slots__ = ("_found", "_left", "_message", "_request")

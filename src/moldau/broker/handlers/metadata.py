@@ -24,7 +24,7 @@ from moldau.broker.requests.handler_registry import handles
 from moldau.broker.requests.partition_view import PartitionView, listed_brokers
 from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
 from moldau.cluster.topic_names import topic_name_error
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.topics import TopicCreation
 from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -89,7 +89,7 @@ def _to_create(request: Request, message: MetadataRequest) -> list[str]:
 
 async def _create_then_answer(request: Request, message: MetadataRequest, names: list[str]) -> MetadataResponse:
     # If the creation fails (colliding name, full store), the response has an unknown topic, as without auto-creation.
-    await request.broker.create_topics([NewTopic(name) for name in names])
+    await request.broker.create_topics([TopicCreation(name) for name in names])
     return _answer(request, message)
 
 

@@ -22,8 +22,8 @@ import asyncio
 
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.delayed_requests import DelayedProduce
-from moldau.broker.requests.handler_registry import NO_REPLY, Answer, Body, Later, Message, Reply, handles
-from moldau.broker.requests.leader_hints import MOVED, Leader, addresses, present_leader
+from moldau.broker.requests.handler_registry import NO_REPLY, Answer, Body, Encodable, Later, Reply, handles
+from moldau.broker.requests.leader_hints import MOVED, CurrentLeader, addresses, present_leader
 from moldau.broker.txn.txn_verification import Verification, transactional_producer
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.log.errors import LogError, RejectedBatch
@@ -60,7 +60,7 @@ def produce(request: Request, body: memoryview) -> Answer:
     return _produce(request, call)
 
 
-async def _wait_for_transaction(request: Request, body: bytearray, verification: Verification) -> Message:
+async def _wait_for_transaction(request: Request, body: bytearray, verification: Verification) -> Encodable:
     """Wait until the partitions are part of the transaction, and then append.
 
     This is a coroutine, so the connection dispatches no further request meanwhile: later batches must be appended after
@@ -231,7 +231,7 @@ def _encode(request: Request, results: Results, failures: Failures) -> bytes:
 
     broker = request.broker
     responses = []
-    leaders: list[Leader] = []
+    leaders: list[CurrentLeader] = []
     for topic_place, (topic, answers) in enumerate(results):
         partitions = []
         for place, answer in enumerate(answers):

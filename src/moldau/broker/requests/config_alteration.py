@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from moldau.broker.connection.session import Request
 from moldau.cluster.configs import Alteration
-from moldau.cluster.configs import ResourceType as ConfigResource
+from moldau.cluster.configs import ConfigResourceType as ConfigResource
 from moldau.cluster.errors import Refusal
 from moldau.security import Operation, ResourceType
 from moldau.wire.errors import ErrorCode

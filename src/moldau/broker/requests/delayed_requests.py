@@ -162,7 +162,7 @@ class DelayedProduce:
         self._left += 1
         self.errors[place] = ErrorCode.REQUEST_TIMED_OUT
         wait = partition.await_ack if all_replicas else partition.await_flush
-        wait(next_offset, _Ack(self, place))
+        wait(next_offset, _ProduceAck(self, place))
 
     def start(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
         self._timer = loop.call_later(timeout_s, self._finish)
@@ -181,7 +181,7 @@ class DelayedProduce:
         self._complete()
 
 
-class _Ack:
+class _ProduceAck:
     __slots__ = ("_place", "_produce")
 
     def __init__(self, produce: DelayedProduce, place: tuple[int, int]) -> None:

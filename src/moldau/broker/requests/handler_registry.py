@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from moldau.broker.connection.session import Request
 
 
-class Message(Protocol):
+class Encodable(Protocol):
     def encode(self, version: int) -> bytes: ...
 
 
@@ -54,7 +54,7 @@ class NoReply:
 
 NO_REPLY = NoReply()
 
-Answer = Message | Body | Later | NoReply | Coroutine[Any, Any, Message]
+Answer = Encodable | Body | Later | NoReply | Coroutine[Any, Any, Encodable]
 
 
 class Handler:

@@ -66,12 +66,12 @@ class PartitionsByLeader(NamedTuple):
 class BrokerMarkers(NamedTuple):
     """The marker of one transaction for partitions that one other broker leads."""
 
-    attempt: Attempt
+    attempt: MarkerAttempt
     marker: TxnMarker
     partitions: list[TopicPartition]
 
 
-class Attempt:
+class MarkerAttempt:
     """One attempt to write the missing markers of one transaction."""
 
     __slots__ = ("left", "markers", "missing", "number", "running")
@@ -117,7 +117,7 @@ class TxnMarkerSender:
         if not self._is_running(running):
             self._pending.pop((running, markers.transactional_id), None)
             return
-        attempt = Attempt(running, markers, number)
+        attempt = MarkerAttempt(running, markers, number)
         groups = self._by_leader(partitions)
         attempt.missing += groups.leaderless
         attempt.left = 1 + len(groups.elsewhere) + bool(groups.here) + bool(groups.unknown)
@@ -152,7 +152,7 @@ class TxnMarkerSender:
                 groups.elsewhere.setdefault(state.leader, []).append(one)
         return groups
 
-    def _answered(self, attempt: Attempt, missing: Iterable[TopicPartition]) -> None:
+    def _answered(self, attempt: MarkerAttempt, missing: Iterable[TopicPartition]) -> None:
         """One group has answered. After the last one, inform the shard, or try the missing partitions again."""
         attempt.missing += missing
         attempt.left -= 1
@@ -172,7 +172,7 @@ class TxnMarkerSender:
             pause_s, partial(self._write, running, markers, attempt.missing, attempt.number + 1)
         )
 
-    def _warn(self, attempt: Attempt) -> None:
+    def _warn(self, attempt: MarkerAttempt) -> None:
         if attempt.number % WARN_EVERY_ATTEMPTS == WARN_EVERY_ATTEMPTS - 1:
             log.warning(
                 "markers of a transaction could not be written and are tried again",
@@ -201,7 +201,7 @@ class TxnMarkerSender:
 
     # -- partitions that the image does not contain ----------------------------------------------------------------
 
-    async def _look_up(self, attempt: Attempt, partitions: list[TopicPartition]) -> None:
+    async def _look_up(self, attempt: MarkerAttempt, partitions: list[TopicPartition]) -> None:
         """Look for partitions in the store. Those that it does not contain either are deleted and need no marker."""
         found = []
         for one in partitions:

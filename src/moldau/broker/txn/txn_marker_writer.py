@@ -79,7 +79,7 @@ class TxnMarkerWriter:
         if partition.is_safe(next_offset):
             settled(ErrorCode.NONE)
         else:
-            partition.await_ack(next_offset, _Ack(settled))
+            partition.await_ack(next_offset, _MarkerAck(settled))
 
     def _append_marker(self, marker: TxnMarker, partition: Partition) -> int:
         batch = encode_marker(
@@ -136,7 +136,7 @@ class MarkerWrites:
             self._done(self)
 
 
-class _Ack:
+class _MarkerAck:
     __slots__ = ("_settled",)
 
     def __init__(self, settled: Settled) -> None:

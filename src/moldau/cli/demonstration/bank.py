@@ -23,7 +23,7 @@ _LIMIT_FACTORS: Final = (0.95, 1.25)
 _CHANGES_A_WINDOW: Final = 10
 
 
-class Transaction(NamedTuple):
+class BankTransaction(NamedTuple):
     number: int
     account: str
     cents: int
@@ -61,13 +61,13 @@ class Bank:
         self.count = seconds * a_second
         self._usual_cents = sum(_CENTS) / 2 * a_second * WINDOW_MS / 1000 / ACCOUNTS
 
-    def transactions(self) -> Iterator[Transaction]:
+    def transactions(self) -> Iterator[BankTransaction]:
         """The transactions, ordered by time."""
         chance = random.Random(f"transactions {self._seed}")
         span_ms = self.end_ms - self.begin_ms
         for number in range(self.count):
             at_ms = self.begin_ms + number * span_ms // self.count
-            yield Transaction(number, f"account-{chance.randrange(ACCOUNTS):03d}", chance.randint(*_CENTS), at_ms)
+            yield BankTransaction(number, f"account-{chance.randrange(ACCOUNTS):03d}", chance.randint(*_CENTS), at_ms)
 
     def limits(self) -> list[Limit]:
         """The limits, ordered by time: one per account at the start, then a few changes per window."""
@@ -87,16 +87,16 @@ class Bank:
         unique = {(one.account, one.from_ms): one for one in [*first, *changes]}
         return sorted(unique.values(), key=lambda one: one.from_ms)
 
-    def closing(self, partitions: int) -> list[Transaction]:
+    def closing(self, partitions: int) -> list[BankTransaction]:
         """The last transactions, one per partition: they advance the time, so that every window ends."""
         late_ms = self.end_ms + 10 * WINDOW_MS
-        return [Transaction(self.count + number, CLOSING, 0, late_ms) for number in range(partitions)]
+        return [BankTransaction(self.count + number, CLOSING, 0, late_ms) for number in range(partitions)]
 
     def alerts(self) -> list[Alert]:
         return expected_alerts(self.transactions(), self.limits())
 
 
-def expected_alerts(transactions: Iterable[Transaction], limits: Iterable[Limit]) -> list[Alert]:
+def expected_alerts(transactions: Iterable[BankTransaction], limits: Iterable[Limit]) -> list[Alert]:
     """The expected alerts, sorted."""
     sums: dict[tuple[str, int], int] = {}
     for one in transactions:

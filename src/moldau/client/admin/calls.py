@@ -44,7 +44,7 @@ NO_CREATION_FROM = 4
 """The first version of Metadata that can be requested without creating the topics."""
 
 
-class Route(Protocol[K]):
+class BrokerRoute(Protocol[K]):
     """The broker for each item."""
 
     async def targets(self, things: Sequence[K], deadline: float) -> Answers[K, Target]: ...
@@ -242,7 +242,7 @@ class Calls:
     async def _each(
         self,
         things: Iterable[K],
-        route: Route[K],
+        route: BrokerRoute[K],
         make: Callable[[list[K]], Request],
         read: Callable[[Any, list[K]], Answers[K, V]],
         *,
@@ -270,7 +270,7 @@ class _Asking(Generic[K, V]):
         self,
         network: Network,
         things: list[K],
-        route: Route[K],
+        route: BrokerRoute[K],
         make: Callable[[list[K]], Request],
         read: Callable[[Any, list[K]], Answers[K, V]],
         deadline: float,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from moldau.client import arguments
-from moldau.client.admin.calls import Brokers, Calls, Coordinators, Leaders, Route, bounded
+from moldau.client.admin.calls import BrokerRoute, Brokers, Calls, Coordinators, Leaders, bounded
 from moldau.client.admin.outcome import Answers, checked, judged, settled
 from moldau.client.admin.topics import broker_id
 from moldau.client.data_types import TopicPartition
@@ -213,7 +213,7 @@ class TransactionCalls(Calls):
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
         """Return the active producers of each partition, from its leader or from the replica on `broker`."""
         node = None if broker is None else broker_id("broker", broker)
-        route: Route[TopicPartition] = Leaders(self) if node is None else Brokers(lambda _partition: node)
+        route: BrokerRoute[TopicPartition] = Leaders(self) if node is None else Brokers(lambda _partition: node)
         return settled(
             await self._each(
                 arguments.partitions("partitions", partitions),

@@ -26,7 +26,7 @@ from moldau.client.loop_thread import LoopThread
 from moldau.client.metadata import PartitionMetadata
 from moldau.client.producer.accumulator import Refusal
 from moldau.client.producer.arrow import BlockingArrowCalls
-from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
+from moldau.client.producer.core import HeadersGiven, PreparedRecord, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.memory import Waiter
@@ -94,7 +94,7 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
             return self._send_later(taken, record)
         return taken
 
-    def _send_later(self, refusal: Refusal, record: Prepared) -> RecordFuture:
+    def _send_later(self, refusal: Refusal, record: PreparedRecord) -> RecordFuture:
         core = self._core
         deadline = core.clock.monotonic() + core.config.max_block_s
         while True:
@@ -111,7 +111,7 @@ class Producer(BlockingTransactionCalls, BlockingArrowCalls):
                 core.raise_refusal(taken, record)
             refusal = taken
 
-    def _when_there_is_memory(self, record: Prepared, deadline: float) -> RecordFuture:
+    def _when_there_is_memory(self, record: PreparedRecord, deadline: float) -> RecordFuture:
         if _in_loop(self._thread.loop):
             raise IllegalStateError(
                 f"buffer.memory is full, and a callback called `send` to topic {record.topic!r}, but callbacks cannot "

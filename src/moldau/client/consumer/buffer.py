@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.fetched_partition import Failure, RecordSource
 from moldau.client.consumer.poll_results import PollResults, Span
-from moldau.client.consumer.subscription import PartitionState, Subscription
+from moldau.client.consumer.subscription import AssignedPartition, Subscription
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
 
@@ -76,7 +76,7 @@ class FetchBuffer:
             self._sources.setdefault(source.partition, deque()).appendleft(source)
             self._turns.appendleft(source.partition)
 
-    def next_offset(self, state: PartitionState) -> tuple[int | None, int]:
+    def next_offset(self, state: AssignedPartition) -> tuple[int | None, int]:
         """Return the offset at which the next fetch for a partition starts, and the epoch of the record before it."""
         self._drop_stale(state.partition)
         sources = self._sources.get(state.partition)
@@ -120,7 +120,7 @@ class FetchBuffer:
                 break
         return PollResults(records, spans, piece)
 
-    def _take_from(self, state: PartitionState, records: list[Record], spans: list[Span], limit: int) -> None:
+    def _take_from(self, state: AssignedPartition, records: list[Record], spans: list[Span], limit: int) -> None:
         partition = state.partition
         sources = self._sources[partition]
         first = len(records)
@@ -168,7 +168,7 @@ class FetchBuffer:
             if rows.rows >= limit or rows.full:
                 return
 
-    def _take_rows_from(self, state: PartitionState, rows: ArrowRows, limit: int) -> None:
+    def _take_rows_from(self, state: AssignedPartition, rows: ArrowRows, limit: int) -> None:
         sources = self._sources[state.partition]
         used_up = False
         try:
@@ -202,7 +202,7 @@ class FetchBuffer:
 
     # -- dropping --------------------------------------------------------------------------------------------------
 
-    def _drop_stale(self, partition: TopicPartition) -> PartitionState | None:
+    def _drop_stale(self, partition: TopicPartition) -> AssignedPartition | None:
         """Drop the queue if it does not continue at the position. Return the partition's state if the queue is kept."""
         sources = self._sources.get(partition)
         if sources is None:

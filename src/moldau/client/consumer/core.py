@@ -17,7 +17,7 @@ from moldau.client import arguments
 from moldau.client.consumer.buffer import FetchBuffer
 from moldau.client.consumer.commits import Offsets, OnCommit
 from moldau.client.consumer.fetcher import Fetcher
-from moldau.client.consumer.group import Group, group_of
+from moldau.client.consumer.group import GroupBinding, group_of
 from moldau.client.consumer.membership.membership import GroupMetadata
 from moldau.client.consumer.offset_lookup import OffsetLookup
 from moldau.client.consumer.offset_reset import EARLIEST, LATEST, CallbackDue, Reset, reset_of
@@ -67,7 +67,7 @@ class ConsumerCore:
         self._max_records: int = settings["max.poll.records"]
         self._api_timeout_s = settings["default.api.timeout.ms"] / 1_000
         self._slice_s = min(SLICE_S, settings["max.poll.interval.ms"] / 4_000)
-        self._group: Group = group_of(self.network, settings, self.subscription, self._something_changed)
+        self._group: GroupBinding = group_of(self.network, settings, self.subscription, self._something_changed)
         self._assigned_before: tuple[TopicPartition, ...] = ()
         self._topic_error: MoldauError | None = None
         self._first_metadata: asyncio.Task[ClusterMetadata] | None = None

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from moldau.client.consumer.buffer import FetchBuffer
-from moldau.client.consumer.fetch_session import Wanted
-from moldau.client.consumer.subscription import PartitionState
+from moldau.client.consumer.fetch_session import WantedPartition
+from moldau.client.consumer.subscription import AssignedPartition
 from moldau.client.data_types import NO_LEADER, TopicPartition
 from moldau.client.metadata import ClusterMetadata
 
@@ -23,7 +23,7 @@ class InFlight(NamedTuple):
     """A Fetch request without a response yet."""
 
     version: int  # of the API
-    wanted: Mapping[TopicPartition, Wanted]
+    wanted: Mapping[TopicPartition, WantedPartition]
     versions: Mapping[TopicPartition, int]  # of the partitions' states
     names: Mapping[bytes, str]
     full: bool  # a full request, not an incremental one of a fetch session
@@ -32,13 +32,13 @@ class InFlight(NamedTuple):
 class Planned(NamedTuple):
     """The partitions to request from each broker, and whether a partition has no leader."""
 
-    requests: dict[int, dict[TopicPartition, Wanted]]
+    requests: dict[int, dict[TopicPartition, WantedPartition]]
     leaderless: bool
 
 
 def plan(
     metadata: ClusterMetadata,
-    assigned: Mapping[TopicPartition, PartitionState],
+    assigned: Mapping[TopicPartition, AssignedPartition],
     buffer: FetchBuffer,
     limits: Limits,
     *,
@@ -52,7 +52,7 @@ def plan(
     partition could wait at the broker for records of the others (a long poll), while the application uses up the
     buffer. Paused partitions are ignored: their records may stay in the buffer.
     """
-    requests: dict[int, dict[TopicPartition, Wanted]] = {}
+    requests: dict[int, dict[TopicPartition, WantedPartition]] = {}
     well_filled: set[int] = set()
     leaderless = False
     if buffer.held > limits.total_bytes:
@@ -74,7 +74,7 @@ def plan(
         assert offset is not None
         topic_id = metadata.topics[partition.topic].id
         epoch = known.leader_epoch if node == known.leader else -1
-        requests.setdefault(node, {})[partition] = Wanted(topic_id, offset, epoch, limits.partition_bytes)
+        requests.setdefault(node, {})[partition] = WantedPartition(topic_id, offset, epoch, limits.partition_bytes)
     for node in well_filled:
         requests.pop(node, None)
     return Planned(requests, leaderless)

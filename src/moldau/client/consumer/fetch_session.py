@@ -29,7 +29,7 @@ SESSION_ERRORS: Final = frozenset(
 """Errors of a whole response after which the next request is a full one."""
 
 
-class Wanted(NamedTuple):
+class WantedPartition(NamedTuple):
     """The fields of a Fetch request for one partition."""
 
     topic_id: bytes
@@ -43,7 +43,7 @@ class SessionRequest(NamedTuple):
 
     session_id: int
     epoch: int
-    send: Mapping[TopicPartition, Wanted]
+    send: Mapping[TopicPartition, WantedPartition]
     forget: tuple[tuple[TopicPartition, bytes], ...]  # with the topic's id
 
     @property
@@ -59,9 +59,9 @@ class ClientFetchSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
-        self._partitions: dict[TopicPartition, Wanted] = {}
+        self._partitions: dict[TopicPartition, WantedPartition] = {}
 
-    def begin(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionRequest:
+    def begin(self, wanted: Mapping[TopicPartition, WantedPartition]) -> SessionRequest:
         """Return the request that changes the broker's session to exactly the partitions of `wanted`."""
         if self.epoch == FIRST_EPOCH:
             self._partitions = dict(wanted)

@@ -18,11 +18,11 @@ from typing import TypeVar
 from moldau.client.consumer import position_rules
 from moldau.client.consumer.buffer import FetchBuffer
 from moldau.client.consumer.fetch_plan import InFlight, Limits, plan
-from moldau.client.consumer.fetch_session import SESSION_ERRORS, ClientFetchSession, Wanted
+from moldau.client.consumer.fetch_session import SESSION_ERRORS, ClientFetchSession, WantedPartition
 from moldau.client.consumer.fetch_wire import ISOLATION, TOPIC_IDS_FROM, answers, fetch_request
 from moldau.client.consumer.fetched_partition import Failure, FetchedPartition, nothing_whole
 from moldau.client.consumer.offset_reset import Reset
-from moldau.client.consumer.subscription import PartitionState, Subscription
+from moldau.client.consumer.subscription import AssignedPartition, Subscription
 from moldau.client.data_types import Node, TopicPartition
 from moldau.client.errors import STALE_METADATA, BrokerUnavailable, ClosedError, MoldauError, error_for
 from moldau.client.metadata import NO_EPOCH, NO_TOPIC_ID, ClusterMetadata
@@ -135,7 +135,7 @@ class Fetcher:
         known = metadata.partition(*partition)
         return NO_EPOCH if known is None else known.leader_epoch
 
-    def _ask(self, node: int, wanted: dict[TopicPartition, Wanted], now: float) -> None:
+    def _ask(self, node: int, wanted: dict[TopicPartition, WantedPartition], now: float) -> None:
         connection = self._network.connected(node)
         if connection is None:
             task = self._loop.create_task(self._connect(node), name=f"consumer: connect to {node}")
@@ -295,7 +295,7 @@ class Fetcher:
         self.bytes_fetched += len(answer.records)
         self._store(state, wanted.offset, answer)
 
-    def _store(self, state: PartitionState, offset: int, answer: FetchResponsePartition) -> None:
+    def _store(self, state: AssignedPartition, offset: int, answer: FetchResponsePartition) -> None:
         assert answer.records is not None
         aborted = None
         if self._committed_only:
@@ -318,7 +318,7 @@ class Fetcher:
                 extra={"partition": str(state.partition), "offset": offset},
             )
 
-    def _partition_failed(self, node: int, state: PartitionState, offset: int, code: ErrorCode) -> None:
+    def _partition_failed(self, node: int, state: AssignedPartition, offset: int, code: ErrorCode) -> None:
         partition = state.partition
         if self._replicas.pop(partition, None) is not None:
             # A follower returned the error; it may lag, be ahead, or not be a replica any more. Ask the leader at once.
@@ -347,7 +347,7 @@ class Fetcher:
         if code in STALE_METADATA:
             self._network.refresh_soon()
 
-    def _fail(self, state: PartitionState, offset: int, error: MoldauError) -> None:
+    def _fail(self, state: AssignedPartition, offset: int, error: MoldauError) -> None:
         """Queue an error after the buffered records, which the application reads first."""
         self._buffer.add(Failure(state.partition, state.version, offset, state.epoch, error))
 

@@ -17,7 +17,7 @@ from moldau.client.network import Network
 from moldau.client.settings import ClientSettings
 
 
-class Group(Protocol):
+class GroupBinding(Protocol):
     """What the core needs of a group. Owned by the event loop."""
 
     has_id: bool
@@ -57,7 +57,7 @@ class Group(Protocol):
 
 def group_of(
     network: Network, settings: ClientSettings, subscription: Subscription, changed: Callable[[], None]
-) -> Group:
+) -> GroupBinding:
     """Return the group of group.id, or an `Ungrouped` if there is no group.id."""
     if settings["group.id"] is None:
         return Ungrouped(network, settings, subscription)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, cast
 
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.fetched_partition import HandedBack
-from moldau.client.consumer.subscription import PartitionState
+from moldau.client.consumer.subscription import AssignedPartition
 from moldau.client.data_types import TopicPartition
 
 Prepare = Callable[[Record], bool]
@@ -25,7 +25,7 @@ class Span(NamedTuple):
     """Consecutive records of one partition, and the partition's position before and after them."""
 
     partition: TopicPartition
-    state: PartitionState
+    state: AssignedPartition
     version: int  # of the state when the records were taken from the buffer
     topic_id: bytes | None  # likewise
     first: int  # index of the first record in `PollResults.records`

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.client.consumer.offset_reset import EARLIEST, NO_RESET, Reset, ResetKind
-from moldau.client.consumer.subscription import NO_EPOCH, PartitionState, Phase
+from moldau.client.consumer.subscription import NO_EPOCH, AssignedPartition, Phase
 from moldau.client.data_types import OffsetAndMetadata
 from moldau.client.errors import LogTruncated, MoldauError, NoOffsetForPartition, OffsetOutOfRange
 from moldau.client.metadata import NO_TOPIC_ID, PartitionMetadata, TopicMetadata
@@ -22,7 +22,7 @@ NO_OFFSET: Final = -1
 
 
 def note_leader(
-    state: PartitionState, topic: TopicMetadata, partition: PartitionMetadata, policy: Reset
+    state: AssignedPartition, topic: TopicMetadata, partition: PartitionMetadata, policy: Reset
 ) -> MoldauError | None:
     """Apply leader epoch and topic id from the metadata."""
     error = _note_topic(state, topic, policy)
@@ -36,7 +36,7 @@ def note_leader(
     return error
 
 
-def _note_topic(state: PartitionState, topic: TopicMetadata, policy: Reset) -> MoldauError | None:
+def _note_topic(state: AssignedPartition, topic: TopicMetadata, policy: Reset) -> MoldauError | None:
     """Reset the position if the topic was deleted and created again: the new topic's offsets start at 0.
 
     All records of the new topic are new to this consumer, so it reads from the beginning also if auto.offset.reset is
@@ -61,7 +61,7 @@ def _note_topic(state: PartitionState, topic: TopicMetadata, policy: Reset) -> M
     return None
 
 
-def after_committed(state: PartitionState, committed: OffsetAndMetadata | None, policy: Reset) -> MoldauError | None:
+def after_committed(state: AssignedPartition, committed: OffsetAndMetadata | None, policy: Reset) -> MoldauError | None:
     """Start at the committed offset or, if there is none, as auto.offset.reset says."""
     if state.phase is not Phase.INITIAL:
         return None
@@ -86,7 +86,7 @@ def reset_timestamp(reset: Reset, now_ms: int) -> int:
     return LATEST_TIMESTAMP
 
 
-def after_out_of_range(state: PartitionState, policy: Reset) -> MoldauError | None:
+def after_out_of_range(state: AssignedPartition, policy: Reset) -> MoldauError | None:
     """Reset a position outside of the log: its record was deleted, or never existed."""
     if policy.kind is ResetKind.NONE:
         return OffsetOutOfRange(
@@ -99,7 +99,7 @@ def after_out_of_range(state: PartitionState, policy: Reset) -> MoldauError | No
 
 
 def after_epoch_end(
-    state: PartitionState, fetched_to: int, end_epoch: int, end_offset: int, leader_epoch: int, policy: Reset
+    state: AssignedPartition, fetched_to: int, end_epoch: int, end_offset: int, leader_epoch: int, policy: Reset
 ) -> MoldauError | None:
     """Apply the new leader's answer: the end, in its log, of the epoch of the record before the position.
 

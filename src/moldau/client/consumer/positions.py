@@ -16,7 +16,7 @@ from moldau.client.consumer import position_rules
 from moldau.client.consumer.buffer import FetchBuffer
 from moldau.client.consumer.offset_lookup import OffsetAndTimestamp, OffsetLookup
 from moldau.client.consumer.offset_reset import Reset
-from moldau.client.consumer.subscription import NO_EPOCH, PartitionState, Phase, Subscription
+from moldau.client.consumer.subscription import NO_EPOCH, AssignedPartition, Phase, Subscription
 from moldau.client.data_types import NO_LEADER, OffsetAndMetadata, TopicPartition
 from moldau.client.errors import BrokerError, MoldauError, UnsupportedByBroker
 from moldau.client.network import Network
@@ -60,7 +60,7 @@ class Positions:
         self._backoff = Backoff(settings["retry.backoff.ms"] / 1_000, settings["retry.backoff.max.ms"] / 1_000)
         self._tasks: dict[Phase, asyncio.Task[None]] = {}
         self._new_metadata = asyncio.Event()
-        self._error: tuple[MoldauError, PartitionState | None, int] | None = None
+        self._error: tuple[MoldauError, AssignedPartition | None, int] | None = None
         """The error to raise, with its partition and version. While it is set, no lookup is started."""
 
     def note_leaders(self) -> None:
@@ -108,7 +108,7 @@ class Positions:
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
-    def _in(self, phase: Phase) -> list[PartitionState]:
+    def _in(self, phase: Phase) -> list[AssignedPartition]:
         """Return the partitions of this phase that can be looked up now; without a leader they wait for metadata."""
         states = [state for state in self._subscription.assigned.values() if state.phase is phase]
         if phase is Phase.INITIAL:
@@ -141,13 +141,13 @@ class Positions:
             if failures and self._error is None:
                 await self._other_leaders(states, asked, self._backoff.pause(failures, MIDDLE))
 
-    def _leaders(self, states: list[PartitionState]) -> list[tuple[int, int] | None]:
+    def _leaders(self, states: list[AssignedPartition]) -> list[tuple[int, int] | None]:
         """Return leader and leader epoch of each partition, None if unknown."""
         found = [self._network.metadata.partition(*state.partition) for state in states]
         return [None if one is None else (one.leader, one.leader_epoch) for one in found]
 
     async def _other_leaders(
-        self, states: list[PartitionState], before: list[tuple[int, int] | None], pause_s: float
+        self, states: list[AssignedPartition], before: list[tuple[int, int] | None], pause_s: float
     ) -> None:
         """Return after the pause, or earlier if the metadata shows other leaders than those that could not answer."""
         try:
@@ -158,7 +158,7 @@ class Positions:
         except TimeoutError:
             pass
 
-    def _note(self, error: MoldauError | None, state: PartitionState | None = None) -> bool:
+    def _note(self, error: MoldauError | None, state: AssignedPartition | None = None) -> bool:
         """Log an error that can be retried, keep another one for the application. Return True if there is none."""
         if error is None:
             return True

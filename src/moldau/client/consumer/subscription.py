@@ -52,7 +52,7 @@ class InHand(Protocol):
         """Return the offset of the first record not yielded, and the epoch of the record before it; None if none."""
 
 
-class PartitionState:
+class AssignedPartition:
     """One assigned partition: its position, offsets of its log, and whether it is paused."""
 
     __slots__ = (
@@ -149,7 +149,7 @@ class Subscription:
         self.in_hand: InHand | None = None
         self._topics: tuple[str, ...] = ()
         self._pattern: re.Pattern[str] | None = None
-        self._assigned: dict[TopicPartition, PartitionState] = {}
+        self._assigned: dict[TopicPartition, AssignedPartition] = {}
 
     # -- subscription ----------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class Subscription:
     # -- assignment ------------------------------------------------------------------------------------------------
 
     @property
-    def assigned(self) -> Mapping[TopicPartition, PartitionState]:
+    def assigned(self) -> Mapping[TopicPartition, AssignedPartition]:
         return MappingProxyType(self._assigned)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -223,7 +223,7 @@ class Subscription:
         self.revoke([partition for partition in self._assigned if partition not in wanted])
         for partition in wanted:
             if partition not in self._assigned:
-                self._assigned[partition] = PartitionState(partition)
+                self._assigned[partition] = AssignedPartition(partition)
 
     def begin_revocation(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out no more records of these partitions. They stay assigned until the listener has been called."""
@@ -236,7 +236,7 @@ class Subscription:
         for partition in partitions:
             self._assigned.pop(partition, None)
 
-    def state(self, partition: TopicPartition) -> PartitionState:
+    def state(self, partition: TopicPartition) -> AssignedPartition:
         """Return the state of an assigned partition. Raises IllegalStateError if it is not assigned."""
         state = self._assigned.get(partition)
         if state is None:
@@ -246,7 +246,7 @@ class Subscription:
             )
         return state
 
-    def current(self, partition: TopicPartition, version: int) -> PartitionState | None:
+    def current(self, partition: TopicPartition, version: int) -> AssignedPartition | None:
         """Return the partition's state if it still has this version; None after a revocation, seek or reset."""
         state = self._assigned.get(partition)
         return state if state is not None and state.version == version else None

@@ -48,7 +48,7 @@ HEADERS_AT: Final = 5
 HeadersGiven = Mapping[str, Bytes | None] | Iterable[tuple[str, Bytes | None]]
 
 
-class Prepared:
+class PreparedRecord:
     """A record as the accumulator takes it."""
 
     __slots__ = (
@@ -108,7 +108,7 @@ class ProducerCore:
         self.memory = MemoryRow(self.accumulator)
         self.transactions: TransactionHooks = transactions_of(settings, self.network)
         self.sender: Sender | None = None
-        self.slow_path: Callable[[Refusal, Prepared], RecordFuture] | None = None
+        self.slow_path: Callable[[Refusal, PreparedRecord], RecordFuture] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._why_closed = "the producer is closed"
         _producers.add(self)
@@ -185,7 +185,7 @@ class ProducerCore:
         timestamp: int | datetime | None,
         headers: HeadersGiven | None,
         on_delivery: DeliveryCallback | None,
-    ) -> Prepared:
+    ) -> PreparedRecord:
         """Run interceptors and serializers, in the caller's thread."""
         self.transactions.check_send()
         if timestamp is not None:
@@ -194,7 +194,7 @@ class ProducerCore:
             record = self.interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
             topic, value, key, partition, timestamp, headers = record
             on_delivery = self.interceptors.with_acknowledgement(on_delivery)
-        prepared = Prepared(
+        prepared = PreparedRecord(
             arguments.text("topic", topic),
             self._serialize(topic, "value", self._value_serializer, value),
             self._serialize(topic, "key", self._key_serializer, key),
@@ -207,7 +207,7 @@ class ProducerCore:
         prepared.value_given = value
         return prepared
 
-    def append(self, record: Prepared, has_waited: bool = False) -> RecordFuture | Refusal:
+    def append(self, record: PreparedRecord, has_waited: bool = False) -> RecordFuture | Refusal:
         """Choose the partition if a custom partitioner is set, and add the record to its batch. Never waits."""
         if self.partitioner is not None and record.partition is None:
             queues = self.accumulator.topics.get(record.topic)
@@ -232,7 +232,7 @@ class ProducerCore:
             has_waited,
         )
 
-    def raise_refusal(self, refusal: Refusal, record: Prepared) -> NoReturn:
+    def raise_refusal(self, refusal: Refusal, record: PreparedRecord) -> NoReturn:
         """Raise the error for a record that the accumulator refused."""
         where = f"topic {record.topic!r}"
         match refusal:

@@ -16,7 +16,7 @@ from moldau.client.producer.engine import Accumulator, Batch
 from moldau.client.producer.identity import BatchFate, judge
 from moldau.client.producer.metrics import Counters
 from moldau.client.producer.partition_send_state import PartitionSendState
-from moldau.client.producer.requests import Answer
+from moldau.client.producer.requests import ProduceAnswer
 from moldau.client.producer.transaction_hooks import TransactionHooks
 from moldau.wire.errors import ErrorCode
 
@@ -54,7 +54,7 @@ class Delivery:
             self._counters.sent(batch, now)
             batch.complete(base_offset, log_append_time)
 
-    def answered(self, lane: PartitionSendState, batch: Batch, answer: Answer, now: float) -> None:
+    def answered(self, lane: PartitionSendState, batch: Batch, answer: ProduceAnswer, now: float) -> None:
         """Handle the broker's answer about a batch."""
         code = ErrorCode.of(answer.code)
         verdict = judge(code, batch, lane.sequences, self._transactions.transactional_id is not None)

@@ -22,7 +22,7 @@ from moldau.client.errors import IllegalStateError, TimedOut
 from moldau.client.metadata import PartitionMetadata
 from moldau.client.producer.accumulator import Refusal
 from moldau.client.producer.arrow import AioArrowCalls
-from moldau.client.producer.core import HeadersGiven, Prepared, ProducerCore
+from moldau.client.producer.core import HeadersGiven, PreparedRecord, ProducerCore
 from moldau.client.producer.engine import RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.memory import Waiter
@@ -89,7 +89,7 @@ class Producer(AioTransactionCalls, AioArrowCalls):
             return await self._send_later(taken, record)
         return taken
 
-    async def _send_later(self, refusal: Refusal, record: Prepared) -> RecordFuture:
+    async def _send_later(self, refusal: Refusal, record: PreparedRecord) -> RecordFuture:
         core = self._core
         deadline = asyncio.get_running_loop().time() + core.config.max_block_s
         while True:
@@ -106,7 +106,7 @@ class Producer(AioTransactionCalls, AioArrowCalls):
                 core.raise_refusal(taken, record)
             refusal = taken
 
-    async def _when_there_is_memory(self, record: Prepared, deadline: float) -> RecordFuture:
+    async def _when_there_is_memory(self, record: PreparedRecord, deadline: float) -> RecordFuture:
         core = self._core
         signal = asyncio.Event()
         waiter = Waiter(signal.set)

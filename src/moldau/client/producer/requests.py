@@ -61,7 +61,7 @@ class Part(NamedTuple):
     body: Bytes
 
 
-class Answer(NamedTuple):
+class ProduceAnswer(NamedTuple):
     """A broker's answer about one partition of a request."""
 
     topic: str
@@ -174,11 +174,11 @@ def acknowledged(view: memoryview, version: int) -> tuple[int, int] | None:
     return base_offset, append_time
 
 
-def decode(view: memoryview, version: int) -> tuple[list[Answer], list[Node]]:
+def decode(view: memoryview, version: int) -> tuple[list[ProduceAnswer], list[Node]]:
     """Return the answer for each partition, and the addresses of the leaders that the answers name."""
     response = ProduceResponse.decode(view, version)
     answers = [
-        Answer(
+        ProduceAnswer(
             topic.name,
             topic.topic_id,
             one.index,

@@ -28,7 +28,7 @@ from moldau.client.producer.idempotence import IdentityKeeper
 from moldau.client.producer.metrics import Counters
 from moldau.client.producer.partition_send_state import PartitionSendState
 from moldau.client.producer.request_assembly import RequestAssembly
-from moldau.client.producer.requests import Answer, acknowledged, batch_header, decode, prepare_body
+from moldau.client.producer.requests import ProduceAnswer, acknowledged, batch_header, decode, prepare_body
 from moldau.client.producer.transaction_hooks import NoTransactions, TransactionHooks
 from moldau.host.clock import Clock, Randomness, SystemClock, SystemRandomness
 from moldau.wire.api import ApiKey
@@ -51,7 +51,7 @@ CONNECT_PAUSE_S: Final = 0.01
 """The pause before the next attempt to connect, in addition to reconnect.backoff.ms, which the network keeps."""
 
 
-class Leader:
+class LeaderNode:
     """A broker as the sender sees it: the lanes of the partitions that it leads, and its requests in flight."""
 
     __slots__ = ("connecting", "in_flight", "lanes", "node_id")
@@ -93,7 +93,7 @@ class Sender:
             network, self._loop, config.idempotent, transactions, self.resume, self._identity_refused
         )
         self._lanes: list[PartitionSendState] = []
-        self._leaders: dict[int, Leader] = {}
+        self._leaders: dict[int, LeaderNode] = {}
         self._follow_again: dict[str, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
@@ -198,10 +198,10 @@ class Sender:
         if lane.leader == NO_LEADER:
             self._network.refresh_soon()
 
-    def _leader(self, node_id: int) -> Leader:
+    def _leader(self, node_id: int) -> LeaderNode:
         leader = self._leaders.get(node_id)
         if leader is None:
-            leader = self._leaders[node_id] = Leader(node_id)
+            leader = self._leaders[node_id] = LeaderNode(node_id)
         return leader
 
     def _metadata_changed(self, image: ClusterMetadata) -> None:
@@ -239,7 +239,7 @@ class Sender:
         self._offer(lane)
         return True
 
-    def _send_to(self, leader: Leader, now: float) -> float:
+    def _send_to(self, leader: LeaderNode, now: float) -> float:
         """Send requests to one broker up to the limit in flight. Return the time of the next check without an event."""
         if not self._identity.ready:
             return NEVER
@@ -258,7 +258,7 @@ class Sender:
             self._transmit(leader, connection, chosen, now)
         return look_again
 
-    def _choose(self, leader: Leader, now: float) -> tuple[list[tuple[PartitionSendState, Batch]], float]:
+    def _choose(self, leader: LeaderNode, now: float) -> tuple[list[tuple[PartitionSendState, Batch]], float]:
         """Choose one batch per lane in turn, as many as fit into a request."""
         chosen: list[tuple[PartitionSendState, Batch]] = []
         paused: list[PartitionSendState] = []
@@ -318,7 +318,7 @@ class Sender:
         return True
 
     def _transmit(
-        self, leader: Leader, connection: Connection, chosen: list[tuple[PartitionSendState, Batch]], now: float
+        self, leader: LeaderNode, connection: Connection, chosen: list[tuple[PartitionSendState, Batch]], now: float
     ) -> None:
         config = self._config
         try:
@@ -351,7 +351,7 @@ class Sender:
 
     def _replied(
         self,
-        leader: Leader,
+        leader: LeaderNode,
         chosen: list[tuple[PartitionSendState, Batch]],
         version: int,
         view: memoryview | None,
@@ -384,7 +384,7 @@ class Sender:
         self, chosen: list[tuple[PartitionSendState, Batch]], version: int, view: memoryview, now: float
     ) -> None:
         names = self._network.metadata.topic_names
-        found: dict[tuple[str, int], Answer] = {}
+        found: dict[tuple[str, int], ProduceAnswer] = {}
         try:
             answers, nodes = decode(view, version)
             for answer in answers:
@@ -414,12 +414,12 @@ class Sender:
 
     # -- connections and timers ------------------------------------------------------------------------------------
 
-    def _connect(self, leader: Leader) -> None:
+    def _connect(self, leader: LeaderNode) -> None:
         if leader.connecting is None:
             name = f"producer: connect to broker {leader.node_id}"
             leader.connecting = self._loop.create_task(self._connected(leader), name=name)
 
-    async def _connected(self, leader: Leader) -> None:
+    async def _connected(self, leader: LeaderNode) -> None:
         """Connect with the pauses of reconnect.backoff.ms, then run. Batches that wait too long expire on their own."""
         try:
             await self._network.connection(leader.node_id, self._clock() + self._config.request_timeout_s)

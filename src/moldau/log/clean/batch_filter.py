@@ -38,7 +38,7 @@ class LastEntry(NamedTuple):
     """The last offset of its last data batch, -1 if only a marker of it is known."""
 
 
-class Rules(NamedTuple):
+class CleaningRules(NamedTuple):
     """The rules of one cleaning."""
 
     offsets: OffsetMap
@@ -54,7 +54,7 @@ class Rules(NamedTuple):
 
 
 def filtered(
-    header: BatchHeader, batch: memoryview, rules: Rules, transactions: TransactionFilter, *, keep_place: bool
+    header: BatchHeader, batch: memoryview, rules: CleaningRules, transactions: TransactionFilter, *, keep_place: bool
 ) -> memoryview | bytearray | None:
     """The batch to write: `batch` itself if nothing changes, a new one, or None to drop it.
 
@@ -92,7 +92,7 @@ def _is_last_of_producer(header: BatchHeader, producers: Mapping[ProducerId, Las
 
 
 def _filter_control(
-    header: BatchHeader, batch: memoryview, rules: Rules, transactions: TransactionFilter, keep_place: bool
+    header: BatchHeader, batch: memoryview, rules: CleaningRules, transactions: TransactionFilter, keep_place: bool
 ) -> memoryview | bytearray | None:
     if not transactions.marker_is_obsolete(header, batch):
         return batch

@@ -23,7 +23,7 @@ class Resources(NamedTuple):
     bytes_per_second: float
 
 
-class Prepared(NamedTuple):
+class PreparedCleaning(NamedTuple):
     """A job and its segments, which must still be the log's when the results come back."""
 
     job: Job
@@ -54,7 +54,7 @@ def _times(log: Log, base_offset: int) -> SegmentTimes:
     return SegmentTimes(-1, -1)  # retention has deleted it meanwhile
 
 
-def prepare(log: Log, dirt: Dirt, now_ms: int, resources: Resources) -> Prepared:
+def prepare(log: Log, dirt: Dirt, now_ms: int, resources: Resources) -> PreparedCleaning:
     """Build the job; in a thread, before anything else is done to the log. LogError if the log cannot be opened."""
     log._active or log._open()
     config = log.config
@@ -83,4 +83,4 @@ def prepare(log: Log, dirt: Dirt, now_ms: int, resources: Resources) -> Prepared
         producers=producers,
         **resources._asdict(),
     )
-    return Prepared(job, {one.base_offset: one for one in segments})
+    return PreparedCleaning(job, {one.base_offset: one for one in segments})

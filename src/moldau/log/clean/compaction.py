@@ -14,11 +14,11 @@ from posixpath import join
 from moldau.host.fs import File, FileSystem
 from moldau.log import file_names
 from moldau.log.aborted import AbortedTxn, decode_aborted
-from moldau.log.clean.batch_filter import LastEntry, Rules, filtered
+from moldau.log.clean.batch_filter import CleaningRules, LastEntry, filtered
 from moldau.log.clean.engine import SLOT_BYTES, OffsetMap, skip_run
-from moldau.log.clean.job import Failed, Finished, Job, Report, SourceSegment
+from moldau.log.clean.job import CleaningFailed, Finished, Job, Report, SourceSegment
 from moldau.log.clean.output import CleanedSegment
-from moldau.log.clean.reader import Reader
+from moldau.log.clean.reader import SegmentReader
 from moldau.log.clean.schedule import SourceSize, group
 from moldau.log.clean.transaction_filter import TransactionFilter
 from moldau.log.errors import DamagedLog
@@ -35,9 +35,9 @@ def run(job: Job, fs: FileSystem, report: Callable[[Report], None], spend: Spend
         sweep(fs, job.directory)
         _Cleaning(job, fs, report, spend).run(seed)
     except (DamagedLog, BatchError) as error:
-        report(Failed(str(error), lasting=True))
+        report(CleaningFailed(str(error), lasting=True))
     except OSError as error:
-        report(Failed(f"{error.strerror or error} ({error.filename})", lasting=False))
+        report(CleaningFailed(f"{error.strerror or error} ({error.filename})", lasting=False))
 
 
 def sweep(fs: FileSystem, directory: str) -> None:
@@ -72,7 +72,7 @@ class _Cleaning:
         offsets = OffsetMap(_slots(job), job.load_factor, seed)
         through = self._collect_keys(offsets, TransactionFilter(aborted))
         producers = {producer: LastEntry(epoch, offset) for producer, epoch, offset in job.producers}
-        rules = Rules(offsets, through, job.now_ms, job.delete_retention_ms, producers)
+        rules = CleaningRules(offsets, through, job.now_ms, job.delete_retention_ms, producers)
         transactions = TransactionFilter(aborted)
         for numbers in self._groups(through):
             self._rewrite(numbers, rules, transactions)
@@ -134,7 +134,7 @@ class _Cleaning:
         path = self._path(source, suffix)
         return self._fs.size(path) if self._fs.exists(path) else 0
 
-    def _rewrite(self, numbers: range, rules: Rules, transactions: TransactionFilter) -> None:
+    def _rewrite(self, numbers: range, rules: CleaningRules, transactions: TransactionFilter) -> None:
         job = self._job
         bases = [job.sources[number].base_offset for number in numbers]
         alone = self._files[numbers[0]] if len(numbers) == 1 else None
@@ -167,7 +167,7 @@ class _Cleaning:
         self,
         batch: ScannedBatch,
         output: CleanedSegment,
-        rules: Rules,
+        rules: CleaningRules,
         transactions: TransactionFilter,
         keep_place: bool,
     ) -> None:
@@ -182,9 +182,9 @@ class _Cleaning:
             output.put(left, header.last_offset, peek_header(left).max_timestamp)
             self._spend(len(left))
 
-    def _reader(self, number: int, position: int) -> Reader:
+    def _reader(self, number: int, position: int) -> SegmentReader:
         source = self._job.sources[number]
-        return Reader(
+        return SegmentReader(
             self._files[number], position, source.base_offset, self._ends[number], self._job.read_bytes, self._count
         )
 

@@ -62,19 +62,19 @@ class Finished(NamedTuple):
     """The size of the segments up to there after the cleaning."""
 
 
-class Failed(NamedTuple):
+class CleaningFailed(NamedTuple):
     """The job failed. `lasting` if a retry would fail the same way, because the log is damaged."""
 
     reason: str
     lasting: bool
 
 
-Report = Replacement | Finished | Failed
+Report = Replacement | Finished | CleaningFailed
 
-_KINDS: dict[str, type[Replacement] | type[Finished] | type[Failed]] = {
+_KINDS: dict[str, type[Replacement] | type[Finished] | type[CleaningFailed]] = {
     "replacement": Replacement,
     "finished": Finished,
-    "failed": Failed,
+    "failed": CleaningFailed,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 

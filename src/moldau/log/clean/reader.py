@@ -14,7 +14,7 @@ from moldau.log.scan import ScannedBatch, header_at
 from moldau.records import HEADER_SIZE, crc_ok
 
 
-class Reader:
+class SegmentReader:
     """The read position in a segment. `chunk[at:]` holds the next batches if `more` returns True."""
 
     __slots__ = ("_file", "_read_bytes", "_spend", "at", "chunk", "chunk_at", "end_offset", "expected")

@@ -9,7 +9,7 @@ MOST_WAIT_S = 1.0
 """Longer waits are split, so that the caller can check other conditions in between."""
 
 
-class Throttle:
+class CleanerThrottle:
     """Limits the average rate to `bytes_per_second`."""
 
     __slots__ = ("_bytes_per_second", "_paid_until")

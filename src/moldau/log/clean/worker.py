@@ -13,7 +13,7 @@ from moldau.host.fs import LocalFileSystem
 from moldau.host.processes import Parent
 from moldau.log.clean.compaction import run
 from moldau.log.clean.job import Job, Report, decode_job, encode_report
-from moldau.log.clean.throttle import Throttle
+from moldau.log.clean.throttle import CleanerThrottle
 
 MODULE = "moldau.log.clean.worker"
 
@@ -43,7 +43,7 @@ class _Pace:
     def __init__(self, job: Job, parent: Parent) -> None:
         self._parent = parent
         self._clock = SystemClock()
-        self._throttle = Throttle(job.bytes_per_second, self._clock.monotonic())
+        self._throttle = CleanerThrottle(job.bytes_per_second, self._clock.monotonic())
         self._limited = job.bytes_per_second < float("inf")
         self._since_check = 0
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.host.fs import FileSystem
-from moldau.testing.faulty_fs import Fault, FaultyCalls
+from moldau.testing.faulty_fs import DiskFault, FaultyCalls
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.machine import Life
@@ -34,7 +34,7 @@ class SimulatedCalls(FaultyCalls):
         self._threads = threads
         self._random = Random(life.machine.random.getrandbits(64))
 
-    def _strike(self, call: str, path: str, fd: int = -1) -> Fault | None:
+    def _strike(self, call: str, path: str, fd: int = -1) -> DiskFault | None:
         life = self._life
         if life.dead:
             raise OSError(errno.EIO, "this process has ended", path)
@@ -62,7 +62,7 @@ class SimulatedFileSystem(FileSystem):
 
     def fail(self, call: str, error: int, *, path: str = "*", after: int = 0, times: int | None = 1) -> None:
         """Make calls fail; see `moldau.testing.faulty_fs`."""
-        self.calls.faults.append(Fault(call, error, path, after, times))
+        self.calls.faults.append(DiskFault(call, error, path, after, times))
 
     def heal(self) -> None:
         self.calls.faults.clear()

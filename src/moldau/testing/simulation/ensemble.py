@@ -16,7 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
-from moldau.cluster.store import Event, Node, Operation, split
+from moldau.cluster.store import Event, Operation, StoredNode, split
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.store import SimulatedStore
@@ -78,7 +78,7 @@ class Channel:
 class Change:
     """One commit as servers apply it: the new nodes and the events."""
 
-    def __init__(self, nodes: dict[str, Node | None], events: Sequence[Event]) -> None:
+    def __init__(self, nodes: dict[str, StoredNode | None], events: Sequence[Event]) -> None:
         self.nodes = nodes
         self.events = events
 
@@ -92,7 +92,7 @@ class Server:
         self.applied = 0
         self.sessions: dict[SimulatedStore, None] = {}
         self._ensemble = ensemble
-        self._view: dict[str, Node] = {}
+        self._view: dict[str, StoredNode] = {}
         self._queue = Channel(self)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
 
@@ -131,11 +131,11 @@ class Server:
         else:
             self._waiting.append((index, action))
 
-    def get(self, path: str) -> Node | None:
+    def get(self, path: str) -> StoredNode | None:
         split(path)
         return self._view.get(path)
 
-    def read_children(self, path: str) -> dict[str, Node]:
+    def read_children(self, path: str) -> dict[str, StoredNode]:
         if path != "/":
             split(path)
         above = "" if path == "/" else path

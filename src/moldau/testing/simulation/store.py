@@ -16,11 +16,11 @@ from moldau.cluster.store import (
     Conflict,
     Event,
     Listener,
-    Node,
     Operation,
     SessionEvent,
     SessionListener,
     Store,
+    StoredNode,
     StoreError,
     Watches,
     check_operations,
@@ -217,11 +217,11 @@ class SimulatedStore(Store):
         self._there.send(arrive)
         return await answered
 
-    async def get(self, path: str) -> Node | None:
+    async def get(self, path: str) -> StoredNode | None:
         split(path)
         return await self._ask(lambda reply: reply(self.server.get(path)))
 
-    async def get_each(self, paths: Sequence[str]) -> list[Node | None]:
+    async def get_each(self, paths: Sequence[str]) -> list[StoredNode | None]:
         for path in paths:
             split(path)
         return await self._ask(lambda reply: reply([self.server.get(path) for path in paths]))
@@ -229,7 +229,7 @@ class SimulatedStore(Store):
     async def children(self, path: str) -> list[str]:
         return list(await self.read_children(path))
 
-    async def read_children(self, path: str) -> dict[str, Node]:
+    async def read_children(self, path: str) -> dict[str, StoredNode]:
         return await self._ask(lambda reply: reply(self.server.read_children(path)))
 
     async def commit(self, operations: Sequence[Operation]) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from moldau.cli.demonstration.bank import ACCOUNTS, CLOSING, WINDOW_MS, Alert, Bank, Limit, Transaction, expected_alerts
+from moldau.cli.demonstration.bank import (
+    ACCOUNTS,
+    CLOSING,
+    WINDOW_MS,
+    Alert,
+    Bank,
+    BankTransaction,
+    Limit,
+    expected_alerts,
+)
 from moldau.cli.demonstration.check import compare
 
 
@@ -32,10 +41,10 @@ def test_transactions_come_in_the_order_of_their_time_and_closing_ones_after_all
 def test_the_limit_that_held_when_a_window_began_decides() -> None:
     limits = [Limit("a", 100, 0), Limit("a", 500, WINDOW_MS), Limit("a", 50, WINDOW_MS + 1)]
     transactions = [
-        Transaction(0, "a", 101, 0),
-        Transaction(1, "a", 400, WINDOW_MS),
-        Transaction(2, "a", 60, 2 * WINDOW_MS),
-        Transaction(3, "nobody's", 10_000, 0),
+        BankTransaction(0, "a", 101, 0),
+        BankTransaction(1, "a", 400, WINDOW_MS),
+        BankTransaction(2, "a", 60, 2 * WINDOW_MS),
+        BankTransaction(3, "nobody's", 10_000, 0),
     ]
     assert expected_alerts(transactions, limits) == [Alert("a", 0, 101), Alert("a", 2 * WINDOW_MS, 60)]
 

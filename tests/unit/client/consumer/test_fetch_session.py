@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.consumer.fetch_session import FINAL_EPOCH, MAX_EPOCH, ClientFetchSession, SessionRequest, Wanted
+from moldau.client.consumer.fetch_session import (
+    FINAL_EPOCH,
+    MAX_EPOCH,
+    ClientFetchSession,
+    SessionRequest,
+    WantedPartition,
+)
 from moldau.client.data_types import TopicPartition
 from moldau.wire.errors import ErrorCode
 
@@ -13,8 +19,8 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ID, OTHER = bytes(15) + b"\1", bytes(15) + b"\2"
 
 
-def wanted(offset: int, topic_id: bytes = ID) -> Wanted:
-    return Wanted(topic_id, offset, 0, 1_000)
+def wanted(offset: int, topic_id: bytes = ID) -> WantedPartition:
+    return WantedPartition(topic_id, offset, 0, 1_000)
 
 
 def opened(*partitions: TopicPartition) -> ClientFetchSession:
@@ -82,7 +88,7 @@ class Broker:
     """What a broker keeps of a session, by the words of KIP-227."""
 
     def __init__(self) -> None:
-        self.partitions: dict[tuple[TopicPartition, bytes], Wanted] = {}
+        self.partitions: dict[tuple[TopicPartition, bytes], WantedPartition] = {}
 
     def take(self, request: SessionRequest) -> None:
         if request.full:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.poll_results import PollResults, Span
-from moldau.client.consumer.subscription import PartitionState
+from moldau.client.consumer.subscription import AssignedPartition
 from moldau.client.data_types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -20,8 +20,8 @@ def handout(a: int = 4, b: int = 3, piece: int = 0) -> PollResults:
     records = [Record("t", 0, 10 + i, leader_epoch=1) for i in range(a)]
     records += [Record("t", 1, 50 + 2 * i, leader_epoch=2) for i in range(b)]
     spans = [
-        Span(A, PartitionState(A), 1, None, 0, a, 8, 0, 10 + a, 1),
-        Span(B, PartitionState(B), 2, None, a, a + b, 50, -1, 50 + 2 * b + 5, 3),
+        Span(A, AssignedPartition(A), 1, None, 0, a, 8, 0, 10 + a, 1),
+        Span(B, AssignedPartition(B), 2, None, a, a + b, 50, -1, 50 + 2 * b + 5, 3),
     ]
     return PollResults(records, [span for span in spans if span.first < span.stop], piece)
 

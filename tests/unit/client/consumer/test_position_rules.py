@@ -6,7 +6,7 @@ import pytest
 
 from moldau.client.consumer import position_rules
 from moldau.client.consumer.offset_reset import EARLIEST, LATEST, NO_RESET, Reset, ResetKind
-from moldau.client.consumer.subscription import PartitionState, Phase
+from moldau.client.consumer.subscription import AssignedPartition, Phase
 from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import NoOffsetForPartition, OffsetOutOfRange
 from moldau.client.metadata import PartitionMetadata, TopicMetadata
@@ -15,8 +15,8 @@ ID, OTHER = bytes(15) + b"\1", bytes(15) + b"\2"
 HOUR = Reset(ResetKind.BY_DURATION, 3_600_000)
 
 
-def state_at(position: int | None = None, *, epoch: int = -1, leader_epoch: int = -1) -> PartitionState:
-    state = PartitionState(TopicPartition("t", 0))
+def state_at(position: int | None = None, *, epoch: int = -1, leader_epoch: int = -1) -> AssignedPartition:
+    state = AssignedPartition(TopicPartition("t", 0))
     if position is not None:
         state.seek(position)
         state.handed_out(position, epoch)
@@ -25,7 +25,7 @@ def state_at(position: int | None = None, *, epoch: int = -1, leader_epoch: int 
     return state
 
 
-def note(state: PartitionState, epoch: int, *, topic_id: bytes = ID, policy: Reset = LATEST) -> object:
+def note(state: AssignedPartition, epoch: int, *, topic_id: bytes = ID, policy: Reset = LATEST) -> object:
     return position_rules.note_leader(state, TopicMetadata("t", topic_id), PartitionMetadata(0, 1, epoch), policy)
 
 

@@ -12,7 +12,7 @@ from moldau.host.fs import FileSystem
 from moldau.log.clean import compaction
 from moldau.log.clean.cleanable_log import Resources, look, prepare
 from moldau.log.clean.engine import SLOT_BYTES
-from moldau.log.clean.job import Failed, Finished, Replacement, Report, decode_job, decode_report, encode_job
+from moldau.log.clean.job import CleaningFailed, Finished, Replacement, Report, decode_job, decode_report, encode_job
 from moldau.log.clean.job import encode_report as encode
 from moldau.log.clean.schedule import assess
 from moldau.log.clean.swap import Swap
@@ -116,7 +116,7 @@ class Cleaned:
     end_offset: int
     replacements: list[Replacement]
     taken: int
-    failure: Failed | None = None
+    failure: CleaningFailed | None = None
 
 
 def clean(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.log import file_names
-from moldau.log.clean.job import Failed
+from moldau.log.clean.job import CleaningFailed
 from moldau.records import (
     Codec,
     ControlType,
@@ -359,7 +359,7 @@ def test_a_damaged_log_is_not_cleaned(byte: int) -> None:
     inode.data[byte] ^= 1
     files = room.files()
     cleaned = clean(room.log)
-    assert isinstance(cleaned.failure, Failed) and cleaned.failure.lasting
+    assert isinstance(cleaned.failure, CleaningFailed) and cleaned.failure.lasting
     assert cleaned.taken == 0
     assert room.files() == files
 

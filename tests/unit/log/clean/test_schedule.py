@@ -15,7 +15,7 @@ from moldau.log.clean.schedule import (
     group,
     worth_cleaning,
 )
-from moldau.log.clean.throttle import LEAST_WAIT_S, MOST_WAIT_S, Throttle
+from moldau.log.clean.throttle import LEAST_WAIT_S, MOST_WAIT_S, CleanerThrottle
 from moldau.log.config import LogConfig
 
 NOW = 1_000_000
@@ -125,7 +125,7 @@ def test_nothing_makes_no_group() -> None:
 
 
 def test_a_throttle_asks_for_the_time_that_the_bytes_should_take() -> None:
-    throttle = Throttle(1000.0, now=5.0)
+    throttle = CleanerThrottle(1000.0, now=5.0)
     assert throttle.wait(5.0) == 0
     throttle.spend(10)
     assert throttle.wait(5.0) == 0, "too short to be worth a sleep"
@@ -136,7 +136,7 @@ def test_a_throttle_asks_for_the_time_that_the_bytes_should_take() -> None:
 
 
 def test_a_throttle_saves_no_time_up_and_waits_in_parts() -> None:
-    throttle = Throttle(1000.0, now=0.0)
+    throttle = CleanerThrottle(1000.0, now=0.0)
     assert throttle.wait(100.0) == 0
     throttle.spend(50_000)
     assert throttle.wait(100.0) == MOST_WAIT_S
@@ -144,6 +144,6 @@ def test_a_throttle_saves_no_time_up_and_waits_in_parts() -> None:
 
 
 def test_no_limit_means_no_waiting() -> None:
-    throttle = Throttle(float("inf"), now=0.0)
+    throttle = CleanerThrottle(float("inf"), now=0.0)
     throttle.spend(1 << 40)
     assert throttle.wait(0.0) == 0

@@ -30,12 +30,12 @@ from moldau.client.consumer.membership.events import (
     BeginRevocation,
     CallbackDone,
     CallbackStarted,
-    Failed,
     LeaveRequested,
     LookUpTopics,
     MemberConfig,
     MetadataChanged,
     Polled,
+    RequestFailed,
     SetAssignment,
     Subscribed,
     Tick,
@@ -113,7 +113,7 @@ class ClassicMachine(MemberStateMachine):
             MetadataChanged: self._on_metadata,
             TopicsLookedUp: self._on_topics,
             Answered: self._on_answer,
-            Failed: self._on_failure,
+            RequestFailed: self._on_failure,
             CallbackStarted: self._callback_started,
             CallbackDone: self._on_callback_done,
             LeaveRequested: self._on_leave,
@@ -159,7 +159,7 @@ class ClassicMachine(MemberStateMachine):
             self._audit = None
             self._on_audit(now, event.response)
 
-    def _on_failure(self, now: float, event: Failed) -> None:
+    def _on_failure(self, now: float, event: RequestFailed) -> None:
         if event.ticket == self._audit:
             self._audit = None
             self._back_off(now)

@@ -25,12 +25,12 @@ from moldau.client.consumer.membership.events import (
     BeginRevocation,
     CallbackDone,
     CallbackStarted,
-    Failed,
     LeaveRequested,
     MemberConfig,
     MetadataChanged,
     Polled,
     RefreshMetadata,
+    RequestFailed,
     SetAssignment,
     Subscribed,
     Tick,
@@ -79,7 +79,7 @@ class ConsumerMemberState(Enum):
 INACTIVE: Final = frozenset({ConsumerMemberState.OUT, ConsumerMemberState.LEFT, ConsumerMemberState.FAILED})
 
 
-class Reaction(Enum):
+class HeartbeatReaction(Enum):
     """What a member does after an error code."""
 
     RETRY = "send the request again after a pause"
@@ -89,20 +89,20 @@ class Reaction(Enum):
     FAIL = "stop: a retry does not help"
 
 
-REACTIONS: Final[Mapping[ErrorCode, Reaction]] = {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
-    ErrorCode.NOT_COORDINATOR: Reaction.FIND_COORDINATOR,
-    ErrorCode.UNKNOWN_MEMBER_ID: Reaction.FENCED,
-    ErrorCode.FENCED_MEMBER_EPOCH: Reaction.FENCED,
+REACTIONS: Final[Mapping[ErrorCode, HeartbeatReaction]] = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: HeartbeatReaction.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: HeartbeatReaction.FIND_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: HeartbeatReaction.FIND_COORDINATOR,
+    ErrorCode.UNKNOWN_MEMBER_ID: HeartbeatReaction.FENCED,
+    ErrorCode.FENCED_MEMBER_EPOCH: HeartbeatReaction.FENCED,
     # This member was the last one of this protocol. The group was deleted, or is a classic group by now.
-    ErrorCode.GROUP_ID_NOT_FOUND: Reaction.FENCED,
-    ErrorCode.UNRELEASED_INSTANCE_ID: Reaction.WAIT_FOR_RELEASE,
+    ErrorCode.GROUP_ID_NOT_FOUND: HeartbeatReaction.FENCED,
+    ErrorCode.UNRELEASED_INSTANCE_ID: HeartbeatReaction.WAIT_FOR_RELEASE,
 }
 
 
-def reaction_to(code: ErrorCode) -> Reaction:
-    return REACTIONS.get(code) or (Reaction.RETRY if code.retriable else Reaction.FAIL)
+def reaction_to(code: ErrorCode) -> HeartbeatReaction:
+    return REACTIONS.get(code) or (HeartbeatReaction.RETRY if code.retriable else HeartbeatReaction.FAIL)
 
 
 class ConsumerMachine(MemberStateMachine):
@@ -139,7 +139,7 @@ class ConsumerMachine(MemberStateMachine):
             MetadataChanged: self._on_metadata,
             TopicsLookedUp: self._on_metadata,
             Answered: self._on_answer,
-            Failed: self._on_failure,
+            RequestFailed: self._on_failure,
             CallbackStarted: self._callback_started,
             CallbackDone: self._on_callback_done,
             LeaveRequested: self._on_leave,
@@ -205,7 +205,7 @@ class ConsumerMachine(MemberStateMachine):
                 (bytes(one.topic_id), index) for one in response.assignment.topic_partitions for index in one.partitions
             )
 
-    def _on_failure(self, now: float, event: Failed) -> None:
+    def _on_failure(self, now: float, event: RequestFailed) -> None:
         if event.ticket != self._request:
             return
         self._request = None
@@ -217,13 +217,13 @@ class ConsumerMachine(MemberStateMachine):
 
     def _react(self, now: float, code: ErrorCode, detail: str | None) -> None:
         match reaction_to(code):
-            case Reaction.RETRY | Reaction.FIND_COORDINATOR as reaction:
+            case HeartbeatReaction.RETRY | HeartbeatReaction.FIND_COORDINATOR as reaction:
                 # The coordinator may have processed the heartbeat without storing the result.
                 self._answer_missing = True
-                self._back_off(now, coordinator_gone=reaction is Reaction.FIND_COORDINATOR)
-            case Reaction.FENCED:
+                self._back_off(now, coordinator_gone=reaction is HeartbeatReaction.FIND_COORDINATOR)
+            case HeartbeatReaction.FENCED:
                 self._removed_from_group(now)
-            case Reaction.WAIT_FOR_RELEASE if self._may_wait(now):
+            case HeartbeatReaction.WAIT_FOR_RELEASE if self._may_wait(now):
                 self._back_off(now)
             case _:
                 self._fail(error_for(code, f"staying in group {self.config.group_id!r}", detail))

@@ -72,7 +72,7 @@ class Answered(NamedTuple):
     response: Any
 
 
-class Failed(NamedTuple):
+class RequestFailed(NamedTuple):
     """There will be no response. The coordinator may have processed the request or not."""
 
     ticket: int
@@ -98,7 +98,7 @@ Event = (
     | MetadataChanged
     | TopicsLookedUp
     | Answered
-    | Failed
+    | RequestFailed
     | CallbackStarted
     | CallbackDone
     | LeaveRequested

@@ -25,13 +25,13 @@ from moldau.client.consumer.membership.events import (
     CallbackStarted,
     CoordinatorGone,
     Event,
-    Failed,
     LeaveRequested,
     LookUpTopics,
     MemberConfig,
     MetadataChanged,
     Polled,
     RefreshMetadata,
+    RequestFailed,
     Send,
     SetAssignment,
     Subscribed,
@@ -378,7 +378,7 @@ class GroupMembership:
                 what=what,
             )
         except MoldauError as error:
-            event = Failed(action.ticket, error)
+            event = RequestFailed(action.ticket, error)
         else:
             event = Answered(action.ticket, response)
         if self._machine is machine:
@@ -459,7 +459,7 @@ class GroupMembership:
         try:
             await self._network.refreshed(deadline)
         except MoldauError as error:
-            event = Failed(action.ticket, error)
+            event = RequestFailed(action.ticket, error)
         else:
             event = TopicsLookedUp(action.ticket, self._known)
         if self._machine is machine:

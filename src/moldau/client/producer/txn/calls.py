@@ -21,14 +21,14 @@ from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import IllegalStateError, MoldauError
 from moldau.client.producer.txn.prepared import PreparedTransaction
 from moldau.client.producer.txn.requests import GroupIdentity, end_prepared
-from moldau.client.producer.txn.state import TransactionState
+from moldau.client.producer.txn.state import ProducerTxnState
 from moldau.client.producer.txn.transaction_manager import TransactionManager
 
 if TYPE_CHECKING:
     from moldau.client.loop_thread import LoopThread
     from moldau.client.producer.core import ProducerCore
 
-_S = TransactionState
+_S = ProducerTxnState
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 

@@ -21,7 +21,7 @@ from moldau.client.producer.identity import NO_IDENTITY, Identity
 from moldau.client.producer.txn.prepared import PreparedTransaction
 
 
-class TransactionState(Enum):
+class ProducerTxnState(Enum):
     """The state of a producer's transactions. The value is the description that error messages use."""
 
     UNINITIALISED = "init_transactions() was not called yet"
@@ -36,9 +36,9 @@ class TransactionState(Enum):
     FATAL_ERROR = "the producer has failed and must be closed"
 
 
-_S = TransactionState
+_S = ProducerTxnState
 
-TRANSITIONS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
+TRANSITIONS: Final[Mapping[ProducerTxnState, frozenset[ProducerTxnState]]] = {
     _S.UNINITIALISED: frozenset({_S.INITIALISING, _S.FATAL_ERROR}),
     # To UNINITIALISED: the coordinator refused the request. To PREPARED: it kept a prepared transaction.
     _S.INITIALISING: frozenset({_S.INITIALISING, _S.READY, _S.PREPARED, _S.UNINITIALISED, _S.FATAL_ERROR}),
@@ -56,7 +56,7 @@ TRANSITIONS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
 }
 """The allowed transitions. A transition to the same state is a call that is repeated after a timeout."""
 
-ADVICE: Final[Mapping[TransactionState, str]] = {
+ADVICE: Final[Mapping[ProducerTxnState, str]] = {
     _S.UNINITIALISED: "call init_transactions() first",
     _S.INITIALISING: "call init_transactions() again until it succeeds",
     _S.READY: "use `with producer.transaction():`, or call begin_transaction() first",
@@ -104,7 +104,7 @@ class TransactionMachine:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def _go(self, to: TransactionState, what: str) -> None:
+    def _go(self, to: ProducerTxnState, what: str) -> None:
         if to not in TRANSITIONS[self.state]:
             self._refuse(what)
         self.state = to

@@ -29,11 +29,11 @@ from moldau.client.producer.txn.requests import (
     TransactionRequests,
     end_prepared,
 )
-from moldau.client.producer.txn.state import OPEN, TransactionMachine, TransactionState
+from moldau.client.producer.txn.state import OPEN, ProducerTxnState, TransactionMachine
 from moldau.client.settings import ClientSettings
 from moldau.host.event_log import event_logger
 
-_S = TransactionState
+_S = ProducerTxnState
 log = event_logger(__name__)
 
 

@@ -20,12 +20,12 @@ from moldau.client.consumer.membership.events import (
     CallbackDone,
     CallbackStarted,
     Event,
-    Failed,
     LeaveRequested,
     LookUpTopics,
     MemberConfig,
     MetadataChanged,
     Polled,
+    RequestFailed,
     Send,
     SetAssignment,
     Subscribed,
@@ -313,7 +313,7 @@ class Simulation:
             client.connection += 1
             client.sent_until_ms = 0
         error = BrokerUnavailable("the connection broke") if cut else TimedOut("no answer")
-        client.step(Failed(action.ticket, error))
+        client.step(RequestFailed(action.ticket, error))
 
     def _arrive(self, client: Client, connection: int, action: Send, fate: Fate) -> None:
         if not client.alive and not _leaves(action.request):

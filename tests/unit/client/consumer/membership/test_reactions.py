@@ -15,11 +15,11 @@ from moldau.client.consumer.membership.events import (
     CallbackDone,
     CallbackStarted,
     CoordinatorGone,
-    Failed,
     LeaveRequested,
     MemberConfig,
     MetadataChanged,
     Polled,
+    RequestFailed,
     Send,
     Subscribed,
     Tick,
@@ -176,7 +176,7 @@ def test_a_coordinator_that_is_none_is_looked_for(place: Any, code: ErrorCode) -
 def test_a_missing_answer_costs_no_partition(place: Any, error: Any) -> None:
     driver = place()
     before = driver.machine.owned
-    driver.feed(Failed(driver.sent[-1].ticket, error))
+    driver.feed(RequestFailed(driver.sent[-1].ticket, error))
     driver.wait()
     assert driver.machine.owned == before and driver.machine.failure is None
     assert driver.machine.due is None
@@ -186,7 +186,7 @@ def test_a_missing_answer_costs_no_partition(place: Any, error: Any) -> None:
 def test_what_no_waiting_heals_is_raised(place: Any) -> None:
     driver = place()
     error = UnsupportedByBroker("too old")
-    driver.feed(Failed(driver.sent[-1].ticket, error))
+    driver.feed(RequestFailed(driver.sent[-1].ticket, error))
     assert driver.machine.failure is error
 
 
@@ -303,7 +303,7 @@ def test_only_what_has_changed_is_said_again_to_a_coordinator_that_answers() -> 
     driver.wait()
     assert driver.last.subscribed_topic_names is None and driver.last.topic_partitions is None
     assert driver.last.rebalance_timeout_ms == -1
-    driver.feed(Failed(driver.sent[-1].ticket, TimedOut("late")))
+    driver.feed(RequestFailed(driver.sent[-1].ticket, TimedOut("late")))
     driver.wait()
     assert driver.last.subscribed_topic_names == ["t"] and driver.last.topic_partitions[0].partitions == [0, 1]
     driver.answer(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=3_000))

@@ -12,19 +12,19 @@ from moldau.client.data_types import TopicPartition
 from moldau.client.errors import IllegalStateError, MoldauError, ProducerFenced, RecordTooLarge, error_for
 from moldau.client.producer.identity import NO_IDENTITY, Identity
 from moldau.client.producer.txn.prepared import PreparedTransaction
-from moldau.client.producer.txn.state import ADVICE, SENDING, TRANSITIONS, TransactionMachine, TransactionState
+from moldau.client.producer.txn.state import ADVICE, SENDING, TRANSITIONS, ProducerTxnState, TransactionMachine
 from moldau.wire.errors import ErrorCode
 
-S = TransactionState
+S = ProducerTxnState
 HERE = TopicPartition("orders", 0)
 THERE = TopicPartition("orders", 1)
 FIRST = Identity(7, 0)
 
 
-def machine_in(state: TransactionState, version: int = 2) -> TransactionMachine:
+def machine_in(state: ProducerTxnState, version: int = 2) -> TransactionMachine:
     """A machine that came to this state the way producers do."""
     machine = TransactionMachine("id")
-    ways: dict[TransactionState, list[Callable[[], object]]] = {
+    ways: dict[ProducerTxnState, list[Callable[[], object]]] = {
         S.UNINITIALISED: [],
         S.INITIALISING: [machine.begin_init],
         S.READY: [machine.begin_init, lambda: machine.initialised(FIRST, version)],
@@ -50,7 +50,7 @@ def fenced() -> MoldauError:
     return error_for(ErrorCode.PRODUCER_FENCED, "committing")
 
 
-CALLS: dict[str, tuple[Callable[[TransactionMachine], object], set[TransactionState]]] = {
+CALLS: dict[str, tuple[Callable[[TransactionMachine], object], set[ProducerTxnState]]] = {
     # call: in which states it may be made
     "init_transactions": (TransactionMachine.begin_init, {S.UNINITIALISED, S.INITIALISING}),
     "begin_transaction": (TransactionMachine.begin, {S.READY}),
@@ -67,7 +67,7 @@ CALLS: dict[str, tuple[Callable[[TransactionMachine], object], set[TransactionSt
 @pytest.mark.parametrize("state", S)
 @pytest.mark.parametrize("name", CALLS)
 def test_each_call_is_taken_in_its_states_and_refused_with_advice_in_all_others(
-    name: str, state: TransactionState
+    name: str, state: ProducerTxnState
 ) -> None:
     call, allowed = CALLS[name]
     machine = machine_in(state)
@@ -101,7 +101,7 @@ def test_a_commit_that_may_have_happened_cannot_become_an_abort() -> None:
 
 
 @pytest.mark.parametrize("state", S)
-def test_an_error_of_records_fails_the_transaction_that_they_are_in_and_no_other(state: TransactionState) -> None:
+def test_an_error_of_records_fails_the_transaction_that_they_are_in_and_no_other(state: ProducerTxnState) -> None:
     machine = machine_in(state)
     was_open = state in SENDING
     assert machine.abortable(too_large()) is was_open
@@ -109,7 +109,7 @@ def test_an_error_of_records_fails_the_transaction_that_they_are_in_and_no_other
 
 
 @pytest.mark.parametrize("state", S)
-def test_a_fatal_error_ends_everything_once(state: TransactionState) -> None:
+def test_a_fatal_error_ends_everything_once(state: ProducerTxnState) -> None:
     machine = machine_in(state)
     assert machine.fatal(fenced()) is (state is not S.FATAL_ERROR)
     assert machine.state is S.FATAL_ERROR
@@ -147,7 +147,7 @@ def test_an_answer_after_the_abort_adds_no_partition() -> None:
 
 
 @pytest.mark.parametrize("state", [S.READY, S.PREPARED, S.ABORTABLE_ERROR, S.FATAL_ERROR])
-def test_records_that_come_where_there_is_no_transaction_for_them_stay(state: TransactionState) -> None:
+def test_records_that_come_where_there_is_no_transaction_for_them_stay(state: ProducerTxnState) -> None:
     machine = machine_in(state)
     assert not machine.partition_seen(HERE)
     assert not machine.may_drain(HERE)
