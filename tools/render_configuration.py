@@ -31,8 +31,8 @@ administration tool. Such a change overrides all of the above and survives resta
 broker's defaults for topics.
 
 A malformed setting is an error that names the setting. Settings of Kafka 4.3 that have no effect in Moldau are accepted
-with a warning; they are stored and described. `authorizer.class.name`, `create.topic.policy.class.name` and
-`alter.config.policy.class.name` are refused, because Moldau would not check anything.
+with a warning; they are stored and described. `create.topic.policy.class.name` and `alter.config.policy.class.name` are
+refused, because Moldau would not check anything.
 
 A name that neither Kafka nor Moldau knows is accepted with a warning in a file and at run time, as in Kafka, because
 plugins have their own settings. Its value is never shown, because it may be a secret. On the command line and in the

@@ -10,7 +10,8 @@ from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from moldau.broker import handlers  # noqa: F401  (registers them)
-from moldau.broker.configs import log_config, metadata_rules
+from moldau.broker.audit_log import AuditLog
+from moldau.broker.configs import authorizer_of, log_config, metadata_rules
 from moldau.broker.connection.connection_limits import IDLE_SWEEPS, Connections
 from moldau.broker.connection.listener import Listener
 from moldau.broker.connection.reply_memory import ReplyMemory
@@ -44,7 +45,6 @@ from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs
 from moldau.net.framing import FrameMemory
 from moldau.replication.manager import ReplicaManager
-from moldau.security import AllowAll, Authorizer
 from moldau.settings import BrokerSettings
 from moldau.settings.replication import RACK_AWARE
 from moldau.wire.api import ApiKey
@@ -82,7 +82,8 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.stopping = False
         self.metrics = BrokerMetrics()
-        self.authorizer: Authorizer = AllowAll()
+        self.authorizer = authorizer_of(settings)
+        self.audit_log = AuditLog(self.loop)
 
         self.fetch_max_bytes: int = settings["fetch.max.bytes"]
         self.reads_by_rack: bool = settings["replica.selector.class"] == RACK_AWARE
@@ -102,6 +103,7 @@ class Broker:
         self._default_log_config: LogConfig | None = None
         rules = metadata_rules(lambda: self.settings)
         self.metadata = Metadata(self.node_id, open_store, host.randomness, rules)
+        self.metadata.listen(self._follow_rules)
         self.metadata.listen(self._image_changed)
         self.deleted_topics = DeletedTopics()
         self.metadata.listen(self.deleted_topics.follow)
@@ -376,6 +378,11 @@ class Broker:
     def _log_config_by_name(self, topic: str) -> LogConfig:
         """The settings of a log that was found on disk. Its topic may be deleted."""
         return self.log_config(self.image.topics.get(topic) or TopicImage(topic, b"", ()))
+
+    def _follow_rules(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Apply changed access rules. This comes first: whatever else the image brings is done under its rules."""
+        if new.security.acls is not old.security.acls:
+            self.authorizer.follow(new.security.acls)
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         """Apply a new image of the cluster. This does not depend on the request that has caused the change."""

@@ -1,4 +1,4 @@
-"""Settings in the form that other parts of the broker need: LogConfig for logs, rules for the metadata."""
+"""Settings in the form that other parts of the broker need: logs, metadata, access control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from moldau.cluster.image import TopicImage
 from moldau.cluster.metadata import MetadataRules
 from moldau.cluster.topics import TopicDefaults
 from moldau.log.config import LogConfig
+from moldau.security import AllowAll, Authorizer, Principal
+from moldau.security.acl_authorizer import AclAuthorizer
 from moldau.settings import GROUP, TOPIC, BrokerSettings, SettingType, declared
+from moldau.settings.authorization import super_users
 
 _LOG_SETTINGS = tuple((field.name, field.name.replace("_", ".")) for field in fields(LogConfig))
 
@@ -54,6 +57,14 @@ def metadata_rules(current: Callable[[], BrokerSettings]) -> MetadataRules:
             current()["leader.imbalance.per.broker.percentage"],
         ),
     )
+
+
+def authorizer_of(settings: BrokerSettings) -> Authorizer:
+    """The authorizer that `authorizer.class.name` names. It has no rules until the broker has read its metadata."""
+    if not settings["authorizer.class.name"]:
+        return AllowAll()
+    users = [Principal(kind, name) for kind, name in super_users(settings["super.users"])]
+    return AclAuthorizer(users, allow_if_no_rule=settings["allow.everyone.if.no.acl.found"])
 
 
 def _topic_value(settings: BrokerSettings, topic: TopicImage, name: str) -> Any:

@@ -29,9 +29,10 @@ LATENCY_BUCKETS = 25
 class ApiMetrics:
     """One API's counters."""
 
-    __slots__ = ("buckets", "reply_bytes", "request_bytes", "requests", "seconds")
+    __slots__ = ("api", "buckets", "reply_bytes", "request_bytes", "requests", "seconds")
 
-    def __init__(self) -> None:
+    def __init__(self, api: ApiKey) -> None:
+        self.api = api
         self.requests = 0
         self.request_bytes = 0
         self.reply_bytes = 0
@@ -51,6 +52,7 @@ class BrokerMetrics:
 
     __slots__ = (
         "apis",
+        "authorization_denied",
         "bytes_in",
         "bytes_out",
         "cold_reads",
@@ -65,7 +67,8 @@ class BrokerMetrics:
     )
 
     def __init__(self) -> None:
-        self.apis = {api: ApiMetrics() for api in APIS}
+        self.apis = {api: ApiMetrics(api) for api in APIS}
+        self.authorization_denied = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.messages_in = 0
@@ -80,6 +83,7 @@ class BrokerMetrics:
 
 
 _COUNTERS = {
+    "authorization_denied": "Operations that the authorizer denied",
     "bytes_in": "Record bytes appended",
     "bytes_out": "Record bytes sent to readers",
     "messages_in": "Records appended",

@@ -4,7 +4,7 @@ Pure: no file, no socket. Handlers call `authorize` for everything they access. 
 authorizer of a broker, never on a handler.
 """
 
-from moldau.security.authorizer import AllowAll, Authorizer, authorized_operations
+from moldau.security.authorizer import AllowAll, Authorizer, Decision, authorized_operations
 from moldau.security.resources import ANONYMOUS, CLUSTER_NAME, OPERATIONS, Operation, Principal, ResourceType
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "OPERATIONS",
     "AllowAll",
     "Authorizer",
+    "Decision",
     "Operation",
     "Principal",
     "ResourceType",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from moldau.settings.authorization import AUTHORIZATION
 from moldau.settings.cleaning import CLEANING
 from moldau.settings.elections import ELECTIONS
 from moldau.settings.groups import GROUPS
@@ -458,6 +459,7 @@ BROKER = SettingTable(
         "Cluster": ZOOKEEPER,
         "Elections": ELECTIONS,
         "Listeners": _LISTENERS,
+        "Access control": AUTHORIZATION,
         "Connections and requests": _CONNECTIONS,
         "Fetching and describing": _FETCHING,
         "Topics": _TOPICS,

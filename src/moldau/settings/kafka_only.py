@@ -3,7 +3,7 @@
 Kafka accepts both, in a file and at run time, because plugins read settings with unknown names. Files and tools written
 for Kafka rely on that. So Moldau accepts them too, checks the type of those that Kafka declares, stores them, describes
 them, and logs a warning. Settings whose silent loss would remove a protection are refused: a broker that does not start
-is better than one that ignores its authorizer.
+is better than one that ignores its policies.
 
 The table is parsed on first use, because most processes never need it.
 """
@@ -20,7 +20,6 @@ from moldau.settings.table import SettingTable
 NO_EFFECT = "Moldau does not have this feature"
 UNKNOWN = "neither Kafka nor Moldau has a setting with this name"
 NEVER_IGNORED = {
-    "authorizer.class.name": "Moldau cannot load authorizers, so requests would be unchecked; remove it",
     "alter.config.policy.class.name": "Moldau cannot load policies, so changes would be unchecked; remove it",
     "create.topic.policy.class.name": "Moldau cannot load policies, so new topics would be unchecked; remove it",
 }
@@ -75,7 +74,6 @@ _ROWS = """
 alter.config.policy.class.name class read-only -
 alter.log.dirs.replication.quota.window.num int read-only 11
 alter.log.dirs.replication.quota.window.size.seconds int read-only 1
-authorizer.class.name string read-only ""
 broker.heartbeat.interval.ms int read-only 2000
 broker.session.timeout.ms int read-only 9000
 client.quota.callback.class class read-only -

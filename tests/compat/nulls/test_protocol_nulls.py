@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from moldau.broker.requests.handler_registry import HANDLERS
-from moldau.security import Operation, Principal, ResourceType
+from moldau.security.acl_authorizer import AclAuthorizer
 from moldau.wire.api import APIS, ApiKey
 from tests.compat.nulls import cluster_cases, group_cases  # noqa: F401  (they register their cases)
 from tests.compat.nulls.stage import (
@@ -73,21 +73,12 @@ def test_every_nullable_string_of_every_served_response_has_a_case() -> None:
     assert nullable == covered | NEEDS_A_CLUSTER
 
 
-class DenyAll:
-    """Nobody may do anything."""
-
-    def authorize(
-        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, resource_name: str
-    ) -> bool:
-        return False
-
-
 @pytest.fixture(scope="module")
 def denying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker that denies every request."""
     with InProcessBroker(Machine().fs, tmp_path_factory.mktemp("denying")) as broker:
         assert broker.broker is not None
-        broker.broker.authorizer = DenyAll()
+        broker.broker.authorizer = AclAuthorizer()
         yield broker.bootstrap
 
 

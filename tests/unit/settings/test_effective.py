@@ -242,7 +242,7 @@ def test_kafka_only_settings_are_described_with_the_given_value() -> None:
     assert {one.name for one in changed.without_effect()} == {"sasl.kerberos.min.time.before.relogin", "cleanup.policy"}
 
 
-@pytest.mark.parametrize("name", ["authorizer.class.name", "create.topic.policy.class.name"])
+@pytest.mark.parametrize("name", ["alter.config.policy.class.name", "create.topic.policy.class.name"])
 def test_a_setting_that_protects_is_never_ignored(name: str) -> None:
     with pytest.raises(SettingError, match="would be unchecked"):
         BrokerSettings({name: "org.example.Guard"})

@@ -17,9 +17,10 @@ FACTS_FILE = Path(__file__).with_name("kafka-4.3.tsv")
 OURS_ALONE = re.compile(
     r"moldau\..*|zookeeper\..*|(leader|follower)\.replication\.throttled\.rate"
     r"|leader\.imbalance\.per\.broker\.percentage"
+    r"|super\.users|allow\.everyone\.if\.no\.acl\.found"
 )
-"""Not settings of Kafka 4: our own, and those of Kafka before 4 that old files carry; and two that Kafka has for what
-is altered at run time, but not in its declarations."""
+"""Not settings of Kafka 4: our own, and those of Kafka before 4 that old files carry; and those that Kafka has
+for what is altered at run time or for its authorizer, but not in its declarations."""
 
 DIFFERENT_DEFAULT = {
     "node.id": "Kafka has none; ours asks the data directory",

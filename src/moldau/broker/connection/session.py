@@ -18,7 +18,7 @@ from moldau.broker.connection.reply_memory import ReplyMemory, UnsentReplies
 from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Body, Handler, Later
 from moldau.host.event_log import event_logger
 from moldau.net.framing import Buffer, FramedConnection, FrameError, FrameMemory
-from moldau.security import CLUSTER_NAME, Operation, Principal, ResourceType, authorized_operations
+from moldau.security import CLUSTER_NAME, Decision, Operation, Principal, ResourceType, authorized_operations
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import WireError
 from moldau.wire.tuned.varint import skip_tags
@@ -99,9 +99,33 @@ class Request:
         self.flexible_reply = route.flexible_reply
         self.metrics = route.metrics
 
-    def authorized(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+    def authorized(
+        self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME, *, audited: bool = True
+    ) -> bool:
+        """Whether the client may do the operation. A denial goes to the audit log, unless the client did not ask for
+        this resource, as when a list leaves out what it may not see."""
+        session, authorizer = self.session, self.broker.authorizer
+        principal, host = session.principal, session.client_host
+        allowed = authorizer.authorize(principal, host, operation, resource_type, name)
+        if authorizer.enabled and audited and (not allowed or self.broker.audit_log.logs_allowed):
+            decision = authorizer.decide(principal, host, operation, resource_type, name)
+            self._audit(operation, resource_type, name, decision)
+        return allowed
+
+    def authorized_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the client may do the operation on at least one resource of the type. A denial is not logged: the
+        client has not named a resource."""
         session = self.session
-        return self.broker.authorizer.authorize(session.principal, session.client_host, operation, resource_type, name)
+        return self.broker.authorizer.decide_any(
+            session.principal, session.client_host, operation, resource_type
+        ).allowed
+
+    def _audit(self, operation: Operation, resource_type: ResourceType, name: str, decision: Decision) -> None:
+        session, audit_log = self.session, self.broker.audit_log
+        write = audit_log.allowed if decision.allowed else audit_log.denied
+        if not decision.allowed:
+            self.broker.metrics.authorization_denied += 1
+        write(self.metrics.api, session.principal, session.client_host, operation, (resource_type, name), decision)
 
     def authorized_operations(self, asked: bool, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
         """The operations that the client may perform on a resource, as a bit field, if it asked for them."""
