@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.header import encode_request_header
+from moldau.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from moldau.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 TIMEOUT_S = 20.0
 
@@ -24,6 +26,17 @@ class RawConnection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client_id = client_id
         self._correlation_id = 0
+
+    def log_in(self, user: str, password: str) -> Self:
+        """Log in by SASL PLAIN."""
+        handshake = self.call(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse)
+        assert handshake.error_code == 0, handshake
+        token = f"\0{user}\0{password}".encode()
+        answer = self.call(
+            ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse
+        )
+        assert answer.error_code == 0, answer.error_message
+        return self
 
     def send(self, api: ApiKey, version: int, body: bytes) -> int:
         """Sends a request, returns its correlation id."""

@@ -47,6 +47,8 @@ class ServerProcess:
         self.log_file = directory / "server.log"
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
+        self.client_settings: dict[str, str] = {}
+        """How a client of confluent-kafka logs in, beside the address."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
@@ -63,7 +65,7 @@ class ServerProcess:
 
     def _wait_until_it_answers(self) -> None:
         # The client library does the waiting: it reconnects until the time is up.
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "logger": _unheard})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "logger": _unheard, **self.client_settings})
         try:
             brokers = admin.list_topics(timeout=START_TIMEOUT_S).brokers
         except KafkaException as error:
@@ -112,7 +114,14 @@ class ServerProcess:
 class ApacheKafka(ServerProcess):
     """A real Apache Kafka: broker and controller in one process, its data below `directory`."""
 
-    def __init__(self, jars: KafkaJars, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        jars: KafkaJars,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        protocol: str = "PLAINTEXT",
+    ) -> None:
         super().__init__(directory)
         self._jars = jars
         self.data = directory / "data"
@@ -122,8 +131,8 @@ class ApacheKafka(ServerProcess):
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"{protocol}://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"{protocol}://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data),
             # Internal topics of one node, as few partitions as will do.
@@ -152,6 +161,42 @@ class ApacheKafka(ServerProcess):
 
     def partition_directory(self, topic: str, partition: int) -> Path:
         return self.data / f"{topic}-{partition}"
+
+
+class SecuredApacheKafka(ApacheKafka):
+    """An Apache Kafka with access control. Its only listener for clients asks for a login by SASL PLAIN.
+
+    `users` have their passwords. The first one is a super user. The controller's listener is open, so that nobody has
+    to log in to it, and whoever comes from there is a super user, too.
+    """
+
+    def __init__(
+        self, jars: KafkaJars, directory: Path, users: Mapping[str, str], settings: Mapping[str, str] | None = None
+    ) -> None:
+        admin, password = next(iter(users.items()))
+        super().__init__(jars, directory, secured_by_plain(users) | dict(settings or {}), protocol="SASL_PLAINTEXT")
+        self.client_settings = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": admin,
+            "sasl.password": password,
+        }
+
+
+def secured_by_plain(users: Mapping[str, str]) -> dict[str, str]:
+    """Broker settings for SASL PLAIN and access control by rules. The first user is a super user."""
+    admin, password = next(iter(users.items()))
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{admin}" password="{password}"'
+    known = " ".join(f'user_{name}="{secret}"' for name, secret in users.items())
+    return {
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{login} {known};",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:{admin};User:ANONYMOUS",
+    }
 
 
 class Moldau(ServerProcess):
