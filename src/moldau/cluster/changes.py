@@ -6,9 +6,14 @@ A change describes the state afterwards. This module applies changes to an image
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from moldau.cluster.image import ClusterImage, TopicImage
+from moldau.cluster.security_image import SecurityImage, UserCredentials
+from moldau.security.acls import AclEntry, ResourcePattern
+from moldau.security.credentials import DelegationToken
+from moldau.security.quota_entities import QuotaEntity
 
 
 class TopicCreated(NamedTuple):
@@ -49,8 +54,46 @@ class GroupConfigsChanged(NamedTuple):
     configs: Mapping[str, str]
 
 
+class AclsChanged(NamedTuple):
+    """All rules of one resource pattern; none: the pattern is removed."""
+
+    pattern: ResourcePattern
+    entries: tuple[AclEntry, ...]
+
+
+class UserCredentialsChanged(NamedTuple):
+    """All SCRAM credentials of one user; none: the user is removed."""
+
+    user: str
+    credentials: UserCredentials
+
+
+class DelegationTokenChanged(NamedTuple):
+    """A new or renewed delegation token; None: it is removed."""
+
+    token_id: str
+    token: DelegationToken | None
+
+
+class ClientQuotasChanged(NamedTuple):
+    """All client quotas of one entity; none: the entity is removed."""
+
+    entity: QuotaEntity
+    quotas: Mapping[str, float]
+
+
 TopicChange = TopicCreated | TopicDeleted | PartitionsChanged | TopicConfigsChanged
-Change = TopicChange | BrokerConfigsChanged | GroupConfigsChanged
+SecurityChange = AclsChanged | UserCredentialsChanged | DelegationTokenChanged | ClientQuotasChanged
+"""Each is a pair: the key of a part of the security image, and its new value."""
+Change = TopicChange | BrokerConfigsChanged | GroupConfigsChanged | SecurityChange
+
+SECURITY_PARTS: Mapping[type[SecurityChange], str] = {
+    AclsChanged: "acls",
+    UserCredentialsChanged: "scram_credentials",
+    DelegationTokenChanged: "delegation_tokens",
+    ClientQuotasChanged: "client_quotas",
+}
+"""The attribute of `SecurityImage` that each kind of change is about."""
 
 
 def applied(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
@@ -59,6 +102,7 @@ def applied(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
     deleted: list[str] = []
     broker_configs: dict[str, Mapping[str, str]] = {}
     group_configs: dict[str, Mapping[str, str]] = {}
+    security: dict[str, dict[Any, Any]] = {}
     for change in changes:
         if isinstance(change, TopicDeleted):
             deleted.append(change.topic.name)
@@ -66,6 +110,9 @@ def applied(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
             broker_configs[change.resource_name] = change.configs
         elif isinstance(change, GroupConfigsChanged):
             group_configs[change.group_id] = change.configs
+        elif isinstance(change, SecurityChange):
+            key, value = change
+            security.setdefault(SECURITY_PARTS[type(change)], {})[key] = value
         else:
             topics.append(change.topic)
     if topics or deleted:
@@ -74,4 +121,12 @@ def applied(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
         image = image.with_broker_configs(broker_configs)
     if group_configs:
         image = image.with_group_configs(group_configs)
+    if security:
+        image = replace(image, security=_secured(image.security, security))
     return image
+
+
+def _secured(security: SecurityImage, changes: Mapping[str, Mapping[Any, Any]]) -> SecurityImage:
+    for part, changed in changes.items():
+        security = security.changed(part, changed)
+    return security

@@ -7,6 +7,7 @@
     /config/topics/NAME              settings of a topic that differ from the defaults; missing if there are none
     /config/brokers/N, …/default     dynamic settings of one broker, or of all
     /config/groups/ID                settings of a group that differ from the broker's; its id percent-encoded
+    /security/…                      rules, credentials, tokens and quotas: see `security_nodes`
     /controller                      the broker that is the controller; deleted with its session
     /controller_epoch                the number of controllers so far; every commit of a controller checks its version
     /import                          the cluster id of a broker whose import is not finished; no broker may start
@@ -17,10 +18,8 @@ Every value is a JSON object with a `version`. A version that is not known here 
 from __future__ import annotations
 
 import base64
-import json
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final
 
 from moldau.cluster.image import (
     ALL_BROKERS,
@@ -31,10 +30,16 @@ from moldau.cluster.image import (
     PartitionStates,
     TopicImage,
 )
-from moldau.cluster.store import StoreError
+from moldau.cluster.node_encoding import (
+    decode_fields,
+    decode_name,
+    encode_fields,
+    encode_name,
+    number_field,
+    numbers_field,
+    text_field,
+)
 from moldau.wire.number_types import BrokerEpoch, LeaderEpoch, PartitionEpoch
-
-VERSION: Final = 1
 
 # Nodes without a value, which only hold children. Parents come first.
 FOLDERS: Final = (
@@ -47,16 +52,12 @@ FOLDERS: Final = (
     "/config/topics",
     "/config/brokers",
     "/config/groups",
+    "/security",
+    "/security/acls",
+    "/security/users",
+    "/security/tokens",
+    "/security/quotas",
 )
-
-_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_~")
-"""Bytes of a group's id that stand for themselves in the name of its node; not the dot: `.` and `..` are no names."""
-
-T = TypeVar("T")
-
-
-class BadNode(StoreError):
-    """The value of a node is not valid for its path."""
 
 
 def id_text(identity: bytes) -> str:
@@ -79,11 +80,11 @@ class ClusterIdNode:
 
     @staticmethod
     def encode(cluster_id: str) -> bytes:
-        return _encode({"id": cluster_id})
+        return encode_fields({"id": cluster_id})
 
     @staticmethod
     def decode(value: bytes) -> str:
-        return _decode(ClusterIdNode.path, value, lambda fields: _text(fields["id"]))
+        return decode_fields(ClusterIdNode.path, value, lambda fields: text_field(fields["id"]))
 
 
 class ImportNode:
@@ -94,7 +95,7 @@ class ImportNode:
 
     @staticmethod
     def decode(value: bytes) -> str:
-        return _decode(ImportNode.path, value, lambda fields: _text(fields["id"]))
+        return decode_fields(ImportNode.path, value, lambda fields: text_field(fields["id"]))
 
 
 class IncarnationNode:
@@ -109,11 +110,11 @@ class IncarnationNode:
 
     @staticmethod
     def encode(directory_id: str, process_id: str) -> bytes:
-        return _encode({"directory_id": directory_id, "process_id": process_id})
+        return encode_fields({"directory_id": directory_id, "process_id": process_id})
 
     @staticmethod
     def process_id(broker_id: int, value: bytes) -> str:
-        return _decode(IncarnationNode.path(broker_id), value, lambda fields: _text(fields["process_id"]))
+        return decode_fields(IncarnationNode.path(broker_id), value, lambda fields: text_field(fields["process_id"]))
 
 
 class BrokerNode:
@@ -136,7 +137,7 @@ class BrokerNode:
             }
             for endpoint in broker.endpoints
         ]
-        return _encode(
+        return encode_fields(
             {
                 "epoch": broker.epoch,
                 "directory_id": broker.directory_id,
@@ -150,23 +151,23 @@ class BrokerNode:
         def build(fields: Mapping[str, Any]) -> BrokerImage:
             endpoints = tuple(
                 Endpoint(
-                    _text(endpoint["listener"]),
-                    _text(endpoint["host"]),
-                    _number(endpoint["port"]),
-                    _text(endpoint["security_protocol"]),
+                    text_field(endpoint["listener"]),
+                    text_field(endpoint["host"]),
+                    number_field(endpoint["port"]),
+                    text_field(endpoint["security_protocol"]),
                 )
                 for endpoint in fields["endpoints"]
             )
-            rack = None if fields["rack"] is None else _text(fields["rack"])
+            rack = None if fields["rack"] is None else text_field(fields["rack"])
             return BrokerImage(
                 int(name),
                 endpoints,
                 rack,
-                BrokerEpoch(_number(fields["epoch"])),
-                directory_id=_text(fields["directory_id"]),
+                BrokerEpoch(number_field(fields["epoch"])),
+                directory_id=text_field(fields["directory_id"]),
             )
 
-        return _decode(f"{BrokerNode.folder}/{name}", value, build)
+        return decode_fields(f"{BrokerNode.folder}/{name}", value, build)
 
 
 class TopicNode:
@@ -198,7 +199,7 @@ class TopicNode:
             if rare := {name: ids for name in TopicNode.rare if (ids := getattr(state, name))}:
                 row.append(rare)
             states.append(row)
-        return _encode({"topic_id": id_text(topic.id), "states": states, "partitions": partitions})
+        return encode_fields({"topic_id": id_text(topic.id), "states": states, "partitions": partitions})
 
     @staticmethod
     def decode(name: str, value: bytes, configs: Mapping[str, str], known: PartitionStates) -> TopicImage:
@@ -206,12 +207,12 @@ class TopicNode:
             states = [
                 known.one(
                     PartitionState(
-                        _numbers(replicas),
-                        _numbers(isr),
-                        _number(leader),
-                        LeaderEpoch(_number(leader_epoch)),
-                        PartitionEpoch(_number(partition_epoch)),
-                        **{name: _numbers(rare[0][name]) for name in TopicNode.rare if rare and name in rare[0]},
+                        numbers_field(replicas),
+                        numbers_field(isr),
+                        number_field(leader),
+                        LeaderEpoch(number_field(leader_epoch)),
+                        PartitionEpoch(number_field(partition_epoch)),
+                        **{name: numbers_field(rare[0][name]) for name in TopicNode.rare if rare and name in rare[0]},
                     )
                 )
                 for replicas, isr, leader, leader_epoch, partition_epoch, *rare in fields["states"]
@@ -219,10 +220,10 @@ class TopicNode:
             partitions = fields["partitions"]
             if not partitions or min(partitions) < 0:
                 raise ValueError("a topic without partitions, or with a partition in no state")
-            topic_id = id_bytes(_text(fields["topic_id"]))
+            topic_id = id_bytes(text_field(fields["topic_id"]))
             return TopicImage(name, topic_id, tuple(map(states.__getitem__, partitions)), configs)
 
-        return _decode(TopicNode.path(name), value, build)
+        return decode_fields(TopicNode.path(name), value, build)
 
 
 class ConfigNode:
@@ -230,14 +231,14 @@ class ConfigNode:
 
     @staticmethod
     def encode(configs: Mapping[str, str]) -> bytes:
-        return _encode({"config": dict(sorted(configs.items()))})
+        return encode_fields({"config": dict(sorted(configs.items()))})
 
     @staticmethod
     def decode(path: str, value: bytes) -> Mapping[str, str]:
         def build(fields: Mapping[str, Any]) -> Mapping[str, str]:
-            return {_text(name): _text(text) for name, text in fields["config"].items()} or EMPTY
+            return {text_field(name): text_field(text) for name, text in fields["config"].items()} or EMPTY
 
-        return _decode(path, value, build)
+        return decode_fields(path, value, build)
 
 
 class TopicConfigNode(ConfigNode):
@@ -273,12 +274,11 @@ class GroupConfigNode(ConfigNode):
 
     @staticmethod
     def path(group_id: str) -> str:
-        name = "".join(chr(one) if one in _PLAIN else f"%{one:02X}" for one in group_id.encode())
-        return f"{GroupConfigNode.folder}/{name}"
+        return f"{GroupConfigNode.folder}/{encode_name(group_id)}"
 
     @staticmethod
     def group_id(node_name: str) -> str:
-        return re.sub(rb"%(..)", lambda match: bytes.fromhex(match[1].decode()), node_name.encode()).decode()
+        return decode_name(node_name)
 
 
 class ControllerNode:
@@ -289,11 +289,11 @@ class ControllerNode:
 
     @staticmethod
     def encode(broker_id: int) -> bytes:
-        return _encode({"broker_id": broker_id})
+        return encode_fields({"broker_id": broker_id})
 
     @staticmethod
     def decode(value: bytes) -> int:
-        return _decode(ControllerNode.path, value, lambda fields: _number(fields["broker_id"]))
+        return decode_fields(ControllerNode.path, value, lambda fields: number_field(fields["broker_id"]))
 
 
 class ControllerEpochNode:
@@ -303,41 +303,8 @@ class ControllerEpochNode:
 
     @staticmethod
     def encode(epoch: int) -> bytes:
-        return _encode({"epoch": epoch})
+        return encode_fields({"epoch": epoch})
 
     @staticmethod
     def decode(value: bytes) -> int:
-        return _decode(ControllerEpochNode.path, value, lambda fields: BrokerEpoch(_number(fields["epoch"])))
-
-
-def _encode(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps({"version": VERSION, **fields}, separators=(",", ":")).encode()
-
-
-def _decode(path: str, value: bytes, build: Callable[[Mapping[str, Any]], T]) -> T:
-    try:
-        fields = json.loads(value.decode())
-        version = fields["version"]
-        if version == VERSION:
-            return build(fields)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise BadNode(f"the metadata store: {path} cannot be understood ({error!r})") from error
-    raise BadNode(f"the metadata store: {path} has version {version}, this program knows {VERSION}")
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
-
-
-def _number(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _numbers(values: object) -> tuple[int, ...]:
-    if not isinstance(values, list):
-        raise TypeError(f"{values!r} is not a list")
-    return tuple(map(_number, values))
+        return decode_fields(ControllerEpochNode.path, value, lambda fields: BrokerEpoch(number_field(fields["epoch"])))

@@ -6,8 +6,8 @@ As in `cluster/image.py`, mappings are plain dicts that are never modified after
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from moldau.security.acls import AclEntry, ResourcePattern
 from moldau.security.credentials import DelegationToken, ScramCredential, ScramMechanism
@@ -28,6 +28,15 @@ class SecurityImage:
     """By token id."""
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     """Quota values by quota name. An entity without quotas is not in it."""
+
+    def changed(self, part: str, changes: Mapping[Any, Any]) -> SecurityImage:
+        """This image with new values of some keys of one part, which is named by its attribute. An empty value, or
+        None, removes the key. The other parts stay the same objects."""
+        merged = {**getattr(self, part), **changes}
+        for key, value in changes.items():
+            if not value:
+                del merged[key]
+        return replace(self, **{part: merged})
 
 
 NO_SECURITY: Final = SecurityImage()

@@ -36,6 +36,7 @@ from moldau.cluster.store import (
     events_of,
     split,
 )
+from moldau.host.private_files import make_private
 from moldau.host.tasks import outcome
 from moldau.host.threads import Threads, ThreadsBusy, ThreadsClosed
 
@@ -256,6 +257,7 @@ def _node(parent: str, name: str, row: tuple[bytes, int, int, int, int]) -> Stor
 
 
 def _open(path: str) -> sqlite3.Connection:
+    make_private(path)  # it may hold credentials; SQLite gives its write-ahead log the same permissions
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
         _prepare(connection, path)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moldau.cluster.changes import (
+    SECURITY_PARTS,
     BrokerConfigsChanged,
     Change,
     GroupConfigsChanged,
     PartitionsChanged,
+    SecurityChange,
     TopicConfigsChanged,
     TopicCreated,
 )
@@ -26,9 +28,9 @@ from moldau.cluster.image import (
     PartitionStates,
     TopicImage,
 )
+from moldau.cluster.node_encoding import BadNode
 from moldau.cluster.nodes import (
     FOLDERS,
-    BadNode,
     BrokerConfigNode,
     BrokerNode,
     ClusterIdNode,
@@ -41,7 +43,10 @@ from moldau.cluster.nodes import (
     TopicConfigNode,
     TopicNode,
 )
+from moldau.cluster.security_image import NO_SECURITY, SecurityImage
+from moldau.cluster.security_nodes import SECURITY_NODES, SecurityNode
 from moldau.cluster.store import (
+    MAX_PATH_CHARACTERS,
     MAX_VALUE_BYTES,
     Check,
     Conflict,
@@ -60,6 +65,8 @@ from moldau.wire.number_types import BrokerEpoch
 log = event_logger(__name__)
 
 MAX_CLAIM_ATTEMPTS: Final = 10
+
+SECURITY_NODES_BY_PART: Final = {kind.part: kind for kind in SECURITY_NODES}
 
 ConfigNodeKind = type[TopicConfigNode] | type[BrokerConfigNode] | type[GroupConfigNode]
 
@@ -226,6 +233,9 @@ class Tree:
         for name, node in (await self.store.read_children(BrokerNode.folder)).items():
             brokers.append(BrokerNode.decode(name, node.value))
             known[BrokerNode.path(int(name))] = _Known(node.version, node.created)
+        security = NO_SECURITY
+        for kind in SECURITY_NODES:
+            security = security.changed(kind.part, _security(await self.store.read_children(kind.folder), kind, known))
         cluster_id, controller = await self.store.get_each([ClusterIdNode.path, ControllerNode.path])
         if cluster_id is None:
             raise StoreError(f"the metadata store: {ClusterIdNode.path} is missing")
@@ -235,6 +245,7 @@ class Tree:
             NO_CONTROLLER if controller is None else ControllerNode.decode(controller.value),
             broker_configs={BrokerConfigNode.resource_name(name): configs for name, configs in broker_configs.items()},
             group_configs={GroupConfigNode.group_id(name): configs for name, configs in group_configs.items()},
+            security=security,
         )
         return image.with_brokers(brokers).with_topics(topics)
 
@@ -261,6 +272,12 @@ class Tree:
             image = image.with_group_configs(
                 {GroupConfigNode.group_id(name): configs for name, configs in changed.items()}
             )
+        security = image.security
+        for kind in SECURITY_NODES:
+            if names := by_folder.get(kind.folder):
+                security = await self._reread_security(security, kind, names)
+        if security is not image.security:
+            image = replace(image, security=security)
         if ControllerNode.name in by_folder.get("", {}):
             node = await self.store.get(ControllerNode.path)
             controller = NO_CONTROLLER if node is None else ControllerNode.decode(node.value)
@@ -333,6 +350,26 @@ class Tree:
                     )
         return changed
 
+    async def _reread_security(
+        self, security: SecurityImage, kind: type[SecurityNode[Any, Any]], names: Iterable[str]
+    ) -> SecurityImage:
+        current: Mapping[Any, Any] = getattr(security, kind.part)
+        changed: dict[Any, Any] = {}
+        paths = {name: f"{kind.folder}/{name}" for name in names}
+        nodes = await self.store.get_each(list(paths.values()))
+        for (name, path), node in zip(paths.items(), nodes, strict=True):
+            if self._differs(path, node):
+                try:
+                    key, value = kind.key_of(name), None if node is None else kind.value_of(name, node.value)
+                except BadNode as error:
+                    log.error(
+                        "metadata node cannot be read, its old content stays in use", extra={"reason": str(error)}
+                    )
+                else:
+                    if current.get(key) != value:  # equal after our own commit: listeners see no change
+                        changed[key] = value
+        return security.changed(kind.part, changed) if changed else security
+
     def _differs(self, path: str, node: StoredNode | None) -> bool:
         """Whether the node differs from the version that the image has; remembers its version."""
         before = self._known.get(path)
@@ -350,6 +387,10 @@ class Tree:
             return self._store_configs(GroupConfigNode.path(change.group_id), change.configs)
         if isinstance(change, BrokerConfigsChanged):
             return self._store_configs(BrokerConfigNode.path(change.resource_name), change.configs)
+        if isinstance(change, SecurityChange):
+            key, value = change
+            kind = SECURITY_NODES_BY_PART[SECURITY_PARTS[type(change)]]
+            return self._store(_short(kind.path(key)), kind.encode(value) if value else None)
         path, config_path = TopicNode.path(change.topic.name), TopicConfigNode.path(change.topic.name)
         if isinstance(change, TopicCreated):
             return [
@@ -367,12 +408,14 @@ class Tree:
         return [Delete(one, self._known[one].version) for one in (path, config_path) if one in self._known]
 
     def _store_configs(self, path: str, configs: Mapping[str, str]) -> list[Operation]:
+        return self._store(path, ConfigNode.encode(configs) if configs else None)
+
+    def _store(self, path: str, value: bytes | None) -> list[Operation]:
+        """Create, set or delete a node, so that it has this value; None: no node."""
         known = self._known.get(path)
-        if known is None:
-            return [Create(path, _fitting(ConfigNode.encode(configs)))] if configs else []
-        if not configs:
-            return [Delete(path, known.version)]
-        return [Set(path, _fitting(ConfigNode.encode(configs)), known.version)]
+        if value is None:
+            return [] if known is None else [Delete(path, known.version)]
+        return [Create(path, _fitting(value)) if known is None else Set(path, _fitting(value), known.version)]
 
     async def commit(self, operations: Sequence[Operation], *, as_controller: bool = False) -> None:
         """Store operations, all or nothing, if none of the nodes has changed. With `as_controller`, also only if this
@@ -411,6 +454,16 @@ def _configs(
     return configs
 
 
+def _security(
+    nodes: Mapping[str, StoredNode], kind: type[SecurityNode[Any, Any]], known: dict[str, _Known]
+) -> dict[Any, Any]:
+    values: dict[Any, Any] = {}
+    for name, node in nodes.items():
+        values[kind.key_of(name)] = kind.value_of(name, node.value)
+        known[f"{kind.folder}/{name}"] = _Known(node.version, node.created)
+    return values
+
+
 def _taken(broker: BrokerImage, there: BrokerImage | None = None) -> IdTaken:
     where = "" if there is None else "".join(f", at {one.host}:{one.port}" for one in there.endpoints[:1])
     return IdTaken(
@@ -423,3 +476,9 @@ def _fitting(value: bytes) -> bytes:
     if len(value) > MAX_VALUE_BYTES:
         raise TooLarge(f"it takes {len(value)} bytes to store, {MAX_VALUE_BYTES} are allowed")
     return value
+
+
+def _short(path: str) -> str:
+    if len(path) > MAX_PATH_CHARACTERS:
+        raise TooLarge(f"its name takes {len(path)} characters to store, {MAX_PATH_CHARACTERS} are allowed")
+    return path

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from moldau.cluster.image import EMPTY, BrokerImage, Endpoint, PartitionState, PartitionStates, TopicImage
+from moldau.cluster.node_encoding import BadNode
 from moldau.cluster.nodes import (
-    BadNode,
     BrokerConfigNode,
     BrokerNode,
     ClusterIdNode,

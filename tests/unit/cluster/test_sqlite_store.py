@@ -296,3 +296,18 @@ def test_work_that_waits_when_the_store_is_closed_is_refused(tmp_path: Path) -> 
         await closing
 
     with_threads(scenario)
+
+
+def test_only_the_owner_can_read_the_file_also_one_of_an_earlier_release(tmp_path: Path) -> None:
+    def modes() -> set[int]:
+        return {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+
+    async def scenario(threads: Threads) -> None:
+        for turn in range(2):
+            store = await SqliteStore.open(str(tmp_path / "metadata.db"), threads)
+            await store.commit([Create(f"/a{turn}", b"secret")])
+            assert modes() == {0o600}
+            await store.close()
+            (tmp_path / "metadata.db").chmod(0o644)
+
+    with_threads(scenario)
