@@ -9,7 +9,6 @@ import pytest
 from moldau.testing.simulation.checkers import CHECKERS, judge
 from moldau.testing.simulation.history import (
     Acked,
-    Ended,
     History,
     Led,
     OffsetCommit,
@@ -19,6 +18,7 @@ from moldau.testing.simulation.history import (
     Seen,
     Sent,
     TransactionOutcome,
+    TransactionStep,
 )
 
 PLACE: Place = ("t", 0)
@@ -34,11 +34,11 @@ def good() -> History:
         history.sent[value] = Sent(value, "x", number, PLACE, 4.0, transaction=name)
         history.acked.append(Acked(value, PLACE, 2 + number, 5.0))
     history.ended += [
-        Ended("tx1", TransactionOutcome.OPEN, 4.0),
-        Ended("tx1", TransactionOutcome.COMMITTING, 6.0),
-        Ended("tx1", TransactionOutcome.COMMITTED, 7.0),
-        Ended("tx2", TransactionOutcome.OPEN, 4.0),
-        Ended("tx2", TransactionOutcome.ABORTED, 6.0),
+        TransactionStep("tx1", TransactionOutcome.OPEN, 4.0),
+        TransactionStep("tx1", TransactionOutcome.COMMITTING, 6.0),
+        TransactionStep("tx1", TransactionOutcome.COMMITTED, 7.0),
+        TransactionStep("tx2", TransactionOutcome.OPEN, 4.0),
+        TransactionStep("tx2", TransactionOutcome.ABORTED, 6.0),
     ]
     history.final = {PLACE: dict(enumerate(["a", "b", "c", "d", "e"]))}
     history.final_committed = {PLACE: dict(enumerate(["a", "b", "c", "d"]))}
@@ -98,7 +98,7 @@ def torn(history: History) -> None:
 
 
 def torn_in_doubt(history: History) -> None:
-    history.ended.remove(Ended("tx1", TransactionOutcome.COMMITTED, 7.0))
+    history.ended.remove(TransactionStep("tx1", TransactionOutcome.COMMITTED, 7.0))
     del history.final_committed[PLACE][3]
 
 

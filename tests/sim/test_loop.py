@@ -84,7 +84,7 @@ def test_there_are_no_threads(loop: SimulatedLoop) -> None:
 def ticking(loop: SimulatedLoop) -> tuple[list[float], Any]:
     """A process that notes the time once a second."""
     machine = Machine("a", "10.0.0.1", loop, 1)
-    life = machine.begin("a.1")
+    process = machine.begin("a.1")
     ticks: list[float] = []
 
     async def tick() -> None:
@@ -92,37 +92,37 @@ def ticking(loop: SimulatedLoop) -> tuple[list[float], Any]:
             await asyncio.sleep(1)
             ticks.append(round(loop.time() - BEGINNING_S, 3))
 
-    life.run(tick())
-    return ticks, life
+    process.run(tick())
+    return ticks, process
 
 
 def test_a_paused_process_stands_still_and_continues_late(loop: SimulatedLoop) -> None:
-    ticks, life = ticking(loop)
+    ticks, process = ticking(loop)
 
     async def scenario() -> None:
         await asyncio.sleep(2.5)
-        life.hold()
+        process.hold()
         await asyncio.sleep(5)
-        life.release()
+        process.release()
         await asyncio.sleep(2)
 
     loop.run_until_complete(scenario())
     assert ticks == [1.0, 2.0, 7.5, 8.5]
-    life.end()
-    life.bury()
+    process.end()
+    process.bury()
 
 
 def test_a_process_that_was_ended_never_runs_again_and_says_nothing_when_it_is_buried(loop: SimulatedLoop) -> None:
-    ticks, life = ticking(loop)
+    ticks, process = ticking(loop)
     said: list[str] = []
     loop.set_exception_handler(lambda _loop, context: said.append(context["message"]))
 
     async def scenario() -> None:
         await asyncio.sleep(2.5)
-        life.end()
+        process.end()
         await asyncio.sleep(5)
 
     loop.run_until_complete(scenario())
     assert ticks == [1.0, 2.0]
-    life.bury()
+    process.bury()
     assert said == []

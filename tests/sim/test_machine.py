@@ -13,8 +13,8 @@ from moldau.host import clock as system
 from moldau.host.clock import SystemClock, SystemRandomness
 from moldau.testing.simulation.disk import SimulatedFileSystem
 from moldau.testing.simulation.loop import BEGINNING_S, SimulatedLoop
-from moldau.testing.simulation.machine import EPOCH_MS, Life, Machine
-from moldau.testing.simulation.network import Network
+from moldau.testing.simulation.machine import EPOCH_MS, Machine, SimulatedProcess
+from moldau.testing.simulation.network import SimulatedNetwork
 from moldau.testing.simulation.substitutes import simulated_system
 from moldau.testing.simulation.threads import SimulatedThreads
 
@@ -24,15 +24,15 @@ class Place:
 
     def __init__(self) -> None:
         self.loop = SimulatedLoop()
-        self.network = Network(self.loop, 1, pytest.fail)
+        self.network = SimulatedNetwork(self.loop, 1, pytest.fail)
         self.machine = Machine("one", "10.0.0.1", self.loop, 1)
         self.network.add(self.machine)
         self.begin()
 
     def begin(self) -> None:
-        self.life: Life = self.machine.begin("one")
-        self.threads = SimulatedThreads(self.life)
-        self.fs = SimulatedFileSystem(self.life, self.threads)
+        self.process: SimulatedProcess = self.machine.begin("one")
+        self.threads = SimulatedThreads(self.process)
+        self.fs = SimulatedFileSystem(self.process, self.threads)
 
     def write(self, path: str, data: bytes, *, sync: bool) -> None:
         file = self.fs.create(path)
@@ -54,7 +54,7 @@ def test_written_data_survives_a_kill_and_synced_data_a_power_loss(place: Place)
     place.write("/synced", b"safe", sync=True)
     place.write("/written", b"in the page cache", sync=False)
     before = place.machine.boot_id
-    place.life.end()
+    place.process.end()
     place.machine.disk.kill_process()
     place.begin()
     assert place.fs.read_bytes("/written") == b"in the page cache"
@@ -74,7 +74,7 @@ def test_written_data_survives_a_kill_and_synced_data_a_power_loss(place: Place)
 
 def test_nothing_that_a_dead_process_does_reaches_the_disk(place: Place) -> None:
     place.write("/a", b"1", sync=True)
-    place.life.end()
+    place.process.end()
     with pytest.raises(OSError, match="this process has ended"):
         place.write("/b", b"2", sync=False)
     with pytest.raises(OSError, match="this process has ended"):
@@ -96,8 +96,8 @@ def test_a_slow_disk_holds_up_the_job_of_a_thread_or_the_whole_process(place: Pl
         await asyncio.sleep(0)
         return place.loop.time() - began
 
-    assert place.loop.run_until_complete(place.life.run(in_a_thread())) > 0.1
-    assert place.loop.run_until_complete(place.life.run(on_the_loop())) > 0.1
+    assert place.loop.run_until_complete(place.process.run(in_a_thread())) > 0.1
+    assert place.loop.run_until_complete(place.process.run(on_the_loop())) > 0.1
 
 
 def test_a_disk_that_fails_does_so_as_a_real_one(place: Place) -> None:
@@ -111,11 +111,11 @@ def test_jobs_take_effect_at_a_moment_of_chance_and_others_run_meanwhile(place: 
     done: list[str] = []
 
     async def scenario() -> None:
-        jobs = [place.life.loop.create_task(place.threads.run(f"{n}", done.append, f"job {n}")) for n in range(5)]
+        jobs = [place.process.loop.create_task(place.threads.run(f"{n}", done.append, f"job {n}")) for n in range(5)]
         done.append("others")
         await asyncio.gather(*jobs)
 
-    place.loop.run_until_complete(place.life.run(scenario()))
+    place.loop.run_until_complete(place.process.run(scenario()))
     assert done[0] == "others"
     assert sorted(done[1:]) == [f"job {n}" for n in range(5)]
     assert done[1:] != sorted(done[1:])

@@ -11,8 +11,8 @@ import pytest
 from moldau.net.connect import connect
 from moldau.net.server import bind
 from moldau.testing.simulation.loop import SimulatedLoop
-from moldau.testing.simulation.machine import Life, Machine
-from moldau.testing.simulation.network import Network
+from moldau.testing.simulation.machine import Machine, SimulatedProcess
+from moldau.testing.simulation.network import SimulatedNetwork
 
 
 class Peer(asyncio.Protocol):
@@ -46,13 +46,13 @@ class Place:
     def __init__(self) -> None:
         self.loop = SimulatedLoop()
         self.reports: list[str] = []
-        self.network = Network(self.loop, 7, self.reports.append)
+        self.network = SimulatedNetwork(self.loop, 7, self.reports.append)
         self.server_machine = Machine("server", "10.0.0.1", self.loop, 1)
         self.client_machine = Machine("client", "10.0.0.2", self.loop, 2)
         self.network.add(self.server_machine)
         self.network.add(self.client_machine)
-        self.server: Life = self.server_machine.begin("server.1")
-        self.client: Life = self.client_machine.begin("client.1")
+        self.server: SimulatedProcess = self.server_machine.begin("server.1")
+        self.client: SimulatedProcess = self.client_machine.begin("client.1")
         self.accepted: list[Peer] = []
 
     async def listen(self) -> None:

@@ -11,10 +11,10 @@ import pytest
 from moldau.cluster.image import BrokerImage
 from moldau.cluster.store import Create, Event, EventKind, SessionEvent, Set, StoreError
 from moldau.cluster.tree import Tree
-from moldau.testing.simulation.ensemble import Ensemble
+from moldau.testing.simulation.ensemble import SimulatedEnsemble
 from moldau.testing.simulation.loop import SimulatedLoop
-from moldau.testing.simulation.machine import Life, Machine
-from moldau.testing.simulation.network import Network
+from moldau.testing.simulation.machine import Machine, SimulatedProcess
+from moldau.testing.simulation.network import SimulatedNetwork
 from moldau.testing.simulation.store import SimulatedStore
 
 TIMEOUT_S = 6.0
@@ -25,28 +25,28 @@ class Place:
 
     def __init__(self, lag_s: float) -> None:
         self.loop = SimulatedLoop()
-        self.network = Network(self.loop, 3, pytest.fail)
-        self.ensemble = Ensemble(5, TIMEOUT_S, lag_s)
+        self.network = SimulatedNetwork(self.loop, 3, pytest.fail)
+        self.ensemble = SimulatedEnsemble(5, TIMEOUT_S, lag_s)
         self.store_machine = self.machine("store", 0)
-        self.lives = [self.machine(f"broker-{index}", index).begin(f"broker-{index}") for index in (1, 2)]
+        self.processes = [self.machine(f"broker-{index}", index).begin(f"broker-{index}") for index in (1, 2)]
 
     def machine(self, name: str, index: int) -> Machine:
         machine = Machine(name, f"10.0.0.{index}", self.loop, index)
         self.network.add(machine)
         return machine
 
-    async def open(self, life: Life) -> SimulatedStore:
-        there = self.network.link(life.machine, self.store_machine)
-        back = self.network.link(self.store_machine, life.machine)
-        return await life.run(self.ensemble.open(there, back, life.soon))
+    async def open(self, process: SimulatedProcess) -> SimulatedStore:
+        there = self.network.link(process.machine, self.store_machine)
+        back = self.network.link(self.store_machine, process.machine)
+        return await process.run(self.ensemble.open(there, back, process.soon))
 
-    def cut(self, life: Life) -> None:
-        self.network.cut(life.machine, self.store_machine)
-        self.network.cut(self.store_machine, life.machine)
+    def cut(self, process: SimulatedProcess) -> None:
+        self.network.cut(process.machine, self.store_machine)
+        self.network.cut(self.store_machine, process.machine)
 
-    def mend(self, life: Life) -> None:
-        self.network.mend(life.machine, self.store_machine)
-        self.network.mend(self.store_machine, life.machine)
+    def mend(self, process: SimulatedProcess) -> None:
+        self.network.mend(process.machine, self.store_machine)
+        self.network.mend(self.store_machine, process.machine)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def place() -> Iterator[Place]:
 
 def run(place: Place, scenario: Callable[[SimulatedStore, SimulatedStore], Coroutine[Any, Any, None]]) -> None:
     async def whole() -> None:
-        one, other = [await place.open(life) for life in place.lives]
+        one, other = [await place.open(process) for process in place.processes]
         one.server, other.server = place.ensemble.servers[1], place.ensemble.servers[2]
         for session in (one, other):
             for server in place.ensemble.servers:
@@ -99,14 +99,14 @@ def test_a_session_that_is_cut_off_is_suspended_and_then_expires(place: Place) -
         told: list[SessionEvent] = []
         one.on_session(told.append)
         await one.commit([Create("/mine", b"", ephemeral=True)])
-        place.cut(place.lives[0])
+        place.cut(place.processes[0])
         await asyncio.sleep(TIMEOUT_S * 0.9)
         assert told == [SessionEvent.SUSPENDED]
         await asyncio.sleep(TIMEOUT_S)
         await other.sync()
         assert await other.get("/mine") is None
         assert told == [SessionEvent.SUSPENDED], "who is cut off cannot be told that it has expired"
-        place.mend(place.lives[0])
+        place.mend(place.processes[0])
         await asyncio.sleep(TIMEOUT_S)
         assert told == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED]
         with pytest.raises(StoreError):
@@ -125,10 +125,10 @@ def test_a_session_that_reconnects_in_time_continues_and_has_missed_events(place
         heard.clear()
         for server in place.ensemble.servers:
             server.lag_s = 0.0
-        place.cut(place.lives[0])
+        place.cut(place.processes[0])
         await asyncio.sleep(TIMEOUT_S * 0.75)
         await other.commit([Create("/missed", b"")])
-        place.mend(place.lives[0])
+        place.mend(place.processes[0])
         await asyncio.sleep(TIMEOUT_S / 2)
         assert told == [SessionEvent.SUSPENDED, SessionEvent.RESUMED]
         await one.sync()
@@ -143,10 +143,10 @@ def test_a_process_that_is_held_too_long_finds_its_session_gone(place: Place) ->
     async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
         told: list[SessionEvent] = []
         one.on_session(told.append)
-        place.lives[0].hold()
+        place.processes[0].hold()
         await asyncio.sleep(TIMEOUT_S * 2)
         assert told == []
-        place.lives[0].release()
+        place.processes[0].release()
         await asyncio.sleep(1)
         assert told[-1] is SessionEvent.EXPIRED
 
@@ -173,7 +173,7 @@ def test_a_commit_whose_connection_was_lost_is_uncertain() -> None:
         place.ensemble.random.seed(seed)
 
         async def scenario(one: SimulatedStore, other: SimulatedStore, place: Place = place) -> None:
-            commit = place.lives[0].run(one.commit([Create("/a", b"")]))
+            commit = place.processes[0].run(one.commit([Create("/a", b"")]))
             await asyncio.sleep(0.00005)
             one.break_connection()
             with pytest.raises(StoreError, match="not known"):

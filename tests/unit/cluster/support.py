@@ -23,7 +23,7 @@ from moldau.cluster.topics import TopicDefaults
 from moldau.cluster.zookeeper_store import ZookeeperStore
 from moldau.host.clock import SeededRandomness
 from moldau.host.threads import Threads
-from moldau.testing.simulation.ensemble import Ensemble
+from moldau.testing.simulation.ensemble import SimulatedEnsemble
 from moldau.wire.errors import ErrorCode
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class SimulatedEngine:
     """That of the simulation, with nothing going wrong."""
 
     def __init__(self, _directory: Path) -> None:
-        self.ensemble = Ensemble(seed=1)
+        self.ensemble = SimulatedEnsemble(seed=1)
 
     async def open(self) -> Store:
         return await self.ensemble.open()

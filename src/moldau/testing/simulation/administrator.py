@@ -9,7 +9,7 @@ from moldau.aio import Admin, Producer
 from moldau.client.admin.topics import NewTopic
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
-from moldau.testing.simulation.clients import Client
+from moldau.testing.simulation.clients import SimulatedClient
 from moldau.testing.simulation.history import Place
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ NAMES = 3
 CALL_S = 10.0
 
 
-class Administrator(Client):
+class Administrator(SimulatedClient):
     """Makes one change after the other. Errors from brokers do not stop it."""
 
     def __init__(self, world: World, name: str, places: Sequence[Place]) -> None:

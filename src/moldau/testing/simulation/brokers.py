@@ -17,7 +17,7 @@ from moldau.replication.partition import Partition
 from moldau.testing.memory_disk import MemoryDisk
 from moldau.testing.simulation.disk import SimulatedFileSystem
 from moldau.testing.simulation.history import Led, Replica
-from moldau.testing.simulation.machine import Life, Machine
+from moldau.testing.simulation.machine import Machine, SimulatedProcess
 from moldau.testing.simulation.threads import SimulatedThreads
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class SimulatedBroker:
         """It has lost records, or believes so, and has not fetched them again: see `World.may_lose_power`."""
         self.serving = False
         self._world = world
-        self._lives = 0
+        self._started = 0
 
     def __repr__(self) -> str:
         return self.machine.name
@@ -75,24 +75,24 @@ class SimulatedBroker:
         return f"{self.machine.name}:{PORT}"
 
     @property
-    def life(self) -> Life | None:
-        life = self.machine.life
-        return life if life is not None and not life.dead else None
+    def process(self) -> SimulatedProcess | None:
+        process = self.machine.process
+        return process if process is not None and not process.dead else None
 
     # -- lifecycle -------------------------------------------------------------------------------------------------
 
     def start(self) -> asyncio.Task[None]:
         """Start a new process. The task ends when the broker serves, or when the start failed."""
-        self._lives += 1
-        life = self.machine.begin(f"{self.machine.name}.{self._lives}")
-        self._world.lives.append(life)
-        self._world.trace.add(life, "starts")
-        return life.run(self._live(life))
+        self._started += 1
+        process = self.machine.begin(f"{self.machine.name}.{self._started}")
+        self._world.processes.append(process)
+        self._world.trace.add(process, "starts")
+        return process.run(self._live(process))
 
-    async def _live(self, life: Life) -> None:
+    async def _live(self, process: SimulatedProcess) -> None:
         machine = self.machine
-        threads = SimulatedThreads(life)
-        self.fs = SimulatedFileSystem(life, threads)
+        threads = SimulatedThreads(process)
+        self.fs = SimulatedFileSystem(process, threads)
         texts = {
             **SETTINGS,
             **self._world.broker_settings,
@@ -111,64 +111,64 @@ class SimulatedBroker:
                 randomness=SeededRandomness(machine.random.getrandbits(64)),
                 threads=threads,
                 boot_id=machine.boot_id,
-                open_store=lambda: self._open_store(life),
+                open_store=lambda: self._open_store(process),
             )
             self.broker = broker
-            broker.replicas.on_leadership(lambda partition, leads: self._led(life, partition, leads))
+            broker.replicas.on_leadership(lambda partition, leads: self._led(process, partition, leads))
             await broker.start()
         except (OSError, StoreError, LogError) as error:
             # The process reports the error and exits; the nemesis starts it again.
-            self._world.trace.add(life, f"could not start: {type(error).__name__}: {error}")
-            self._exit(life)
+            self._world.trace.add(process, f"could not start: {type(error).__name__}: {error}")
+            self._exit(process)
             return
         self.serving = True
-        self._world.trace.add(life, "serves")
+        self._world.trace.add(process, "serves")
 
-    async def _open_store(self, life: Life) -> Store:
-        return await self._world.open_store(life)
+    async def _open_store(self, process: SimulatedProcess) -> Store:
+        return await self._world.open_store(process)
 
-    def _led(self, life: Life, partition: Partition, leads: bool) -> None:
+    def _led(self, process: SimulatedProcess, partition: Partition, leads: bool) -> None:
         place = (partition.topic, partition.index)
         if leads:
-            led = Led(place, partition.leader_epoch, str(life), self._world.trace.now_s(), partition.topic_id)
+            led = Led(place, partition.leader_epoch, str(process), self._world.trace.now_s(), partition.topic_id)
             self._world.history.led.append(led)
         self._world.trace.add(
-            life, f"{'leads' if leads else 'no longer leads'} {place[0]}-{place[1]} epoch {partition.leader_epoch}"
+            process, f"{'leads' if leads else 'no longer leads'} {place[0]}-{place[1]} epoch {partition.leader_epoch}"
         )
 
     def stop(self) -> asyncio.Task[None]:
         """Stop cleanly, as with SIGTERM."""
-        life = self.life
-        assert life is not None
-        self._world.trace.add(life, "begins a clean stop")
-        return life.run(self._stop(life))
+        process = self.process
+        assert process is not None
+        self._world.trace.add(process, "begins a clean stop")
+        return process.run(self._stop(process))
 
-    async def _stop(self, life: Life) -> None:
+    async def _stop(self, process: SimulatedProcess) -> None:
         self.serving = False
         assert self.broker is not None
         try:
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await self.broker.stop()
         except (OSError, StoreError, LogError) as error:
-            self._world.trace.add(life, f"stopped badly: {type(error).__name__}: {error}")
-        self._world.trace.add(life, "stopped")
-        self._exit(life)
+            self._world.trace.add(process, f"stopped badly: {type(error).__name__}: {error}")
+        self._world.trace.add(process, "stopped")
+        self._exit(process)
 
-    def _exit(self, life: Life) -> None:
+    def _exit(self, process: SimulatedProcess) -> None:
         self.serving = False
-        life.end()
-        self._world.network.process_died(life)
+        process.end()
+        self._world.network.process_died(process)
         self.machine.disk.kill_process()
 
     def kill(self) -> None:
         """Kill the process as `kill -9` would: what it wrote stays in the page cache of its machine."""
-        life = self.life
-        if life is not None:
-            self._world.trace.add(life, "is killed")
-            self._exit(life)
+        process = self.process
+        if process is not None:
+            self._world.trace.add(process, "is killed")
+            self._exit(process)
 
     def lose_power(self) -> None:
-        self._world.trace.add(self.machine.life or self.machine, "loses power")
+        self._world.trace.add(self.machine.process or self.machine, "loses power")
         self.serving = False
         self.may_lack_records = True
         self.machine.lose_power(self._world.network)

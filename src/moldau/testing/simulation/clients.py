@@ -18,13 +18,13 @@ from moldau.client.errors import MoldauError
 from moldau.client.producer.engine import RecordFuture
 from moldau.testing.simulation.history import (
     Acked,
-    Ended,
     OffsetCommit,
     OffsetSeen,
     Place,
     Seen,
     Sent,
     TransactionOutcome,
+    TransactionStep,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ CLOSE_S = 2.0
 CALL_S = 20.0
 
 
-class Client:
+class SimulatedClient:
     """A process with one client, which is replaced by a new one after a fatal error."""
 
     def __init__(self, world: World, name: str) -> None:
@@ -83,7 +83,7 @@ class Client:
         await asyncio.sleep(at_most_s * self.random.random())
 
 
-class Writer(Client):
+class Writer(SimulatedClient):
     """Sends numbered values to the partitions of a topic."""
 
     def __init__(
@@ -215,10 +215,10 @@ class TransactionalWriter(Writer):
         await producer.abort_transaction()
 
     def _ended(self, name: str, outcome: TransactionOutcome) -> None:
-        self.history.ended.append(Ended(name, outcome, self.now_s))
+        self.history.ended.append(TransactionStep(name, outcome, self.now_s))
 
 
-class Reader(Client):
+class Reader(SimulatedClient):
     """Reads all partitions of some topics from the beginning, and records what it gets."""
 
     def __init__(
@@ -314,7 +314,7 @@ class Member(Reader):
             self.history.offset_commits.append(OffsetCommit(self.group, place, offset, began_s, at_s))
 
 
-class OffsetWatcher(Client):
+class OffsetWatcher(SimulatedClient):
     """Repeatedly reads a group's committed offsets."""
 
     def __init__(self, world: World, name: str, group: str, places: Sequence[Place]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.aio import Consumer, Producer
 from moldau.client.errors import MoldauError
-from moldau.testing.simulation.clients import CLOSE_S, Client
+from moldau.testing.simulation.clients import CLOSE_S, SimulatedClient
 from moldau.testing.simulation.history import Place
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ COPY = "copy of "
 LIFE_S = 15.0
 
 
-class Copier(Client):
+class Copier(SimulatedClient):
     """A member of the copiers' group."""
 
     def __init__(self, world: World, name: str, group: str, source: str, target: str) -> None:

@@ -15,7 +15,7 @@ from moldau.host.fs import FileSystem
 from moldau.testing.faulty_fs import DiskFault, FaultyCalls
 
 if TYPE_CHECKING:
-    from moldau.testing.simulation.machine import Life
+    from moldau.testing.simulation.machine import SimulatedProcess
     from moldau.testing.simulation.threads import SimulatedThreads
 
 MAX_OPEN_FILES = 256
@@ -26,26 +26,26 @@ SLOW_CALLS = frozenset({"pwritev", "preadv", "fdatasync", "fsync", "syncfs", "ft
 class SimulatedCalls(FaultyCalls):
     """System calls of one simulated process."""
 
-    def __init__(self, life: Life, threads: SimulatedThreads) -> None:
-        super().__init__(life.machine.disk, sleep=self._no_sleep)
+    def __init__(self, process: SimulatedProcess, threads: SimulatedThreads) -> None:
+        super().__init__(process.machine.disk, sleep=self._no_sleep)
         self.slow_s = 0.0
         """Maximum duration of each call that reaches the disk."""
-        self._life = life
+        self._process = process
         self._threads = threads
-        self._random = Random(life.machine.random.getrandbits(64))
+        self._random = Random(process.machine.random.getrandbits(64))
 
     def _strike(self, call: str, path: str, fd: int = -1) -> DiskFault | None:
-        life = self._life
-        if life.dead:
+        process = self._process
+        if process.dead:
             raise OSError(errno.EIO, "this process has ended", path)
-        if life.machine.broken and any(path.startswith(one) for one in life.machine.broken):
+        if process.machine.broken and any(path.startswith(one) for one in process.machine.broken):
             raise OSError(errno.EIO, "Input/output error", path)
         if self.slow_s and call in SLOW_CALLS:
             seconds = self.slow_s * self._random.random()
             if self._threads.in_job:
                 self._threads.job_takes(seconds)
             else:
-                life.stall(seconds)
+                process.stall(seconds)
         return super()._strike(call, path, fd) if self.faults or self.record is not None else None
 
     @staticmethod
@@ -56,8 +56,8 @@ class SimulatedCalls(FaultyCalls):
 class SimulatedFileSystem(FileSystem):
     """The real file code on top of the simulated calls."""
 
-    def __init__(self, life: Life, threads: SimulatedThreads) -> None:
-        self.calls = SimulatedCalls(life, threads)
+    def __init__(self, process: SimulatedProcess, threads: SimulatedThreads) -> None:
+        self.calls = SimulatedCalls(process, threads)
         super().__init__(self.calls, MAX_OPEN_FILES)
 
     def fail(self, call: str, error: int, *, path: str = "*", after: int = 0, times: int | None = 1) -> None:

@@ -83,10 +83,10 @@ class Change:
         self.events = events
 
 
-class Server:
+class StoreServer:
     """One server of the ensemble, which has applied a prefix of the commits."""
 
-    def __init__(self, ensemble: Ensemble, lag_s: float) -> None:
+    def __init__(self, ensemble: SimulatedEnsemble, lag_s: float) -> None:
         self.lag_s = lag_s
         """Maximum delay after which it applies a commit of the leader."""
         self.applied = 0
@@ -147,14 +147,14 @@ class Server:
         return dict(sorted(found.items()))
 
 
-class Ensemble:
+class SimulatedEnsemble:
     """All servers, and the order of all commits."""
 
     def __init__(self, seed: int, session_timeout_s: float = 6.0, lag_s: float = 0.0) -> None:
         self.random = Random(seed)
         self.session_timeout_s = session_timeout_s
         self.changes: list[Change] = []
-        self.servers = [Server(self, lag_s if index else 0.0) for index in range(SERVERS)]
+        self.servers = [StoreServer(self, lag_s if index else 0.0) for index in range(SERVERS)]
         self.sessions: dict[SimulatedStore, None] = {}
         self._tree = MemoryTree()
         self._observer = _Observer(self._tree, self._committed)

@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     committed_only: bool = False
 
 
-class Ended(NamedTuple):
+class TransactionStep(NamedTuple):
     """A step in the lifecycle of a transaction."""
 
     transaction: str
@@ -119,7 +119,7 @@ class History:
     sent: dict[str, Sent] = field(default_factory=dict)
     acked: list[Acked] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[TransactionStep] = field(default_factory=list)
     offset_commits: list[OffsetCommit] = field(default_factory=list)
     offsets_seen: list[OffsetSeen] = field(default_factory=list)
     led: list[Led] = field(default_factory=list)

@@ -5,8 +5,8 @@ only on the amount of work. Everything is deterministic: callbacks run in the or
 timers by their time and then by their number (a heap alone does not order equal times). Each turn takes one
 microsecond, because otherwise `deadline - now` may round to a wait that never ends.
 
-Every callback belongs to the `Life` (simulated process) whose code scheduled it. A context variable identifies it;
-tasks and callbacks inherit that variable. Callbacks of a process that has ended are dropped, and those of a paused
+Every callback belongs to the simulated process (`CallbackOwner`) whose code scheduled it. A context variable identifies
+it; tasks and callbacks inherit that variable. Callbacks of a process that has ended are dropped, and those of a paused
 process wait. So a process can be killed or paused at any point without its cooperation, as a real one can.
 """
 
@@ -21,7 +21,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 
 if TYPE_CHECKING:
-    from moldau.testing.simulation.network import Network
+    from moldau.testing.simulation.network import SimulatedNetwork
 
 Ts = TypeVarTuple("Ts")
 
@@ -35,7 +35,7 @@ PURGE_FROM = 256
 """Cancelled timers are removed when there are at least this many, and half of all timers are cancelled."""
 
 
-class Life(Protocol):
+class CallbackOwner(Protocol):
     """The owner of a callback."""
 
     held: bool
@@ -48,7 +48,7 @@ class Life(Protocol):
         """Register a new task of this process."""
 
 
-LIFE: ContextVar[Life | None] = ContextVar("LIFE", default=None)
+CURRENT_PROCESS: ContextVar[CallbackOwner | None] = ContextVar("CURRENT_PROCESS", default=None)
 """The process whose code runs. None is the simulation itself."""
 
 
@@ -96,7 +96,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._numbers = count()
         self._cancelled_timers = 0
         self.turns = 0
-        self.network: Network | None = None
+        self.network: SimulatedNetwork | None = None
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -162,9 +162,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if handle._cancelled:
                 continue
             context = handle._context
-            life = context.get(LIFE)
-            if life is not None and life.held:
-                life.park(handle)
+            process = context.get(CURRENT_PROCESS)
+            if process is not None and process.held:
+                process.park(handle)
                 continue
             try:
                 context.run(handle._callback, *handle._args)
@@ -189,9 +189,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         task: asyncio.Task[Any] = asyncio.Task(
             coro, loop=self, name=None if name is None else str(name), context=context
         )
-        life = LIFE.get() if context is None else context.get(LIFE)
-        if life is not None:
-            life.adopt(task)
+        process = CURRENT_PROCESS.get() if context is None else context.get(CURRENT_PROCESS)
+        if process is not None:
+            process.adopt(task)
         return task
 
     # -- network ---------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             await server.start_serving()
         return server
 
-    def _network(self) -> Network:
+    def _network(self) -> SimulatedNetwork:
         if self.network is None:
             raise RuntimeError("this simulation has no network")
         return self.network

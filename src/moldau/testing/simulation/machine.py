@@ -1,8 +1,8 @@
 """Simulated machine, and the processes that run on it.
 
-A machine has an address, a disk, power, and a wall clock that may be wrong. A `Life` is one process from start to end:
-a restarted broker is another life on the same machine. Killing a process does not change the machine (written bytes
-stay in the page cache). A power loss drops unsynced bytes and changes the boot id.
+A machine has an address, a disk, power, and a wall clock that may be wrong. A `SimulatedProcess` lasts from a start to
+an end: a restarted broker is another process on the same machine. Killing a process does not change the machine:
+written bytes stay in the page cache. A power loss drops unsynced bytes and changes the boot id.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from moldau.testing.memory_disk import MemoryDisk
-from moldau.testing.simulation.loop import LIFE, SimulatedLoop
+from moldau.testing.simulation.loop import CURRENT_PROCESS, SimulatedLoop
 
 if TYPE_CHECKING:
-    from moldau.testing.simulation.network import Network
+    from moldau.testing.simulation.network import SimulatedNetwork
 
 EPOCH_MS = 1_800_000_000_000
 """The wall clock of every machine at the start of a simulation: a round number, in 2027."""
@@ -41,7 +41,7 @@ class Machine:
         self.up = True
         self.clock_offset_ms = 0
         self.boot_id = self._new_boot_id()
-        self.life: Life | None = None
+        self.process: SimulatedProcess | None = None
         self.on_boot: list[Callable[[], None]] = []
         """Called when the machine has power again: packets that were not answered."""
 
@@ -58,19 +58,19 @@ class Machine:
     def monotonic(self) -> float:
         return self.loop.time()
 
-    def begin(self, name: str) -> Life:
+    def begin(self, name: str) -> SimulatedProcess:
         """Start a process."""
         assert self.up, f"{self.name} has no power"
-        assert self.life is None or self.life.dead, f"{self.name} runs {self.life}"
-        self.life = Life(name, self)
-        return self.life
+        assert self.process is None or self.process.dead, f"{self.name} runs {self.process}"
+        self.process = SimulatedProcess(name, self)
+        return self.process
 
-    def lose_power(self, network: Network) -> None:
+    def lose_power(self, network: SimulatedNetwork) -> None:
         """Lose at once: the process, the connections (without notice to the peers), and unsynced bytes."""
         self.up = False
         network.machine_down(self)
-        if self.life is not None:
-            self.life.end()
+        if self.process is not None:
+            self.process.end()
         self.disk.lose_power(self.random.getrandbits(64))
         self.boot_id = self._new_boot_id()
 
@@ -81,7 +81,7 @@ class Machine:
             tell()
 
 
-class Life:
+class SimulatedProcess:
     """One process. Callbacks in its context belong to it, and do not run while it is held."""
 
     def __init__(self, name: str, machine: Machine) -> None:
@@ -90,7 +90,7 @@ class Life:
         self.held = False
         self.dead = False
         self.context = Context()
-        self.context.run(LIFE.set, self)
+        self.context.run(CURRENT_PROCESS.set, self)
         self._holds = 0
         self._parked: list[asyncio.Handle] = []
         self._tasks: list[asyncio.Task[Any]] = []

@@ -98,7 +98,7 @@ class Nemesis:
         for broker in world.brokers:
             self._mend_disk(broker)
         for broker in world.brokers:
-            if broker.life is not None and self._directory_failed(broker):
+            if broker.process is not None and self._directory_failed(broker):
                 broker.kill()
             await self._start(broker)
 
@@ -109,14 +109,14 @@ class Nemesis:
 
     def _free_broker(self) -> SimulatedBroker | None:
         """A running broker that is not being started or stopped."""
-        free = [broker for broker in self.world.brokers if broker not in self._busy and broker.life is not None]
+        free = [broker for broker in self.world.brokers if broker not in self._busy and broker.process is not None]
         return self.random.choice(free) if free else None
 
     def _seconds(self, at_least: float, at_most: float) -> float:
         return self.random.uniform(at_least, at_most)
 
     def _machines(self) -> list[Machine]:
-        clients = [life.machine for life in self.world.lives if life.machine.name.startswith("client")]
+        clients = [process.machine for process in self.world.processes if process.machine.name.startswith("client")]
         return [broker.machine for broker in self.world.brokers] + clients
 
     # -- network faults --------------------------------------------------------------------------------------------
@@ -183,12 +183,12 @@ class Nemesis:
 
     async def kill(self) -> None:
         broker = self._broker()
-        if broker.life is not None:
+        if broker.process is not None:
             await self._strike_down(broker, broker.kill, self._seconds(0.1, 10))
 
     async def power_loss(self) -> None:
         broker = self._broker()
-        if broker.life is not None and self.world.may_lose_power(broker):
+        if broker.process is not None and self.world.may_lose_power(broker):
             await self._strike_down(broker, broker.lose_power, self._seconds(0.3, 10))
 
     async def _strike_down(self, broker: SimulatedBroker, strike: Callable[[], None], down_s: float) -> None:
@@ -203,14 +203,14 @@ class Nemesis:
 
     async def pause(self) -> None:
         broker = self._free_broker()
-        life = None if broker is None else broker.life
-        if life is not None:
+        process = None if broker is None else broker.process
+        if process is not None:
             seconds = self.random.choice((self._seconds(0.05, 1), self._seconds(1, 12)))
-            self.note(f"pauses {life} for {seconds:.1f} s")
-            life.hold()
+            self.note(f"pauses {process} for {seconds:.1f} s")
+            process.hold()
             await asyncio.sleep(seconds)
-            life.release()
-            self.note(f"{life} continues")
+            process.release()
+            self.note(f"{process} continues")
 
     async def restart(self) -> None:
         broker = self._free_broker()
@@ -227,7 +227,7 @@ class Nemesis:
     async def _restart(self, broker: SimulatedBroker) -> None:
         self._busy[broker] = None
         stopped = broker.stop()
-        if not await self.world.until(lambda: stopped.done() or broker.life is None, RESTART_TIMEOUT_S):
+        if not await self.world.until(lambda: stopped.done() or broker.process is None, RESTART_TIMEOUT_S):
             broker.kill()
         await asyncio.sleep(self._seconds(0.05, 2))
         await self._start(broker)
@@ -239,10 +239,10 @@ class Nemesis:
         seconds = 5.0 if broker.machine.broken else RESTART_TIMEOUT_S
         deadline = self.world.loop.time() + seconds
         while not broker.serving and self.world.loop.time() < deadline:
-            if broker.life is None:
+            if broker.process is None:
                 broker.power_on()
                 broker.start()
-            await self.world.until(lambda: broker.serving or broker.life is None, deadline - self.world.loop.time())
+            await self.world.until(lambda: broker.serving or broker.process is None, deadline - self.world.loop.time())
             await asyncio.sleep(self._seconds(0.05, 1))
         self._busy.pop(broker, None)
 
@@ -330,7 +330,7 @@ class Nemesis:
         for source, target in links:
             self.world.network.cut(source, target)
         await asyncio.sleep(in_s)
-        living = [one for one in victims if one.life is not None]
+        living = [one for one in victims if one.process is not None]
         await asyncio.gather(*(self._strike_down(one, one.kill, self._seconds(0.1, 6)) for one in living))
         for source, target in links:
             self.world.network.mend(source, target)
@@ -340,7 +340,7 @@ class Nemesis:
     async def slow_disk(self) -> None:
         broker = self._broker()
         fs = broker.fs
-        if fs is not None and broker.life is not None:
+        if fs is not None and broker.process is not None:
             slow_s, seconds = self.random.choice((0.005, 0.05, 0.3)), self._seconds(1, 8)
             self.note(f"the disk of {broker} takes up to {slow_s} s per call, for {seconds:.1f} s")
             fs.calls.slow_s = slow_s
@@ -388,7 +388,7 @@ class Nemesis:
     async def _replace_disk(self, broker: SimulatedBroker) -> None:
         """Repair the disk, and restart a broker that has taken a directory offline."""
         self._mend_disk(broker)
-        if broker not in self._busy and (broker.life is None or self._directory_failed(broker)):
+        if broker not in self._busy and (broker.process is None or self._directory_failed(broker)):
             self._busy[broker] = None
             broker.kill()
             await self._start(broker)
@@ -413,10 +413,10 @@ class Nemesis:
     async def store_connection_lost(self) -> None:
         broker = self._broker()
         session = self.world.session_of(broker)
-        life = broker.life
-        if session is not None and life is not None:
-            self.note(f"{life} loses its connection to the store")
-            life.soon(session.break_connection)
+        process = broker.process
+        if session is not None and process is not None:
+            self.note(f"{process} loses its connection to the store")
+            process.soon(session.break_connection)
 
     async def session_expiry(self) -> None:
         broker = self._broker()

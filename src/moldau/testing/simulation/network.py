@@ -18,10 +18,10 @@ from contextvars import Context
 from random import Random
 from typing import Any
 
-from moldau.testing.simulation.loop import LIFE, SimulatedLoop
-from moldau.testing.simulation.machine import Life, Machine
-from moldau.testing.simulation.sockets import Server, SimulatedSocket
-from moldau.testing.simulation.transport import Connection, SimulatedTransport
+from moldau.testing.simulation.loop import CURRENT_PROCESS, SimulatedLoop
+from moldau.testing.simulation.machine import Machine, SimulatedProcess
+from moldau.testing.simulation.sockets import SimulatedServer, SimulatedSocket
+from moldau.testing.simulation.transport import SimulatedConnection, SimulatedTransport
 
 LOOPBACK_S = 2e-5
 EPHEMERAL_PORTS = 32_768
@@ -74,7 +74,7 @@ class Link:
                 self.carry(action)
 
 
-class Network:
+class SimulatedNetwork:
     """All machines and the links between them."""
 
     def __init__(self, loop: SimulatedLoop, seed: int, report: Callable[[str], None]) -> None:
@@ -84,8 +84,8 @@ class Network:
         """Called with a message for each event that must not happen."""
         self._machines: dict[str, Machine] = {}
         self._links: dict[tuple[str, str], Link] = {}
-        self._listening: dict[tuple[str, int], Server] = {}
-        self._connections: dict[Connection, None] = {}
+        self._listening: dict[tuple[str, int], SimulatedServer] = {}
+        self._connections: dict[SimulatedConnection, None] = {}
         self._ports = EPHEMERAL_PORTS
         loop.network = self
 
@@ -99,11 +99,11 @@ class Network:
             found = self._links[key] = Link(source, target, self.random, self.loop)
         return found
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[SimulatedConnection]:
         """The connections that are open on at least one end."""
         return list(self._connections)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: SimulatedConnection) -> None:
         self._connections.pop(connection, None)
 
     # -- called by the loop ----------------------------------------------------------------------------------------
@@ -119,10 +119,10 @@ class Network:
     def new_socket(self) -> SimulatedSocket:
         return SimulatedSocket(self._here().address)
 
-    def listen(self, sock: SimulatedSocket, factory: Callable[[], asyncio.BaseProtocol]) -> Server:
+    def listen(self, sock: SimulatedSocket, factory: Callable[[], asyncio.BaseProtocol]) -> SimulatedServer:
         if sock.port == 0:
             sock.port = self.free_port()
-        server = Server(sock, factory, _running_life(), self._listening)
+        server = SimulatedServer(sock, factory, _running_life(), self._listening)
         server.bind()
         return server
 
@@ -132,8 +132,8 @@ class Network:
 
     async def connect(self, sock: SimulatedSocket, address: tuple[str, int]) -> None:
         """Do the handshake: there and back, however long that takes."""
-        life = _running_life()
-        here, there = life.machine, self._machines[address[0]]
+        process = _running_life()
+        here, there = process.machine, self._machines[address[0]]
         answered: asyncio.Future[SimulatedTransport | None] = self.loop.create_future()
 
         def answer(transport: SimulatedTransport | None) -> None:
@@ -148,8 +148,8 @@ class Network:
                 return
             server = self._listening.get((there.address, address[1]))
             transport = None
-            if server is not None and server.serving and not life.dead:
-                transport = self._accept(life, server)
+            if server is not None and server.serving and not process.dead:
+                transport = self._accept(process, server)
             self.link(there, here).carry(lambda: answer(transport))
 
         self.link(here, there).carry(knock)
@@ -164,9 +164,9 @@ class Network:
         transport.open(protocol)
         return transport
 
-    def _accept(self, caller: Life, server: Server) -> SimulatedTransport:
-        callee = server.life
-        connection = Connection(
+    def _accept(self, caller: SimulatedProcess, server: SimulatedServer) -> SimulatedTransport:
+        callee = server.process
+        connection = SimulatedConnection(
             self, caller, (caller.machine.address, self.free_port()), callee, (server.sock.address, server.sock.port)
         )
         self._connections[connection] = None
@@ -175,29 +175,29 @@ class Network:
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
-    def process_died(self, life: Life) -> None:
+    def process_died(self, process: SimulatedProcess) -> None:
         """Close the connections of a dead process, as the kernel does."""
-        self._stop_listening(life)
+        self._stop_listening(process)
         for connection in self.connections():
             for end in (connection.caller, connection.callee):
-                if end.life is life:
+                if end.process is process:
                     end.owner_died(abruptly=self.random.random() < 0.5)
 
     def machine_down(self, machine: Machine) -> None:
         """Drop the connections of a machine without notice to the peers."""
-        if machine.life is not None:
-            self._stop_listening(machine.life)
+        if machine.process is not None:
+            self._stop_listening(machine.process)
         for connection in self.connections():
             for end in (connection.caller, connection.callee):
-                if end.life.machine is machine:
+                if end.process.machine is machine:
                     end.vanish()
 
-    def _stop_listening(self, life: Life) -> None:
+    def _stop_listening(self, process: SimulatedProcess) -> None:
         for key, server in list(self._listening.items()):
-            if server.life is life:
+            if server.process is process:
                 del self._listening[key]
 
-    def reset(self, connection: Connection) -> None:
+    def reset(self, connection: SimulatedConnection) -> None:
         """Break a connection in the network: each end notices it after its own delay."""
         for end in (connection.caller, connection.callee):
             delay = self.random.random() * 0.01
@@ -215,9 +215,9 @@ class Network:
         return _running_life().machine
 
 
-def _running_life() -> Life:
-    life: Any = LIFE.get()
-    if life is None:
+def _running_life() -> SimulatedProcess:
+    process: Any = CURRENT_PROCESS.get()
+    if process is None:
         raise RuntimeError("only a process can use the network")
-    assert isinstance(life, Life)
-    return life
+    assert isinstance(process, SimulatedProcess)
+    return process

@@ -19,7 +19,15 @@ from moldau.client.admin.topics import NewTopic
 from moldau.client.errors import MoldauError
 from moldau.testing.simulation.administrator import Administrator
 from moldau.testing.simulation.checkers import Anomaly, judge
-from moldau.testing.simulation.clients import COMMON, Client, Member, OffsetWatcher, Reader, TransactionalWriter, Writer
+from moldau.testing.simulation.clients import (
+    COMMON,
+    Member,
+    OffsetWatcher,
+    Reader,
+    SimulatedClient,
+    TransactionalWriter,
+    Writer,
+)
 from moldau.testing.simulation.copier import Copier
 from moldau.testing.simulation.history import Place
 from moldau.testing.simulation.loop import BEGINNING_S, SimulatedLoop, Stuck
@@ -160,8 +168,8 @@ async def _start(world: World) -> bool:
     await asyncio.wait(starting)
     if not all(broker.serving for broker in world.brokers):
         return False
-    life = world.client_process("client-admin")
-    await life.run(_create_topics(world))
+    process = world.client_process("client-admin")
+    await process.run(_create_topics(world))
     return await world.until(lambda: _all_in_sync(world), START_TIMEOUT_S)
 
 
@@ -174,7 +182,7 @@ async def _create_topics(world: World) -> None:
 def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]]:
     protocol = world.random.choice(("classic", "consumer"))
     plain = [place for place in places if place[0] == PLAIN]
-    clients: list[Client] = [
+    clients: list[SimulatedClient] = [
         Writer(world, "client-w1", PLAIN, PARTITIONS),
         Writer(world, "client-w2", PLAIN, PARTITIONS, acks="1", idempotent=False),
         TransactionalWriter(world, "client-t1", TRANSACTED, PARTITIONS),
@@ -225,9 +233,9 @@ async def _finish(world: World, places: list[Place], tasks: list[asyncio.Task[No
             world.anomaly("not live", f"{client.name} has not ended")
         elif task in stopped and (error := task.exception()) is not None:
             world.anomaly("failure", f"a client ended with {type(error).__name__}: {error}")
-    life = world.client_process("client-final")
+    process = world.client_process("client-final")
     try:
-        await life.run(_last_words(world, places, deadline))
+        await process.run(_last_words(world, places, deadline))
     except (MoldauError, TimeoutError) as error:
         world.anomaly("not live", f"not served {LIVE_WITHIN_S:.0f} s after the last fault: {error}")
     await asyncio.sleep(2.0)  # high watermarks reach the followers with their next fetch

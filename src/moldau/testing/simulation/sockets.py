@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moldau.testing.simulation.machine import Life
+    from moldau.testing.simulation.machine import SimulatedProcess
     from moldau.testing.simulation.transport import SimulatedTransport
 
 
@@ -35,18 +35,18 @@ class SimulatedSocket:
             self.transport.abort()
 
 
-class Server:
+class SimulatedServer:
     """A listening socket. Replaces asyncio's Server."""
 
     def __init__(
         self,
         sock: SimulatedSocket,
         factory: Callable[[], asyncio.BaseProtocol],
-        life: Life,
-        listening: dict[tuple[str, int], Server],
+        process: SimulatedProcess,
+        listening: dict[tuple[str, int], SimulatedServer],
     ) -> None:
         self.sock = sock
-        self.life = life
+        self.process = process
         self.serving = False
         self._factory = factory
         self._listening = listening

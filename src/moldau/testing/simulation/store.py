@@ -26,7 +26,7 @@ from moldau.cluster.store import (
     check_operations,
     split,
 )
-from moldau.testing.simulation.ensemble import Channel, Ensemble, Server, Way
+from moldau.testing.simulation.ensemble import Channel, SimulatedEnsemble, StoreServer, Way
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class SimulatedStore(Store):
     shared = True
 
     def __init__(
-        self, ensemble: Ensemble, there: Way, back: Way, deliver: Callable[[Callable[[], None]], None] | None
+        self, ensemble: SimulatedEnsemble, there: Way, back: Way, deliver: Callable[[Callable[[], None]], None] | None
     ) -> None:
         self.session_timeout_s = ensemble.session_timeout_s
         self.ended = False
@@ -50,7 +50,7 @@ class SimulatedStore(Store):
         self.seen = 0
         self.heard_at = 0.0
         self.owner: MemoryStore
-        self.server: Server
+        self.server: StoreServer
         self.watches = Watches()
         self._ensemble = ensemble
         self._there = Channel(there)

@@ -15,7 +15,7 @@ from typing import Any
 from moldau.client.producer import core as producer_core
 from moldau.client.producer.engine import Accumulator
 from moldau.host import clock as system
-from moldau.testing.simulation.loop import LIFE, SimulatedLoop
+from moldau.testing.simulation.loop import CURRENT_PROCESS, SimulatedLoop
 from moldau.testing.simulation.machine import EPOCH_MS
 
 
@@ -26,10 +26,10 @@ class _Time:
         self._loop = loop
 
     def time_ns(self) -> int:
-        life: Any = LIFE.get()
-        if life is None:
+        process: Any = CURRENT_PROCESS.get()
+        if process is None:
             return EPOCH_MS * 1_000_000 + int(self._loop.time() * 1e9)
-        return int(life.machine.now_ms()) * 1_000_000
+        return int(process.machine.now_ms()) * 1_000_000
 
     def monotonic(self) -> float:
         return self._loop.time()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from moldau.host.threads import DEFAULT_PER_LANE, DEFAULT_THREADS, Threads, _Job
 
 if TYPE_CHECKING:
-    from moldau.testing.simulation.machine import Life
+    from moldau.testing.simulation.machine import SimulatedProcess
 
 USUAL_S = 0.0005
 """Maximum delay before and after a job, if its disk is not slow."""
@@ -22,10 +22,10 @@ USUAL_S = 0.0005
 class SimulatedThreads(Threads):
     """The thread pool of one process."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, process: SimulatedProcess) -> None:
         super().__init__(DEFAULT_THREADS, DEFAULT_PER_LANE)
-        self._life = life
-        self._random = Random(life.machine.random.getrandbits(64))
+        self._process = process
+        self._random = Random(process.machine.random.getrandbits(64))
         self._extra_s = 0.0
         self.in_job = False
 
@@ -48,4 +48,4 @@ class SimulatedThreads(Threads):
         self._later(self._extra_s + self._random.random() * USUAL_S, job, self._finished)
 
     def _later(self, seconds: float, job: _Job, step: object) -> None:
-        self._life.loop.call_later(seconds, step, job, context=self._life.context)  # type: ignore[arg-type]
+        self._process.loop.call_later(seconds, step, job, context=self._process.context)  # type: ignore[arg-type]

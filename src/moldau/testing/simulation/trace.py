@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from moldau.host.event_log import event_of, facts_of
-from moldau.testing.simulation.loop import BEGINNING_S, LIFE, SimulatedLoop
+from moldau.testing.simulation.loop import BEGINNING_S, CURRENT_PROCESS, SimulatedLoop
 
 LOGGER = "moldau"
 
@@ -66,7 +66,7 @@ class LogListener(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         told = f" [{type(error).__name__}: {error}]" if error is not None else ""
         level = "" if record.levelno < logging.WARNING else f"{record.levelname}: "
-        who = LIFE.get() or "simulation"
+        who = CURRENT_PROCESS.get() or "simulation"
         self._trace.add(who, f"{level}{event_of(record)} {extras}".rstrip() + told)
         if error is not None and record.levelno >= logging.ERROR:
             self.failures.append((self._trace.now_s(), str(who), error))

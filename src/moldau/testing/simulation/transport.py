@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from moldau.testing.simulation.machine import Life
-    from moldau.testing.simulation.network import Network
+    from moldau.testing.simulation.machine import SimulatedProcess
+    from moldau.testing.simulation.network import SimulatedNetwork
 
 Buffer = bytes | bytearray | memoryview
 
@@ -41,11 +41,11 @@ class _Piece(NamedTuple):
 class Pipe:
     """One direction of a connection."""
 
-    def __init__(self, network: Network, sender: SimulatedTransport, receiver: SimulatedTransport) -> None:
+    def __init__(self, network: SimulatedNetwork, sender: SimulatedTransport, receiver: SimulatedTransport) -> None:
         self._network = network
         self._sender = sender
         self._receiver = receiver
-        self._link = network.link(sender.life.machine, receiver.life.machine)
+        self._link = network.link(sender.process.machine, receiver.process.machine)
         self._pieces: deque[_Piece] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._last_due = 0.0
@@ -87,7 +87,7 @@ class Pipe:
             _, given, content = self._pieces.popleft()
             if given is not content and given != content:
                 self._network.report(
-                    f"a buffer of {len(content)} bytes changed after {self._sender.life} had passed it to write"
+                    f"a buffer of {len(content)} bytes changed after {self._sender.process} had passed it to write"
                 )
                 content = bytes(given)
             if self._receiver.gone:
@@ -111,8 +111,8 @@ class Pipe:
         """Reset the sender, because the receiver does not have this connection any more; as soon as its machine has
         power."""
         self.drop()
-        machine, sender = self._receiver.life.machine, self._sender
-        back = self._network.link(machine, sender.life.machine)
+        machine, sender = self._receiver.process.machine, self._sender
+        back = self._network.link(machine, sender.process.machine)
 
         def tell() -> None:
             back.carry(lambda: sender.lose(RESET(104, "Connection reset by peer")))
@@ -123,11 +123,16 @@ class Pipe:
             machine.on_boot.append(tell)
 
 
-class Connection:
+class SimulatedConnection:
     """Both ends and both pipes."""
 
     def __init__(
-        self, network: Network, caller: Life, caller_at: tuple[str, int], callee: Life, callee_at: tuple[str, int]
+        self,
+        network: SimulatedNetwork,
+        caller: SimulatedProcess,
+        caller_at: tuple[str, int],
+        callee: SimulatedProcess,
+        callee_at: tuple[str, int],
     ) -> None:
         self.network = network
         self.caller = SimulatedTransport(self, caller, caller_at, callee_at)
@@ -146,10 +151,12 @@ class SimulatedTransport(asyncio.Transport):
     out: Pipe
     source: Pipe
 
-    def __init__(self, connection: Connection, life: Life, here: tuple[str, int], there: tuple[str, int]) -> None:
+    def __init__(
+        self, connection: SimulatedConnection, process: SimulatedProcess, here: tuple[str, int], there: tuple[str, int]
+    ) -> None:
         super().__init__({"sockname": here, "peername": there})
         self.connection = connection
-        self.life = life
+        self.process = process
         self.inbox: deque[bytes] = deque()
         self.gone = False
         """Nothing can be sent or received any more."""
@@ -232,17 +239,17 @@ class SimulatedTransport(asyncio.Transport):
 
     def arrived(self) -> None:
         """Read the inbox now if the process runs and reads, otherwise later."""
-        life = self.life
-        if life.held or self._awake:
+        process = self.process
+        if process.held or self._awake:
             self.wake()
         elif self._reading and self._protocol is not None and not self.gone:
-            life.context.run(self._read)
+            process.context.run(self._read)
 
     def wake(self) -> None:
         """Schedule a read of the inbox in the process."""
         if self.inbox and not self._awake and self._reading and self._protocol is not None and not self.gone:
             self._awake = True
-            self.life.soon(self._read)
+            self.process.soon(self._read)
 
     def _read(self) -> None:
         """Runs in the process that owns this end."""
@@ -279,7 +286,7 @@ class SimulatedTransport(asyncio.Transport):
     def peer_has_read(self) -> None:
         if self._writing_paused and self.out.unread <= self._window // 4:
             self._writing_paused = False
-            self.life.soon(self._resume_writing)
+            self.process.soon(self._resume_writing)
 
     def _resume_writing(self) -> None:
         if not self.gone and self._protocol is not None:
@@ -314,13 +321,13 @@ class SimulatedTransport(asyncio.Transport):
     def _reset_peer(self) -> None:
         self.out.drop()
         peer = self.connection.caller if self is self.connection.callee else self.connection.callee
-        link = self.connection.network.link(self.life.machine, peer.life.machine)
+        link = self.connection.network.link(self.process.machine, peer.process.machine)
         link.carry(lambda: peer.lose(RESET(104, "Connection reset by peer")))
 
     def _report_loss_soon(self) -> None:
         if not self._loss_reported and self._protocol is not None:
             self._loss_reported = True
-            self.life.soon(self._report_loss)
+            self.process.soon(self._report_loss)
         self.connection.end_gone()
 
     def _report_loss(self) -> None:

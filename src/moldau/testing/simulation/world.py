@@ -14,12 +14,12 @@ from moldau.cluster.nodes import TopicNode
 from moldau.cluster.store import Store
 from moldau.testing.simulation.brokers import SimulatedBroker
 from moldau.testing.simulation.checkers import Anomaly
-from moldau.testing.simulation.clients import Client
-from moldau.testing.simulation.ensemble import Ensemble
+from moldau.testing.simulation.clients import SimulatedClient
+from moldau.testing.simulation.ensemble import SimulatedEnsemble
 from moldau.testing.simulation.history import History, Place
 from moldau.testing.simulation.loop import SimulatedLoop
-from moldau.testing.simulation.machine import Life, Machine
-from moldau.testing.simulation.network import Network
+from moldau.testing.simulation.machine import Machine, SimulatedProcess
+from moldau.testing.simulation.network import SimulatedNetwork
 from moldau.testing.simulation.store import SimulatedStore
 from moldau.testing.simulation.trace import Trace
 
@@ -42,21 +42,21 @@ class World:
         self.history = History(self.trace.now_s)
         self.anomalies: list[Anomaly] = []
         """Anomalies found during the run; checkers find more at the end."""
-        self.network = Network(loop, self.random.getrandbits(64), self._changed_buffer)
-        self.lives: list[Life] = []
-        self.clients: list[Client] = []
+        self.network = SimulatedNetwork(loop, self.random.getrandbits(64), self._changed_buffer)
+        self.processes: list[SimulatedProcess] = []
+        self.clients: list[SimulatedClient] = []
         self.broker_settings = dict(settings or {})
         self.data: tuple[str, ...] = ("/data",)
         """The data directories of every broker."""
         self.pace_s = 0.4
         """Approximate delay between two actions of a client."""
-        self.ensemble = Ensemble(self.random.getrandbits(64), SESSION_TIMEOUT_S, lag_s=0.02)
+        self.ensemble = SimulatedEnsemble(self.random.getrandbits(64), SESSION_TIMEOUT_S, lag_s=0.02)
         self.store_machine = self._machine("store", "10.0.2.1")
         self.brokers = [
             SimulatedBroker(self, index, self._machine(f"broker-{index}", f"10.0.0.{index}"))
             for index in range(1, brokers + 1)
         ]
-        self.sessions: dict[SimulatedStore, Life] = {}
+        self.sessions: dict[SimulatedStore, SimulatedProcess] = {}
         self._client_machines = 0
 
     def _machine(self, name: str, address: str) -> Machine:
@@ -77,28 +77,30 @@ class World:
     def bootstrap_servers(self) -> str:
         return ",".join(broker.address for broker in self.brokers)
 
-    def client_process(self, name: str) -> Life:
+    def client_process(self, name: str) -> SimulatedProcess:
         """Start a process on its own machine."""
         self._client_machines += 1
-        life = self._machine(name, f"10.0.1.{self._client_machines}").begin(name)
-        self.lives.append(life)
-        return life
+        process = self._machine(name, f"10.0.1.{self._client_machines}").begin(name)
+        self.processes.append(process)
+        return process
 
-    def begin(self, client: Client) -> asyncio.Task[None]:
+    def begin(self, client: SimulatedClient) -> asyncio.Task[None]:
         self.clients.append(client)
         return self.client_process(client.name).run(client.run())
 
-    async def open_store(self, life: Life) -> Store:
+    async def open_store(self, process: SimulatedProcess) -> Store:
         """Open a store session for a broker's process, over the network."""
-        there = self.network.link(life.machine, self.store_machine)
-        back = self.network.link(self.store_machine, life.machine)
-        session = await self.ensemble.open(there, back, life.soon)
-        self.sessions[session] = life
+        there = self.network.link(process.machine, self.store_machine)
+        back = self.network.link(self.store_machine, process.machine)
+        session = await self.ensemble.open(there, back, process.soon)
+        self.sessions[session] = process
         return session
 
     def session_of(self, broker: SimulatedBroker) -> SimulatedStore | None:
         """The session of the broker's current process."""
-        mine = [session for session, life in self.sessions.items() if life is broker.life and not session.ended]
+        mine = [
+            session for session, process in self.sessions.items() if process is broker.process and not session.ended
+        ]
         return mine[-1] if mine else None
 
     # -- stored state ----------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ class World:
 
     def bury(self) -> None:
         """End all processes and close their suspended tasks."""
-        for life in self.lives:
-            life.end()
-        for life in self.lives:
-            life.bury()
+        for process in self.processes:
+            process.end()
+        for process in self.processes:
+            process.bury()
