@@ -13,6 +13,7 @@ from moldau.settings.cleaning import CLEANING
 from moldau.settings.elections import ELECTIONS
 from moldau.settings.groups import GROUPS
 from moldau.settings.listeners import SECURITY_PROTOCOLS
+from moldau.settings.quotas import QUOTAS
 from moldau.settings.replication import REPLICATION
 from moldau.settings.setting import INT_MAX, Scope, Setting, SettingError, SettingType, Value
 from moldau.settings.table import SettingTable
@@ -465,6 +466,7 @@ BROKER = SettingTable(
         "Topics": _TOPICS,
         "Storage": _STORAGE,
         "Compaction": CLEANING,
+        "Quotas": QUOTAS,
         "Replication": REPLICATION,
         "Defaults of topic settings": _TOPIC_DEFAULTS,
         "Transactions": TRANSACTIONS,

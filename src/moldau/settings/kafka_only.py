@@ -89,8 +89,6 @@ controller.quorum.fetch.snapshot.max.bytes int read-only 1048576
 controller.quorum.fetch.timeout.ms int read-only 2000
 controller.quorum.request.timeout.ms int read-only 2000
 controller.quorum.retry.backoff.ms int read-only 20
-controller.quota.window.num int read-only 11
-controller.quota.window.size.seconds int read-only 1
 controller.socket.timeout.ms int read-only 30000
 cordoned.log.dirs list dynamic ""
 create.topic.policy.class.name class read-only -
@@ -165,8 +163,6 @@ num.replica.alter.log.dirs.threads int read-only -
 offsets.load.buffer.size int read-only 5242880
 offsets.topic.compression.codec int read-only 0
 principal.builder.class class dynamic org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
-quota.window.num int read-only 11
-quota.window.size.seconds int read-only 1
 remote.fetch.max.wait.ms int dynamic 500
 remote.list.offsets.request.timeout.ms long dynamic 30000
 remote.log.index.file.cache.total.size.bytes long dynamic 1073741824
