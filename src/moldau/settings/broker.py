@@ -15,8 +15,10 @@ from moldau.settings.groups import GROUPS
 from moldau.settings.listeners import SECURITY_PROTOCOLS
 from moldau.settings.quotas import QUOTAS
 from moldau.settings.replication import REPLICATION
+from moldau.settings.sasl import OAUTHBEARER, SASL
 from moldau.settings.setting import INT_MAX, Scope, Setting, SettingError, SettingType, Value
 from moldau.settings.table import SettingTable
+from moldau.settings.tls import TLS
 from moldau.settings.topic import TOPIC
 from moldau.settings.transactions import TRANSACTIONS
 from moldau.settings.zookeeper import ZOOKEEPER
@@ -460,6 +462,9 @@ BROKER = SettingTable(
         "Cluster": ZOOKEEPER,
         "Elections": ELECTIONS,
         "Listeners": _LISTENERS,
+        "Encryption (TLS)": TLS,
+        "Logins (SASL)": SASL,
+        "Logins with tokens (OAUTHBEARER)": OAUTHBEARER,
         "Access control": AUTHORIZATION,
         "Connections and requests": _CONNECTIONS,
         "Fetching and describing": _FETCHING,

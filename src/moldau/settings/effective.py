@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from moldau.settings.broker import BROKER, NO_NODE_ID
 from moldau.settings.group_configs import GROUP, bound
 from moldau.settings.kafka_only import check_ignored, foreign
+from moldau.settings.listener_overrides import ONLY_OF_LISTENERS, ListenerSettings, Override, parse_override
 from moldau.settings.listeners import ListenerPlan, plan_listeners
 from moldau.settings.setting import Setting, SettingError, SettingType, Value
 from moldau.settings.topic import TOPIC, topic_conflict
@@ -60,7 +61,7 @@ class BrokerSettings:
     `settings["num.partitions"]` is the effective value, with its type.
     """
 
-    __slots__ = ("_layers", "_topic_defaults", "_values", "dynamic", "dynamic_default", "static")
+    __slots__ = ("_layers", "_overrides", "_topic_defaults", "_values", "dynamic", "dynamic_default", "static")
 
     def __init__(
         self,
@@ -82,12 +83,22 @@ class BrokerSettings:
             for name, text in texts.items():
                 if name not in BROKER:
                     check_ignored(name, text)
+        self._overrides: dict[Override, Value] = {
+            override: declared(name).parse(text)
+            for _, texts in reversed(self._layers)
+            for name, text in texts.items()
+            if (override := parse_override(name)) is not None
+        }
         _check_together(self._values)
         # Computed once, because every topic needs them at start.
         self._topic_defaults = {setting.name: self._topic_default(setting) for setting in TOPIC}
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
+
+    def for_listener(self, name: str) -> ListenerSettings:
+        """The security settings of one listener (`listener.name.NAME.…`, otherwise those without prefix)."""
+        return ListenerSettings(name, self._overrides, self._values.__getitem__)
 
     def with_dynamic(self, dynamic: Mapping[str, str], dynamic_default: Mapping[str, str]) -> BrokerSettings:
         """These settings with other run-time settings: `dynamic` of this broker, `dynamic_default` of all brokers."""
@@ -112,7 +123,7 @@ class BrokerSettings:
     def listener_plan(self) -> ListenerPlan:
         """The listeners to bind and the addresses to advertise; SettingError if the listener settings contradict each
         other."""
-        return plan_listeners(
+        plan = plan_listeners(
             listeners=self["listeners"],
             advertised=self["advertised.listeners"],
             protocol_map=self["listener.security.protocol.map"],
@@ -122,6 +133,18 @@ class BrokerSettings:
             else None,
             controller_names=self["controller.listener.names"],
         )
+        self._check_overrides({listener.name for listener in plan.bound})
+        return plan
+
+    def _check_overrides(self, listeners: set[str]) -> None:
+        """A misspelt listener name must not leave a listener without its protection."""
+        skipped = {name.upper() for name in self["controller.listener.names"]}
+        for name in self.static:
+            override = parse_override(name)
+            if override is not None and override.listener not in listeners | skipped:
+                raise SettingError(
+                    name, f"no listener is named {override.listener} (there are {', '.join(sorted(listeners))})"
+                )
 
     def without_effect(self) -> list[Setting]:
         """Settings that were given, at start or at run time, and have no effect in Moldau."""
@@ -156,6 +179,8 @@ class BrokerSettings:
             for name in texts:
                 if declared(name).read_only and declared(name).type is not SettingType.UNKNOWN:
                     return f"{name}: cannot be changed while the broker runs; set it in its file and restart it"
+                if name in ONLY_OF_LISTENERS:
+                    return f"{name}: can be changed only for one listener, as listener.name.NAME.{name}"
             self.with_dynamic(texts, _EMPTY)
         except SettingError as error:
             return str(error)

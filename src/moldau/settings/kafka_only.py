@@ -10,10 +10,12 @@ The table is parsed on first use, because most processes never need it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 
+from moldau.settings.listener_overrides import declared_override
 from moldau.settings.setting import Scope, Setting, SettingError, SettingType
 from moldau.settings.table import SettingTable
 
@@ -21,8 +23,10 @@ NO_EFFECT = "Moldau does not have this feature"
 UNKNOWN = "neither Kafka nor Moldau has a setting with this name"
 NEVER_IGNORED = {
     "alter.config.policy.class.name": "Moldau cannot load policies, so changes would be unchecked; remove it",
+    "ssl.engine.factory.class": "Moldau cannot load Java classes; remove it, and set ssl.keystore.location",
     "create.topic.policy.class.name": "Moldau cannot load policies, so new topics would be unchecked; remove it",
 }
+_SECURITY_OF_LISTENER = re.compile(r"listener\.name\..+?\.((?:ssl|sasl)\..*)")
 MISSPELT = 0.9
 """The similarity to a known name (1.0 is equal) from which an unknown name in a file counts as a misspelling of it."""
 
@@ -52,7 +56,7 @@ def foreign(name: str) -> Setting:
 
     Kafka hides the value of an unknown setting, because it may be a password.
     """
-    known = kafka_only().get(name)
+    known = kafka_only().get(name) or declared_override(name)
     return known or Setting(name, SettingType.UNKNOWN, None, "", no_effect=UNKNOWN)
 
 
@@ -66,7 +70,12 @@ def check_ignored(name: str, text: str) -> None:
 def check_spelling(name: str, table: SettingTable) -> None:
     """SettingError for an unknown name in a file that is almost a known one: with `log.drs`, data would go to the
     default directory."""
-    if name not in kafka_only() and get_close_matches(name, [one.name for one in table], n=1, cutoff=MISSPELT):
+    if name in kafka_only() or declared_override(name) is not None:
+        return
+    setting = _SECURITY_OF_LISTENER.match(name)
+    if setting is not None and setting[1] not in kafka_only():
+        raise SettingError(name, "unknown setting of a listener; a listener without its protection is not opened")
+    if get_close_matches(name, [one.name for one in table], n=1, cutoff=MISSPELT):
         raise table.unknown(name)
 
 
@@ -78,8 +87,6 @@ broker.heartbeat.interval.ms int read-only 2000
 broker.session.timeout.ms int read-only 9000
 client.quota.callback.class class read-only -
 config.providers list dynamic ""
-connection.failed.authentication.delay.ms int read-only 100
-connections.max.reauth.ms long read-only 0
 controller.quorum.append.linger.ms int read-only 25
 controller.quorum.auto.join.enable boolean read-only false
 controller.quorum.election.backoff.max.ms int read-only 1000
@@ -195,8 +202,6 @@ replication.quota.window.num int read-only 11
 replication.quota.window.size.seconds int read-only 1
 request.timeout.ms int read-only 30000
 sasl.client.callback.handler.class class read-only -
-sasl.enabled.mechanisms list dynamic GSSAPI
-sasl.jaas.config password dynamic -
 sasl.kerberos.kinit.cmd string dynamic /usr/bin/kinit
 sasl.kerberos.min.time.before.relogin long dynamic 60000
 sasl.kerberos.principal.to.local.rules list dynamic DEFAULT
@@ -214,7 +219,6 @@ sasl.login.refresh.window.jitter double dynamic 0.05
 sasl.login.retry.backoff.max.ms long read-only 10000
 sasl.login.retry.backoff.ms long read-only 100
 sasl.mechanism.controller.protocol string read-only GSSAPI
-sasl.mechanism.inter.broker.protocol string dynamic GSSAPI
 sasl.oauthbearer.assertion.algorithm string read-only RS256
 sasl.oauthbearer.assertion.claim.aud string read-only -
 sasl.oauthbearer.assertion.claim.exp.seconds int read-only 300
@@ -228,21 +232,10 @@ sasl.oauthbearer.assertion.private.key.passphrase password read-only -
 sasl.oauthbearer.assertion.template.file string read-only -
 sasl.oauthbearer.client.credentials.client.id string read-only -
 sasl.oauthbearer.client.credentials.client.secret password read-only -
-sasl.oauthbearer.clock.skew.seconds int read-only 30
-sasl.oauthbearer.expected.audience list read-only ""
-sasl.oauthbearer.expected.issuer string read-only -
-sasl.oauthbearer.jwks.endpoint.refresh.ms long read-only 3600000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long read-only 10000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long read-only 100
-sasl.oauthbearer.jwks.endpoint.url string read-only -
 sasl.oauthbearer.jwt.retriever.class class read-only org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
 sasl.oauthbearer.jwt.validator.class class read-only org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
 sasl.oauthbearer.scope string read-only -
-sasl.oauthbearer.scope.claim.name string read-only scope
-sasl.oauthbearer.sub.claim.name string read-only sub
 sasl.oauthbearer.token.endpoint.url string read-only -
-sasl.server.callback.handler.class class read-only -
-sasl.server.max.receive.size int read-only 524288
 security.providers string read-only -
 share.coordinator.append.linger.ms int read-only -1
 share.coordinator.cached.buffer.max.bytes int dynamic 1048588
@@ -258,26 +251,11 @@ socket.connection.setup.timeout.max.ms long read-only 30000
 socket.connection.setup.timeout.ms long read-only 10000
 ssl.allow.dn.changes boolean read-only false
 ssl.allow.san.changes boolean read-only false
-ssl.cipher.suites list dynamic ""
-ssl.client.auth string dynamic none
-ssl.enabled.protocols list dynamic TLSv1.2,TLSv1.3
-ssl.endpoint.identification.algorithm string dynamic https
 ssl.engine.factory.class class dynamic -
-ssl.key.password password dynamic -
 ssl.keymanager.algorithm string dynamic SunX509
-ssl.keystore.certificate.chain password dynamic -
-ssl.keystore.key password dynamic -
-ssl.keystore.location string dynamic -
-ssl.keystore.password password dynamic -
-ssl.keystore.type string dynamic JKS
-ssl.principal.mapping.rules string read-only DEFAULT
 ssl.protocol string dynamic TLSv1.3
 ssl.provider string dynamic -
 ssl.secure.random.implementation string dynamic -
 ssl.trustmanager.algorithm string dynamic PKIX
-ssl.truststore.certificates password dynamic -
-ssl.truststore.location string dynamic -
-ssl.truststore.password password dynamic -
-ssl.truststore.type string dynamic JKS
 telemetry.max.bytes int read-only 1048576
 """

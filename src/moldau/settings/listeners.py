@@ -13,6 +13,8 @@ from typing import NamedTuple
 from moldau.settings.setting import SettingError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+TLS_PROTOCOLS = ("SSL", "SASL_SSL")
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 """The protocols that this version implements. A listener with another one is an error at start, and is not opened
 without protection."""

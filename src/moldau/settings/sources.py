@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from moldau.settings.kafka_only import check_spelling, kafka_only
+from moldau.settings.listener_overrides import declared_override
 from moldau.settings.setting import SettingError
 from moldau.settings.table import SettingTable
 
@@ -44,7 +45,7 @@ def gather(
 
 
 def _is_known(name: str, table: SettingTable) -> bool:
-    return name in table or name in kafka_only()
+    return name in table or name in kafka_only() or declared_override(name) is not None
 
 
 def read_assignment(text: str) -> tuple[str, str]:
