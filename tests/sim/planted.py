@@ -116,8 +116,8 @@ def in_sync_set_not_fenced_by_broker_epoch() -> list[Patch]:
     return [
         (Follower, "fetched", of_any_life),
         (isr, "_impossible", lambda *_: None),
-        (isr, "comers", lambda *_: []),
-        (ReplicaManager, "_lives", lambda *_: True),
+        (isr, "added_replicas", lambda *_: []),
+        (ReplicaManager, "_is_alive", lambda *_: True),
     ]
 
 
@@ -157,10 +157,10 @@ def old_leader_serves_on_after_its_session_is_lost() -> list[Patch]:
 def follower_comes_in_before_it_has_all() -> list[Patch]:
     """A follower counts as in sync wherever it is."""
 
-    def may_come_in(self: Leadership, replica: int, high_watermark: int) -> bool:
+    def may_join_isr(self: Leadership, replica: int, high_watermark: int) -> bool:
         return self.proposal is None and replica in self.followers and replica not in self.state.isr
 
-    return [(Leadership, "may_come_in", may_come_in)]
+    return [(Leadership, "may_join_isr", may_join_isr)]
 
 
 # -- the cluster -------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def lost_tail_stays_in_sync() -> list[Patch]:
 @bug
 def leader_epoch_not_bumped_on_restart() -> list[Patch]:
     """A leader that comes back leads on in the epoch of its former life."""
-    return [(membership, "reborn", lambda state, *_, **__: state)]
+    return [(membership, "restarted", lambda state, *_, **__: state)]
 
 
 @bug

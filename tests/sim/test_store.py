@@ -157,9 +157,9 @@ def test_a_broker_recognises_its_registration_at_a_server_that_lags(place: Place
     async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
         born = BrokerImage(1, (), directory_id="d")
         await Tree(one).prepare("cluster")
-        await Tree(one).begin_life(born, "of an earlier process")
+        await Tree(one).begin_incarnation(born, "of an earlier process")
         await other.sync()
-        await Tree(one).begin_life(born, "of this process")
+        await Tree(one).begin_incarnation(born, "of this process")
         assert await Tree(other).is_ours(1, "of this process")
         assert not await Tree(other).is_ours(1, "of an earlier process")
 

@@ -106,7 +106,7 @@ def test_a_read_of_aborted_transactions_that_fails_is_answered_as_any_other(
     setup: Setup, monkeypatch: pytest.MonkeyPatch, cached: bool
 ) -> None:
     def failing(log: Log, first_offset: int, end_offset: int) -> NoReturn:
-        raise log.home.failed(OSError(errno.EIO, "Input/output error"), f"{first_offset} to {end_offset}")
+        raise log.data_dir.failed(OSError(errno.EIO, "Input/output error"), f"{first_offset} to {end_offset}")
 
     with setup.broker() as broker, RawConnection(broker.bootstrap) as connection:
         setup.create_topic(connection)

@@ -107,7 +107,7 @@ class Broker:
         self.metadata.listen(self._image_changed)
         self.deleted_topics = DeletedTopics()
         self.metadata.listen(self.deleted_topics.follow)
-        self.metadata.on_standing(self._standing_changed)
+        self.metadata.on_registration(self._registration_changed)
         plan = settings.listener_plan()
         self.peers = Peers(self.node_id, plan.inter_broker, lambda: self.image)
         self.metadata.listen(self.peers.follow)
@@ -242,13 +242,13 @@ class Broker:
         await self.metadata.register(broker, lost)
         await self.log_dirs.remember_boot(self.threads, self.boot_id)
 
-    def _standing_changed(self, in_good_standing: bool) -> None:
-        if not in_good_standing:
+    def _registration_changed(self, registered: bool) -> None:
+        if not registered:
             self.replicas.stop_leading()
 
     async def _hand_over(self) -> None:
         """Hand over all leaderships, so that no client has to wait for the session timeout of this broker."""
-        if not self.settings["controlled.shutdown.enable"] or not self.metadata.in_good_standing:
+        if not self.settings["controlled.shutdown.enable"] or not self.metadata.registered:
             return
         if len(self.image.brokers) < 2:
             return

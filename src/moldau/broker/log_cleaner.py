@@ -329,7 +329,7 @@ class LogCleaner:
             await self._threads.run(LANE, swap.sync)
             return swap.finish()
         except OSError as error:
-            one.home.failed(error, f"could not sync {one.directory}", fatal=True)
+            one.data_dir.failed(error, f"could not sync {one.directory}", fatal=True)
         except LogError:
             pass  # already logged, and the directory is offline
         return False
@@ -378,7 +378,7 @@ class LogCleaner:
                 self._clean_up_to[one] = offset
 
     async def _write_checkpoint(self, one: Log) -> None:
-        directory = one.home
+        directory = one.data_dir
         for gone in [other for other in self._clean_up_to if other.closed]:
             del self._clean_up_to[gone]
             self._given_up.pop(gone, None)
@@ -395,5 +395,5 @@ class LogCleaner:
 
     def _clean_in(self, path: str) -> Iterator[tuple[TopicPartition, int]]:
         for one, offset in self._clean_up_to.items():
-            if one.home.path == path:
+            if one.data_dir.path == path:
                 yield one.name, offset

@@ -47,7 +47,7 @@ class LogDirMoves:
         if current is not None and current.target is target:
             return
         self._moves.pop(partition, None)
-        if partition.log.home is not target:
+        if partition.log.data_dir is not target:
             move = Move(partition.log, target, self._randomness.uuid().hex())
             self._moves[partition] = move
             self._spawn(self._carry_out(partition, move))

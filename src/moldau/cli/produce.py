@@ -83,14 +83,14 @@ class Pump:
         self._unchecked: deque[list[RecordFuture]] = deque()
         self.counts = LineCounts()
         self._told_to_wait = False
-        self.has_met_the_cluster = False
+        self.has_metadata = False
 
     def send(self, lines: Iterable[bytes]) -> None:
         """Send a chunk. Raises errors that will affect all further records; a record that is too large is only
         counted."""
         from moldau.client.errors import RecordTooLarge
 
-        self.meet_the_cluster()
+        self.await_metadata()
         sent: list[RecordFuture] = []
         self._unchecked.append(sent)
         rest = iter(lines)
@@ -103,12 +103,12 @@ class Pump:
         if self._sync or len(self._unchecked) > MAX_UNCHECKED:
             self.check(keep=0 if self._sync else MAX_UNCHECKED)
 
-    def meet_the_cluster(self) -> None:
+    def await_metadata(self) -> None:
         """Wait for metadata before the first record: `send` would wait as long (max.block.ms), but without a
         message."""
-        if self.has_met_the_cluster:
+        if self.has_metadata:
             return
-        self.has_met_the_cluster = True
+        self.has_metadata = True
         with told_to_wait():
             self._producer.partitions_for(self.topic)
 
@@ -345,7 +345,7 @@ def _pump_all(pump: Pump, progress: bool) -> None:
         source = Input(bar)
         with source.interruption:
             for lines in chunks(source.read):
-                if not pump.has_met_the_cluster:
+                if not pump.has_metadata:
                     _meet_the_cluster(pump, source)
                 pump.send(lines)
     pump.check()
@@ -355,7 +355,7 @@ def _meet_the_cluster(pump: Pump, source: Input) -> None:
     """Before the first record, Ctrl-C ends the wait for a broker that does not answer."""
     try:
         with source.waiting():
-            pump.meet_the_cluster()
+            pump.await_metadata()
     except KeyboardInterrupt:
         complain("stopped before a broker answered: nothing was written")
         raise

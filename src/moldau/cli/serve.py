@@ -84,7 +84,7 @@ async def _serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | Non
     except BaseException:
         await broker.abandon()
         raise
-    spare_the_collector()
+    freeze_existing_objects()
     if ready is not None:
         ready(broker)
     await stop.wait()
@@ -92,7 +92,7 @@ async def _serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | Non
     return EXIT_OK
 
 
-def spare_the_collector() -> None:
+def freeze_existing_objects() -> None:
     """Exclude all existing objects from garbage collection: they live as long as this process, and traversing ten
     thousand partitions at each collection is slow."""
     gc.collect()

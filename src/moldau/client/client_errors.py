@@ -117,6 +117,6 @@ class DeserializationError(MoldauError, ValueError):
         return self.partition.topic
 
 
-def another(error: E) -> E:
+def error_copy(error: E) -> E:
     """Return a copy of the error. An object that is raised in several places would collect all their tracebacks."""
     return copy(error)

@@ -14,7 +14,7 @@ from moldau.client.client_errors import (
     NotKafka,
     TimedOut,
     UnsupportedByBroker,
-    another,
+    error_copy,
 )
 from moldau.net.connect import TLS_RECORDS
 from moldau.net.framing import FrameMemory
@@ -102,7 +102,7 @@ class Connection(RequestPipeline[MoldauError]):
         return NotKafka(describe_peer(self.name, start))
 
     def _error_again(self, error: MoldauError) -> MoldauError:
-        return another(error)
+        return error_copy(error)
 
     def _ended(self) -> None:
         self._on_lost(self)

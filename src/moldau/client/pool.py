@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from moldau.client.backoff import Backoff
-from moldau.client.client_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut, another
+from moldau.client.client_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut, error_copy
 from moldau.client.connection import ANSWERS_MEMORY_BYTES, Connection, tls_port
 from moldau.client.data_types import Node
 from moldau.client.handshake import introduce
@@ -244,7 +244,7 @@ class ConnectionPool:
             return
         if attempts.not_before >= deadline:
             assert attempts.error is not None
-            raise another(attempts.error)
+            raise error_copy(attempts.error)
         await asyncio.sleep(attempts.not_before - loop.time())
 
     async def _open(self, node_id: int) -> Connection:
@@ -295,7 +295,7 @@ class ConnectionPool:
             await introduce(connection, deadline)
             if connection.failure is not None:
                 # The connection was lost right after the answer, before it is in `_ready`: `_lost` does not handle it.
-                raise another(connection.failure)
+                raise error_copy(connection.failure)
         except BrokerUnavailable as error:
             connection.close()
             # The peer closed the connection without an answer, as a TLS server does with plain text. Only a client

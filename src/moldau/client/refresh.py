@@ -12,7 +12,7 @@ from typing import Final
 
 from moldau.client.backoff import Backoff
 from moldau.client.broker_errors import BrokerError, error_for
-from moldau.client.client_errors import ClosedError, MoldauError, TimedOut, another
+from moldau.client.client_errors import ClosedError, MoldauError, TimedOut, error_copy
 from moldau.client.metadata import ClusterMetadata, merge
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import Randomness
@@ -184,7 +184,7 @@ class Refresher:
         # An error that is not retriable is raised at once: nobody should wait a minute for a port that speaks HTTP.
         for one in asked:
             if not one.done():
-                one.set_exception(another(error))
+                one.set_exception(error_copy(error))
 
     def close(self) -> None:
         """Fail all waiting calls with ClosedError."""

@@ -65,7 +65,7 @@ class Controller:
         self._topics: dict[str, None] = {}
         """Topics to look at. `_everything` stands for all topics."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._going_home: asyncio.TimerHandle | None = None
+        self._preferred_election: asyncio.TimerHandle | None = None
         self._closed = False
         view.listen(self._image_changed)
 
@@ -88,8 +88,8 @@ class Controller:
         self._topics.update(dict.fromkeys(topic.name for topic in delta.created))
         for before, after in delta.altered:
             self._topics[after.name] = None
-            if any(_may_go_home(state) for state in _changed(before, after)):
-                self._go_home_soon()
+            if any(_may_elect_preferred(state) for state in _changed(before, after)):
+                self._elect_preferred_soon()
         if self._everything or self._topics:
             self._start("decide", self._decide)
 
@@ -107,8 +107,8 @@ class Controller:
 
     async def close(self) -> None:
         self._closed = True
-        if self._going_home is not None:
-            self._going_home.cancel()
+        if self._preferred_election is not None:
+            self._preferred_election.cancel()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -151,14 +151,14 @@ class Controller:
 
     # -- preferred leaders -----------------------------------------------------------------------------------------
 
-    def _go_home_soon(self) -> None:
-        if self._going_home is None and self._rules.rebalance().enabled:
-            self._going_home = asyncio.get_running_loop().call_later(RETURN_SETTLE_S, self._go_home)
+    def _elect_preferred_soon(self) -> None:
+        if self._preferred_election is None and self._rules.rebalance().enabled:
+            self._preferred_election = asyncio.get_running_loop().call_later(RETURN_SETTLE_S, self._elect_preferred_now)
 
-    def _go_home(self) -> None:
-        self._going_home = None
+    def _elect_preferred_now(self) -> None:
+        self._preferred_election = None
         if self._claim is not None and not self._closed:
-            self._start("go home", self._elect_preferred, imbalance_percent=0)
+            self._start("elect preferred leaders", self._elect_preferred, imbalance_percent=0)
 
     async def _check_balance(self, claim: Claim) -> None:
         while self._claim is claim and not self._closed:
@@ -169,7 +169,7 @@ class Controller:
 
     async def _elect_preferred(self, imbalance_percent: int) -> None:
         try:
-            await self._act(lambda image, _: Decision([], going_home(image, imbalance_percent).steps()))
+            await self._act(lambda image, _: Decision([], towards_preferred_leaders(image, imbalance_percent).steps()))
         except StoreError as error:
             log.warning("leaders could not move to their preferred brokers", extra={"reason": str(error)})
 
@@ -189,19 +189,19 @@ def decided(image: ClusterImage, topics: Iterable[TopicImage], rules: Controller
     return drafts
 
 
-def going_home(image: ClusterImage, max_imbalance_percent: int) -> PartitionUpdates:
+def towards_preferred_leaders(image: ClusterImage, max_imbalance_percent: int) -> PartitionUpdates:
     """Preferred leader elections for brokers that lead too few of the partitions that prefer them. Pure."""
-    homes: dict[int, int] = {}
+    preferring: dict[int, int] = {}
     away: dict[int, list[tuple[str, int, PartitionState]]] = {}
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
-            home = state.replicas[0]
-            homes[home] = homes.get(home, 0) + 1
-            if state.leader != home:
-                away.setdefault(home, []).append((topic.name, index, state))
+            first = state.replicas[0]
+            preferring[first] = preferring.get(first, 0) + 1
+            if state.leader != first:
+                away.setdefault(first, []).append((topic.name, index, state))
     drafts = PartitionUpdates(image)
-    for home, partitions in away.items():
-        if home not in image.brokers or len(partitions) * 100 <= max_imbalance_percent * homes[home]:
+    for first, partitions in away.items():
+        if first not in image.brokers or len(partitions) * 100 <= max_imbalance_percent * preferring[first]:
             continue
         for name, index, state in partitions:
             after = preferred(state, image.brokers)
@@ -216,5 +216,5 @@ def _changed(before: TopicImage, after: TopicImage) -> Iterable[PartitionState]:
             yield state
 
 
-def _may_go_home(state: PartitionState) -> bool:
+def _may_elect_preferred(state: PartitionState) -> bool:
     return state.leader != state.replicas[0] and state.replicas[0] in state.isr

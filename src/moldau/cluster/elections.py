@@ -47,7 +47,9 @@ def settled(state: PartitionState, alive: Container[int], min_isr: int, *, uncle
     return _led(state, _choice(state, isr, elr, alive, unclean), isr, elr, min_isr)
 
 
-def reborn(state: PartitionState, broker: int, others: Container[int], min_isr: int, *, lost: bool) -> PartitionState:
+def restarted(
+    state: PartitionState, broker: int, others: Container[int], min_isr: int, *, lost: bool
+) -> PartitionState:
     """The state before a broker registers again, as a new incarnation.
 
     The broker resigns wherever another broker can lead, and never leads in an epoch of its former incarnation. If it
@@ -105,7 +107,7 @@ def preferred(state: PartitionState, alive: Container[int]) -> PartitionState:
     return _changed(state, first, state.isr, state.elr)
 
 
-def asked_for(
+def requested(
     image: ClusterImage, topic: str, index: int, kind: ElectionKind, min_isr: Callable[[str], int]
 ) -> PartitionState | Refusal:
     """The state after an election that an operator requested, or why it is refused."""

@@ -99,7 +99,7 @@ def proposed(image: ClusterImage, proposal: IsrProposal, *, proposer: int, min_i
     )
 
 
-def comers(topic: TopicImage, proposal: IsrProposal) -> list[int]:
+def added_replicas(topic: TopicImage, proposal: IsrProposal) -> list[int]:
     """The replicas that the proposal adds to the ISR."""
     state = topic.partitions[proposal.index]
     return [replica for replica in proposal.isr if replica not in state.isr]

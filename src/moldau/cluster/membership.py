@@ -1,10 +1,10 @@
 """Cluster membership of a broker: its store session, its registration, and its claim to be the controller.
 
-A broker is in good standing from its registration until its session is lost. A session is lost when it expires, or when
-the store has not answered for the whole session timeout, after which other brokers may consider this broker dead. The
-timeout counts from the last request that was answered, not from the time when the broker notices the problem. So the
-broker stops leading before others begin. Listeners are called at once. The broker then opens another session and
-registers as a new incarnation, with a new epoch and without its former leadership. Then it is in good standing again.
+A broker counts as registered from its registration until its session is lost. A session is lost when it expires, or
+when the store has not answered for the whole session timeout, after which other brokers may consider this broker dead.
+The timeout counts from the last request that was answered, not from the time when the broker notices the problem. So
+the broker stops leading before others begin. Listeners are called at once. The broker then opens another session and
+registers as a new incarnation, with a new epoch and without its former leadership. Then it is registered again.
 
 A new incarnation begins in three steps. Their order makes it safe:
 
@@ -24,7 +24,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, Literal
 
-from moldau.cluster.elections import reborn
+from moldau.cluster.elections import restarted
 from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, TopicImage
 from moldau.cluster.image_publisher import Decision, ImagePublisher
 from moldau.cluster.nodes import ClusterIdNode, ControllerNode, ImportNode, id_text
@@ -47,7 +47,7 @@ SESSIONS_END_WITHIN: Final = 1.5
 at intervals only."""
 LOOKS_A_SESSION: Final = 10
 
-StandingListener = Callable[[bool], None]
+RegistrationListener = Callable[[bool], None]
 
 
 class Everything(Enum):
@@ -74,7 +74,7 @@ class BrokerMembership:
         self.node_id: Final = node_id
         self.store: Store | None = None
         self.broker_epoch = -1
-        self.in_good_standing = False
+        self.registered = False
         self._open_store = open_store
         self._randomness = randomness
         self._view = view
@@ -83,14 +83,14 @@ class BrokerMembership:
         self._cluster_id: str | None = None
         self._process_id = id_text(randomness.uuid())
         self._broker: BrokerImage | None = None
-        self._listeners: list[StandingListener] = []
+        self._listeners: list[RegistrationListener] = []
         self._session_lost = False
         self._events_missed = False
         self._lease: asyncio.TimerHandle | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # running repairs, at most one of each kind
         self._closed = False
 
-    def on_standing(self, listener: StandingListener) -> Callable[[], None]:
+    def on_registration(self, listener: RegistrationListener) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -144,7 +144,7 @@ class BrokerMembership:
     async def register(self, broker: BrokerImage, lost: Partitions) -> None:
         """Register a new incarnation of this broker. A session that is lost during registration is replaced by a new
         one; other failures raise StoreError."""
-        self.in_good_standing = False  # until the new incarnation is registered
+        self.registered = False  # until the new incarnation is registered
         while True:
             returning = self._tasks.get("return")
             if returning is not None:
@@ -157,19 +157,19 @@ class BrokerMembership:
             if not self._session_lost:
                 break
         self._broker = broker
-        self._stand(in_good_standing=True)
+        self._set_registered(registered=True)
 
     async def _join(self, broker: BrokerImage, lost: Partitions) -> None:
         tree = self._view.tree
         shared = tree.store.shared  # otherwise no other broker could lead instead
-        born = await self._begin_life(tree, broker)
+        started = await self._begin_incarnation(tree, broker)
         if shared:
             await tree.store.sync()
             await self._view.reload()
-            await self._view.decide((), lambda image, _: self._reborn(image, lost), {})
-        await self._view.exclusively(self._enter, tree, born)
+            await self._view.decide((), lambda image, _: self._after_restart(image, lost), {})
+        await self._view.exclusively(self._enter, tree, started)
 
-    async def _begin_life(self, tree: Tree, broker: BrokerImage) -> BrokerImage:
+    async def _begin_incarnation(self, tree: Tree, broker: BrokerImage) -> BrokerImage:
         """Increment the broker's incarnation.
 
         A broker with empty directories may have the id of a broker that has just died together with its disk. That
@@ -182,7 +182,7 @@ class BrokerMembership:
         while True:
             try:
                 return await self._view.exclusively(
-                    tree.begin_life, broker, self._process_id, registered=not store.shared
+                    tree.begin_incarnation, broker, self._process_id, registered=not store.shared
                 )
             except IdTaken as taken:
                 if loop.time() >= until:
@@ -194,7 +194,7 @@ class BrokerMembership:
                 waiting = True
             await asyncio.sleep(store.session_timeout_s / LOOKS_A_SESSION)
 
-    def _reborn(self, image: ClusterImage, lost: Partitions) -> Decision[None]:
+    def _after_restart(self, image: ClusterImage, lost: Partitions) -> Decision[None]:
         others = {broker: None for broker in image.brokers if broker != self.node_id}
         gone = lost if lost is EVERYTHING else frozenset(lost)
         drafts = PartitionUpdates(image)
@@ -204,7 +204,7 @@ class BrokerMembership:
                 if self.node_id not in state.replicas:
                     continue
                 has_lost = gone is EVERYTHING or (topic.name, index) in gone
-                after = reborn(state, self.node_id, others, min_isr, lost=has_lost)
+                after = restarted(state, self.node_id, others, min_isr, lost=has_lost)
                 if after is not state:
                     drafts.put(topic.name, index, after)
         return Decision([], drafts.steps())
@@ -239,7 +239,7 @@ class BrokerMembership:
     def in_touch(self) -> bool:
         """Whether no other broker can consider this broker dead yet.
 
-        A process that was suspended for long handles requests before its timers run, so `in_good_standing` may be
+        A process that was suspended for long handles requests before its timers run, so `registered` may be
         outdated. Handlers whose answer must not be outdated check this property.
         """
         return self.store is not None and (not self.store.shared or _lease_left_s(self.store) > 0)
@@ -265,20 +265,20 @@ class BrokerMembership:
         if self._closed:
             return
         log.error("session with the metadata store is lost", extra={"node": self.node_id, "reason": str(why)})
-        self._stand(in_good_standing=False)
+        self._set_registered(registered=False)
         self._start("return", self._return)
 
-    def _stand(self, *, in_good_standing: bool) -> None:
-        if self.in_good_standing == in_good_standing:
+    def _set_registered(self, *, registered: bool) -> None:
+        if self.registered == registered:
             return
-        self.in_good_standing = in_good_standing
+        self.registered = registered
         for listener in list(self._listeners):
             try:
-                listener(in_good_standing)
+                listener(registered)
             except Exception:
                 # A bug in the listener. The other listeners must still be called: a partition that is not notified
                 # would keep leading.
-                log.exception("a listener failed when the broker's standing changed")
+                log.exception("a listener failed when the broker's registration changed")
         self._image_changed(self._view.image, self._view.image)  # images were ignored until now
 
     async def _return(self) -> None:
@@ -307,7 +307,7 @@ class BrokerMembership:
             await asyncio.sleep(wait_s)
         if self._broker is not None:
             log.info("registered again", extra={"node": self.node_id, "epoch": self.broker_epoch})
-            self._stand(in_good_standing=True)
+            self._set_registered(registered=True)
 
     async def _catch_up(self) -> None:
         """Read all metadata again after the connection was lost, because events may have been missed.
@@ -341,7 +341,7 @@ class BrokerMembership:
     # -- controller claim ------------------------------------------------------------------------------------------
 
     def _image_changed(self, _old: ClusterImage, new: ClusterImage) -> None:
-        if not self.in_good_standing:
+        if not self.registered:
             return
         me = new.brokers.get(self.node_id)
         if me is None or me.epoch != self.broker_epoch:
@@ -352,7 +352,7 @@ class BrokerMembership:
     async def _claim(self) -> None:
         """Claim the controller role, unless another broker claims it first."""
         for wait_s in self._waits():
-            if self._view.image.controller_id != NO_CONTROLLER or not self.in_good_standing:
+            if self._view.image.controller_id != NO_CONTROLLER or not self.registered:
                 return
             try:
                 await self._view.exclusively(self._become_controller)
@@ -383,7 +383,7 @@ class BrokerMembership:
     async def close(self) -> None:
         """End the session. This also removes the broker's registration."""
         self._closed = True
-        self.in_good_standing = False
+        self.registered = False
         self._end_lease()
         tasks = list(self._tasks.values())
         for task in tasks:

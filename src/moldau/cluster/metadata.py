@@ -29,7 +29,7 @@ from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, PartitionState, TopicImage
 from moldau.cluster.image_publisher import Decide, Decision, ImagePublisher, Listener, Step, TooBusy
 from moldau.cluster.isr import IsrProposal
-from moldau.cluster.membership import EVERYTHING, BrokerMembership, Partitions, StandingListener
+from moldau.cluster.membership import EVERYTHING, BrokerMembership, Partitions, RegistrationListener
 from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, ControllerNode, IncarnationNode
 from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.reassignments import Reassignment
@@ -91,9 +91,9 @@ class Metadata:
         return self._membership.broker_epoch
 
     @property
-    def in_good_standing(self) -> bool:
+    def registered(self) -> bool:
         """Whether this broker is registered and its session is not lost."""
-        return self._membership.in_good_standing
+        return self._membership.registered
 
     @property
     def in_touch(self) -> bool:
@@ -103,7 +103,7 @@ class Metadata:
     @property
     def leads_cluster(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
-        return self._membership.in_good_standing and self._view.tree.claim is not None
+        return self._membership.registered and self._view.tree.claim is not None
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(old, new)` for each new image, in the order of registration. Returns a function that removes
@@ -113,10 +113,10 @@ class Metadata:
         """
         return self._view.listen(listener)
 
-    def on_standing(self, listener: StandingListener) -> Callable[[], None]:
+    def on_registration(self, listener: RegistrationListener) -> Callable[[], None]:
         """Call `listener(False)` when this broker's session is lost and it must stop leading at once, and
         `listener(True)` after each registration. Returns a function that removes the listener."""
-        return self._membership.on_standing(listener)
+        return self._membership.on_registration(listener)
 
     # -- lifecycle -------------------------------------------------------------------------------------------------
 
@@ -250,10 +250,10 @@ class Metadata:
                     continue
                 checks = [
                     check
-                    for comer in isr.comers(topic, proposal)
+                    for replica in isr.added_replicas(topic, proposal)
                     for check in (
-                        Check(IncarnationNode.path(comer), proposal.epochs[comer]),
-                        Check(BrokerNode.path(comer)),
+                        Check(IncarnationNode.path(replica), proposal.epochs[replica]),
+                        Check(BrokerNode.path(replica)),
                     )
                 ]
                 drafts.put(proposal.topic, proposal.index, answer, place, checks)
@@ -292,7 +292,7 @@ class Metadata:
                 return self._rules.min_insync_replicas(image.topics[topic])
 
             return _partition_verdict(
-                image, wanted, wanted, lambda one: elections.asked_for(image, one[0], one[1], kind, min_isr)
+                image, wanted, wanted, lambda one: elections.requested(image, one[0], one[1], kind, min_isr)
             )
 
         answers = await self._answers(named, decide)

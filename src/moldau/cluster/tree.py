@@ -131,7 +131,7 @@ class Tree:
         node = await self.store.get(IncarnationNode.path(broker_id))
         return node is None or IncarnationNode.process_id(broker_id, node.value) == process_id
 
-    async def begin_life(self, broker: BrokerImage, process_id: str, *, registered: bool = False) -> BrokerImage:
+    async def begin_incarnation(self, broker: BrokerImage, process_id: str, *, registered: bool = False) -> BrokerImage:
         """Begin a new incarnation of the broker, and return the broker with its new epoch. It is alive once it is
         registered: in the same commit with `registered`, or later by `register`.
 
@@ -140,17 +140,17 @@ class Tree:
         path = IncarnationNode.path(broker.id)
         value = IncarnationNode.encode(broker.directory_id, process_id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
-            life, there = await self.store.get_each([path, BrokerNode.path(broker.id)])
-            born = replace(broker, epoch=BrokerEpoch(0 if life is None else life.version + 1))
-            registration = self._registration(born, there)
-            counted: Operation = Create(path, value) if life is None else Set(path, value, life.version)
+            incarnation, there = await self.store.get_each([path, BrokerNode.path(broker.id)])
+            started = replace(broker, epoch=BrokerEpoch(0 if incarnation is None else incarnation.version + 1))
+            registration = self._registration(started, there)
+            counted: Operation = Create(path, value) if incarnation is None else Set(path, value, incarnation.version)
             try:
                 await self.store.commit([counted, *registration] if registered else [counted])
             except Conflict:
                 await self.store.sync()
                 continue
-            self._registered = born.epoch if registered else self._registered
-            return born
+            self._registered = started.epoch if registered else self._registered
+            return started
         raise StoreError(f"broker {broker.id} cannot be registered: other processes keep registering the same id")
 
     async def register(self, broker: BrokerImage) -> None:
@@ -158,13 +158,13 @@ class Tree:
 
         The registration of an earlier incarnation is replaced, so there is no need to wait for the end of its session.
         """
-        lives = IncarnationNode.path(broker.id)
+        incarnation = IncarnationNode.path(broker.id)
         for _ in range(MAX_CLAIM_ATTEMPTS):
             registration = self._registration(broker, await self.store.get(BrokerNode.path(broker.id)))
             try:
-                await self.store.commit([Check(lives, broker.epoch), *registration])
+                await self.store.commit([Check(incarnation, broker.epoch), *registration])
             except Conflict as conflict:
-                if conflict.path == lives:
+                if conflict.path == incarnation:
                     raise _taken(broker) from conflict
                 await self.store.sync()
                 continue

@@ -19,7 +19,7 @@ from moldau.wire.topic_partition import TopicPartition
 logger = event_logger(__name__)
 
 
-class Resident(Protocol):
+class HostedLog(Protocol):
     """A log in the directory."""
 
     def refuse(self) -> None: ...
@@ -43,7 +43,7 @@ class LogDirectory:
         self.randomness = randomness if randomness is not None else SystemRandomness()
         self.opening = Lock()
         """Held while a cold log is opened, because a reading thread and the event loop may try it at the same time."""
-        self.residents: dict[TopicPartition, Resident] = {}
+        self.hosted_logs: dict[TopicPartition, HostedLog] = {}
         self.failure: str | None = None
         """The reason why the directory is offline."""
         self.disk_failed_before = False
@@ -74,7 +74,7 @@ class LogDirectory:
             return
         self.failure = why
         logger.error("data directory goes offline", extra={"directory": self.path, "reason": why})
-        for resident in list(self.residents.values()):
+        for resident in list(self.hosted_logs.values()):
             resident.refuse()
         if self._on_failure is not None:
             self._on_failure(self)
@@ -87,7 +87,7 @@ class LogDirectory:
     def save_checkpoints(self) -> None:
         """Save the checkpoints after a recovery point or start offset was lowered, before the log grows again."""
 
-    def doom(self, paths: list[str], delay_ms: int) -> None:
+    def delete_later(self, paths: list[str], delay_ms: int) -> None:
         """Delete obsolete files after `delay_ms`. This base class deletes them at once."""
         for path in paths:
             self.fs.remove(path, missing_ok=True)

@@ -88,10 +88,10 @@ class LogDirs:
         """Call `listener` for each directory that goes offline, in the thread that met the error."""
         self._failure_listeners.append(listener)
 
-    def _failed(self, home: LogDirectory) -> None:
-        assert isinstance(home, DataDirectory)
+    def _failed(self, data_dir: LogDirectory) -> None:
+        assert isinstance(data_dir, DataDirectory)
         for listener in self._failure_listeners:
-            listener(home)
+            listener(data_dir)
 
     @property
     def online(self) -> list[DataDirectory]:
@@ -292,7 +292,7 @@ class LogDirs:
             name = TopicPartition(topic, index)
             log = self.logs.get(name)
             if log is not None and log.topic_id in (topic_id, NO_TOPIC_ID):
-                if unsafe[log.home.path]:
+                if unsafe[log.data_dir.path]:
                     lost.append(name)
             elif any_unsafe or any(name in one.remembered for one in self.all):
                 lost.append(name)
@@ -325,16 +325,16 @@ class LogDirs:
         online = self.online
         if not online:
             raise StorageError("all data directories are offline", fatal=True)
-        counts = {one.path: len(one.residents) for one in online}
+        counts = {one.path: len(one.hosted_logs) for one in online}
         fewest = min(counts.values())
         candidates = [one for one in online if counts[one.path] == fewest]
         if len(candidates) > 1:
             candidates.sort(key=DataDirectory.usable_bytes, reverse=True)
-        home = candidates[0]
-        directory = join(home.path, str(name))
+        data_dir = candidates[0]
+        directory = join(data_dir.path, str(name))
         is_new = not self.fs.is_directory(directory)
         try:
-            log = Log.create(name, topic_id, home, config, self.clock.now_ms())
+            log = Log.create(name, topic_id, data_dir, config, self.clock.now_ms())
         except StorageError:
             if is_new:
                 # The next attempt may choose another directory.
@@ -346,8 +346,8 @@ class LogDirs:
 
     def delete(self, log: Log) -> None:
         """Delete a log. Its directory is renamed now and deleted after `file.delete.delay.ms`."""
-        doomed = self._move_away(log, "delete")
-        log.home.doom([doomed], log.config.file_delete_delay_ms)
+        to_delete = self._move_away(log, "delete")
+        log.data_dir.delete_later([to_delete], log.config.file_delete_delay_ms)
 
     def retire(self, former: Log, later: Log) -> None:
         """Make `later`, in another directory, the partition's log, and delete `former`."""
@@ -357,15 +357,15 @@ class LogDirs:
     def _move_away(self, log: Log, mark: str) -> str:
         """Remove the log from the directories and rename its directory with this mark."""
         self.logs.pop(log.name, None)
-        log.home.residents.pop(log.name, None)
+        log.data_dir.hosted_logs.pop(log.name, None)
         log.discard()
-        path = join(log.home.path, marked_directory(log.name, self.randomness.uuid().hex(), mark))
+        path = join(log.data_dir.path, marked_directory(log.name, self.randomness.uuid().hex(), mark))
         try:
             self.fs.rename(log.directory, path)
         except FileNotFoundError:
             pass  # somebody has deleted it already
         except OSError as error:
-            raise log.home.failed(error, f"could not rename {log.directory} to {path}") from error
+            raise log.data_dir.failed(error, f"could not rename {log.directory} to {path}") from error
         else:
             logger.info("directory of a log renamed", extra={"directory": log.directory, "now": path})
         return path
@@ -391,7 +391,7 @@ class LogDirs:
     async def write_high_watermarks(self, threads: Threads, high_watermarks: dict[TopicPartition, int]) -> None:
         """Write only the high watermarks, in the directories where one has changed."""
         for one in self.online:
-            here = {name: high_watermarks[name] for name in one.residents if name in high_watermarks}
+            here = {name: high_watermarks[name] for name in one.hosted_logs if name in high_watermarks}
             if here != one.high_watermarks:
                 one.high_watermarks = here
                 contents = {checkpoints.HIGH_WATERMARKS: checkpoints.encode_offsets(here)}
@@ -410,9 +410,9 @@ class LogDirs:
         for log, offset in cuts:
             if offset < log.flushed_offset:
                 log.flushed_offset = offset
-                lowered[log.home.path] = log.home
-        for home in lowered.values():
-            home.save_checkpoints()
+                lowered[log.data_dir.path] = log.data_dir
+        for data_dir in lowered.values():
+            data_dir.save_checkpoints()
         now_ms = self.clock.now_ms()
         for log, offset in cuts:
             log.truncate_to(offset, now_ms)
@@ -427,7 +427,7 @@ class LogDirs:
     async def _close_dir(
         self, one: DataDirectory, threads: Threads, high_watermarks: dict[TopicPartition, int] | None
     ) -> None:
-        logs = [log for log in self.logs.values() if log.home is one]
+        logs = [log for log in self.logs.values() if log.data_dir is one]
         states = await threads.run(one.path, one.close_logs, logs, self.clock.now_ms())
         if states is None:
             return

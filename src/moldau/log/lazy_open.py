@@ -24,15 +24,15 @@ def segment_state(segment: Segment) -> SegmentState:
     )
 
 
-def reopen(state: LogState, directory: str, home: LogDirectory) -> tuple[list[Segment], ProducerStates]:
+def reopen(state: LogState, directory: str, data_dir: LogDirectory) -> tuple[list[Segment], ProducerStates]:
     """The segments and producers of a log; OSError or ValueError if the files differ from the saved state.
 
     The size of the last segment is checked now, the sizes of the others on their first read.
     """
-    segments = [reopen_segment(one, directory, home) for one in state.segments]
+    segments = [reopen_segment(one, directory, data_dir) for one in state.segments]
     active = segments[-1]
     active.first_timestamp = state.age_from
-    found = home.fs.size(active.file.path)
+    found = data_dir.fs.size(active.file.path)
     if found != active.file.size:
         raise FileChanged(errno.EIO, f"has {found} bytes instead of {active.file.size}", active.file.path)
     by_base = {segment.base_offset: segment for segment in segments}
@@ -41,12 +41,12 @@ def reopen(state: LogState, directory: str, home: LogDirectory) -> tuple[list[Se
     if not state.producers:
         return segments, ProducerStates(state.end_offset)
     path = join(directory, file_names.segment_file(state.end_offset, file_names.SNAPSHOT))
-    return segments, ProducerStates.decode(home.fs.read_bytes(path), state.end_offset)
+    return segments, ProducerStates.decode(data_dir.fs.read_bytes(path), state.end_offset)
 
 
-def reopen_segment(state: SegmentState, directory: str, home: LogDirectory) -> Segment:
+def reopen_segment(state: SegmentState, directory: str, data_dir: LogDirectory) -> Segment:
     """Open a segment from its saved state, without accessing the disk."""
-    segment = Segment.open(home.fs, directory, state.base_offset, state.size, home.index_cache)
+    segment = Segment.open(data_dir.fs, directory, state.base_offset, state.size, data_dir.index_cache)
     segment.max_timestamp = segment.last_time_entry = state.max_timestamp
     segment.offset_of_max_timestamp = state.offset_of_max_timestamp
     segment.on_disk_entries = state.index_entries

@@ -52,7 +52,7 @@ class Loaded:
 
 def load(
     directory: str,
-    home: LogDirectory,
+    data_dir: LogDirectory,
     config: LogConfig,
     now_ms: int,
     *,
@@ -61,9 +61,9 @@ def load(
     start_offset: int,
 ) -> Loaded:
     """Read a partition's directory, with recovery if the last shutdown was not clean. OSError if the disk fails."""
-    fs = home.fs
+    fs = data_dir.fs
     complete_swaps(fs, directory)
-    segments = [Segment.open(fs, directory, base, None, home.index_cache) for base in _sweep(fs, directory)]
+    segments = [Segment.open(fs, directory, base, None, data_dir.index_cache) for base in _sweep(fs, directory)]
     for segment in segments:
         segment.count_entries_on_disk()
         segment.created_ms = now_ms
@@ -83,7 +83,7 @@ def load(
         begin = _first_to_recover(fs, segments, recovery_point)
         epochs.truncate_end(segments[begin].base_offset)
         producers = rebuild_producers(fs, directory, segments, start_offset, segments[begin].base_offset, {})
-        if home.disk_failed_before:
+        if data_dir.disk_failed_before:
             rewrite_segments(fs, directory, segments[begin:])
         end_offset = _recover(segments, begin, config, recovery_point, epochs, producers, fs)
     if segments and end_offset < start_offset:
@@ -93,7 +93,7 @@ def load(
         )
         _set_aside(fs, segments)
     if not segments:
-        segments.append(Segment.create(fs, directory, start_offset, home.index_cache, now_ms))
+        segments.append(Segment.create(fs, directory, start_offset, data_dir.index_cache, now_ms))
         end_offset, producers = start_offset, ProducerStates(start_offset)
     start_offset = max(start_offset, segments[0].base_offset)
     if not epochs_whole or start_offset < epochs.earliest_start < end_offset:

@@ -95,12 +95,12 @@ class LocalLog:
         "_unsealed",
         "appended_bytes",
         "closed",
+        "data_dir",
         "directory",
         "end_offset",
         "epochs",
         "flush_barrier",
         "flushed_offset",
-        "home",
         "name",
         "producers",
         "size_bytes",
@@ -110,12 +110,12 @@ class LocalLog:
     )
 
     def __init__(
-        self, name: TopicPartition, topic_id: bytes, directory: str, home: LogDirectory, config: LogConfig
+        self, name: TopicPartition, topic_id: bytes, directory: str, data_dir: LogDirectory, config: LogConfig
     ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.directory = directory
-        self.home = home
+        self.data_dir = data_dir
         self.start_offset = 0
         self.end_offset = 0
         self.flushed_offset = 0
@@ -205,15 +205,15 @@ class LocalLog:
 
     def _roll(self, active: Segment, base_offset: int, now_ms: int) -> Segment:
         """Create a new active segment at `base_offset`. It replaces the current one if that is empty."""
-        home = self.home
+        data_dir = self.data_dir
         kept = self._segments.segments
         try:
             if not active.file.size:
                 kept = kept[:-1]
                 active.file.remove()
-            fresh = Segment.create(home.fs, self.directory, base_offset, home.index_cache, now_ms)
+            fresh = Segment.create(data_dir.fs, self.directory, base_offset, data_dir.index_cache, now_ms)
         except OSError as error:
-            raise home.failed(error, f"could not begin a segment of {self.name} at {base_offset}") from error
+            raise data_dir.failed(error, f"could not begin a segment of {self.name} at {base_offset}") from error
         if active.file.size:
             self._unsealed.append(active)
             self._snapshots[base_offset] = self.producers.encode()
@@ -235,7 +235,7 @@ class LocalLog:
         if not active.file.size:
             return
         age = config.roll_ms
-        jitter = int(self.home.randomness.random() * min(config.segment_jitter_ms, age))
+        jitter = int(self.data_dir.randomness.random() * min(config.segment_jitter_ms, age))
         age_from = active.age_from()
         if age_from >= 0:
             self._roll_after = age_from + age - jitter
@@ -278,7 +278,7 @@ class LocalLog:
         """Whether no truncation has run since the counter had this value. DirectoryOffline if a truncation failed."""
         if truncations == self.truncations and not truncations % 2:
             return True
-        self.home.check()
+        self.data_dir.check()
         return False
 
     def _begin_truncation(self, end: int) -> None:
@@ -293,7 +293,7 @@ class LocalLog:
             self.flushed_offset = min(self.flushed_offset, end)
             self.start_offset = min(self.start_offset, end)
             try:
-                self.home.save_checkpoints()
+                self.data_dir.save_checkpoints()
             except StorageError:
                 self.flushed_offset, self.start_offset = before
                 self.truncations += 1  # even again: nothing was truncated, so readers need not read again
@@ -316,7 +316,7 @@ class LocalLog:
         if isinstance(error, FileChanged):
             logger.error("file of a log was changed", extra={"attempt": doing, "reason": str(error)})
             raise DamagedLog(str(error.filename), 0, str(error.strerror)) from error
-        raise self.home.failed(error, doing) from error
+        raise self.data_dir.failed(error, doing) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record whose timestamp is at least `timestamp`. Reads the disk: not for the event loop."""
@@ -419,7 +419,7 @@ class LocalLog:
         """
         if self._active is None or self._job is not None or not self._anything_to_flush():
             return None
-        job = FlushJob(self.home.fs, self.directory, self.end_offset, self.truncations)
+        job = FlushJob(self.data_dir.fs, self.directory, self.end_offset, self.truncations)
         job.unsynced = [one for one in self._segments.from_offset(self.flushed_offset) if one.file.size]
         job.sealing = list(self._unsealed)
         job.snapshots = dict(self._snapshots)
@@ -431,7 +431,7 @@ class LocalLog:
         if self._parent_dirty:
             # A new log: neither its directory's name nor its topic id may have reached the disk yet.
             job.metadata = file_names.encode_partition_metadata(self.topic_id)
-            job.directories.append(self.home.path)
+            job.directories.append(self.data_dir.path)
         self._directory_dirty = self._parent_dirty = False
         self._job = job
         return job
@@ -459,7 +459,7 @@ class LocalLog:
             self.epochs.dirty = self.epochs.dirty or job.epochs is not None
             self._directory_dirty = self._parent_dirty = True
             doing = f"could not flush {self.name}"
-            raise self.home.failed(job.error, doing, fatal=True if job.sync_failed else None) from job.error
+            raise self.data_dir.failed(job.error, doing, fatal=True if job.sync_failed else None) from job.error
         if job.truncations == self.truncations:
             for segment, index in job.sealed:
                 if segment in self._unsealed:
@@ -480,12 +480,12 @@ class LocalLog:
 
     # -- moving, replacing and deleting ------------------------------------------------------------------------------
 
-    def settle_in(self, directory: str, home: LogDirectory) -> None:
+    def moved_to_directory(self, directory: str, data_dir: LogDirectory) -> None:
         """Record that the directory was renamed, or moved to another data directory. Open descriptors stay valid."""
         for segment in self._segments.segments:
             segment.file.path = segment.file.former_path = join(directory, basename(segment.file.path))
         self.directory = directory
-        self.home = home
+        self.data_dir = data_dir
         self._directory_dirty = self._parent_dirty = True
 
     def holds(self, segments: list[Segment], sizes: list[int]) -> bool:
@@ -515,19 +515,19 @@ class LocalLog:
         self._directory_dirty = True
         for segment in old:
             segment.dropped = True
-            self.home.index_cache.drop(segment)
+            self.data_dir.index_cache.drop(segment)
             segment.file.close()
 
     def _drop(self, segments: list[Segment]) -> None:
         """Remove segments from the log. Their files are renamed now and deleted after `file.delete.delay.ms`."""
-        fs = self.home.fs
+        fs = self.data_dir.fs
         gone = set(map(id, segments))
         self._segments = Segments([one for one in self._segments.segments if id(one) not in gone])
         self._unsealed = [one for one in self._unsealed if id(one) not in gone]
-        doomed: list[str] = []
+        to_delete: list[str] = []
         for segment in segments:
             segment.dropped = True
-            self.home.index_cache.drop(segment)
+            self.data_dir.index_cache.drop(segment)
             self.size_bytes -= segment.file.size
             self._snapshots.pop(segment.base_offset, None)
             for suffix in (*file_names.SEGMENT_SUFFIXES, file_names.SNAPSHOT):
@@ -539,14 +539,14 @@ class LocalLog:
                         fs.rename(path, path + file_names.DELETED)
                 except FileNotFoundError:
                     continue
-                doomed.append(path + file_names.DELETED)
+                to_delete.append(path + file_names.DELETED)
             segment.file.close()
         self._directory_dirty = True
-        self.home.doom(doomed, self._config.file_delete_delay_ms)
+        self.data_dir.delete_later(to_delete, self._config.file_delete_delay_ms)
 
     def _remove_snapshots(self, offsets: list[int]) -> None:
         for offset in offsets:
             self._snapshots.pop(offset, None)
-            self.home.fs.remove(
+            self.data_dir.fs.remove(
                 join(self.directory, file_names.segment_file(offset, file_names.SNAPSHOT)), missing_ok=True
             )

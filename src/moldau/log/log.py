@@ -54,36 +54,38 @@ class Log(LocalLog):
     __slots__ = ("_cold", "_origin", "_stray_snapshot", "latest_epoch")
 
     def __init__(
-        self, name: TopicPartition, topic_id: bytes, directory: str, home: LogDirectory, config: LogConfig
+        self, name: TopicPartition, topic_id: bytes, directory: str, data_dir: LogDirectory, config: LogConfig
     ) -> None:
         """Use `create`, `load` or `from_state`, not the constructor."""
-        super().__init__(name, topic_id, directory, home, config)
+        super().__init__(name, topic_id, directory, data_dir, config)
         self.latest_epoch = NO_EPOCH
         self._cold: LogState | None = None
         self._origin: LogState | None = None
         """The state that the last clean shutdown saved; valid until the log changes."""
         self._stray_snapshot: int | None = None
         """Offset of the producer snapshot that the last clean shutdown wrote; it belongs to no segment."""
-        home.residents[name] = self
+        data_dir.hosted_logs[name] = self
 
     # -- creating and loading --------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, name: TopicPartition, topic_id: bytes, home: LogDirectory, config: LogConfig, now_ms: int) -> Log:
+    def create(
+        cls, name: TopicPartition, topic_id: bytes, data_dir: LogDirectory, config: LogConfig, now_ms: int
+    ) -> Log:
         """Create an empty log in its own directory. StorageError if the disk fails."""
-        home.check()
-        directory = join(home.path, str(name))
+        data_dir.check()
+        directory = join(data_dir.path, str(name))
         try:
-            home.fs.mkdir(directory)
-            home.fs.write_atomically(
+            data_dir.fs.mkdir(directory)
+            data_dir.fs.write_atomically(
                 join(directory, file_names.PARTITION_METADATA),
                 file_names.encode_partition_metadata(topic_id),
                 sync=False,
             )
-            segment = Segment.create(home.fs, directory, 0, home.index_cache, now_ms)
+            segment = Segment.create(data_dir.fs, directory, 0, data_dir.index_cache, now_ms)
         except OSError as error:
-            raise home.failed(error, f"could not create {directory}") from error
-        log = cls(name, topic_id, directory, home, config)
+            raise data_dir.failed(error, f"could not create {directory}") from error
+        log = cls(name, topic_id, directory, data_dir, config)
         log._set_segments([segment])
         log._last_flush_ms = now_ms
         log._directory_dirty = log._parent_dirty = True
@@ -93,7 +95,7 @@ class Log(LocalLog):
     def load(
         cls,
         name: TopicPartition,
-        home: LogDirectory,
+        data_dir: LogDirectory,
         config: LogConfig,
         now_ms: int,
         *,
@@ -102,14 +104,14 @@ class Log(LocalLog):
         start_offset: int = 0,
     ) -> Log:
         """Load the log in the directory, with recovery if the last shutdown was not clean. Reads the disk."""
-        log = cls(name, file_names.NO_TOPIC_ID, join(home.path, str(name)), home, config)
+        log = cls(name, file_names.NO_TOPIC_ID, join(data_dir.path, str(name)), data_dir, config)
         log._load(now_ms, clean=clean, recovery_point=recovery_point, start_offset=start_offset)
         return log
 
     @classmethod
-    def from_state(cls, state: LogState, home: LogDirectory, config: LogConfig) -> Log:
+    def from_state(cls, state: LogState, data_dir: LogDirectory, config: LogConfig) -> Log:
         """The log that a clean shutdown saved, without reading the disk: it stays cold until it is used."""
-        log = cls(state.name, state.topic_id, join(home.path, str(state.name)), home, config)
+        log = cls(state.name, state.topic_id, join(data_dir.path, str(state.name)), data_dir, config)
         log._cold = log._origin = state
         log.start_offset = state.start_offset
         log.end_offset = log.flushed_offset = log.flush_barrier = state.end_offset
@@ -122,16 +124,16 @@ class Log(LocalLog):
         """Store the topic id of a log whose directory has none."""
         path = join(self.directory, file_names.PARTITION_METADATA)
         try:
-            self.home.fs.write_atomically(path, file_names.encode_partition_metadata(topic_id))
+            self.data_dir.fs.write_atomically(path, file_names.encode_partition_metadata(topic_id))
         except OSError as error:
-            raise self.home.failed(error, f"could not write {path}") from error
+            raise self.data_dir.failed(error, f"could not write {path}") from error
         self.topic_id = topic_id
         self._origin = None
 
     def _load(self, now_ms: int, *, clean: bool, recovery_point: int, start_offset: int) -> None:
         loaded = loader.load(
             self.directory,
-            self.home,
+            self.data_dir,
             self._config,
             now_ms,
             clean=clean,
@@ -160,10 +162,10 @@ class Log(LocalLog):
         self._arm_roll(segments[-1])
 
     def _open(self) -> Segment:
-        self.home.check()
+        self.data_dir.check()
         if self.closed:
             raise StorageError(f"{self.name} is closed", fatal=False)
-        with self.home.opening:
+        with self.data_dir.opening:
             if self._active is None and self._cold is not None:
                 self._warm(self._cold)
         if self._active is None:
@@ -172,9 +174,9 @@ class Log(LocalLog):
 
     def _warm(self, state: LogState) -> None:
         """Open the log that a clean shutdown saved; if its files have changed since, recover it."""
-        home = self.home
+        data_dir = self.data_dir
         try:
-            segments, self.producers = lazy_open.reopen(state, self.directory, home)
+            segments, self.producers = lazy_open.reopen(state, self.directory, data_dir)
         except (OSError, ValueError) as error:
             logger.warning(
                 "log is not as the last clean stop left it, recovering it",
@@ -183,7 +185,7 @@ class Log(LocalLog):
             try:
                 self._load(0, clean=False, recovery_point=0, start_offset=state.start_offset)
             except OSError as worse:
-                raise home.failed(worse, f"could not open {self.name}") from worse
+                raise data_dir.failed(worse, f"could not open {self.name}") from worse
             return
         self._cold = None
         self._stray_snapshot = state.end_offset
@@ -258,7 +260,7 @@ class Log(LocalLog):
         try:
             active.append(data, last, latest, self._index_interval)
         except OSError as error:
-            raise self.home.failed(error, f"could not append to {active.file.path}") from error
+            raise self.data_dir.failed(error, f"could not append to {active.file.path}") from error
         if position == 0:
             self._arm_roll(active)
         if leader_epoch != self.latest_epoch:
@@ -338,7 +340,7 @@ class Log(LocalLog):
         try:
             active.append_run(data, run, self._index_interval)
         except OSError as error:
-            raise self.home.failed(error, f"could not append to {active.file.path}") from error
+            raise self.data_dir.failed(error, f"could not append to {active.file.path}") from error
         at = 0
         for header in run:
             if header.leader_epoch >= 0 and header.leader_epoch != self.latest_epoch:
@@ -402,17 +404,19 @@ class Log(LocalLog):
             # Delete the last segment first, and sync: after a crash no segment may exist without the ones before it,
             # and no old bytes may follow the batches that are appended after the truncation.
             self._drop(segments[: segments.index(active) : -1])
-            snapshots = loader.list_snapshots(self.home.fs, self.directory)
+            snapshots = loader.list_snapshots(self.data_dir.fs, self.directory)
             self._remove_snapshots([one for one in {*snapshots, *self._snapshots} if one > end])
-            self.home.fs.sync_dir(self.directory)
+            self.data_dir.fs.sync_dir(self.directory)
             self.size_bytes -= active.file.size - position
             active.truncate(position, offset)
             active.file.sync()
             self.producers = loader.rebuild_producers(
-                self.home.fs, self.directory, self._segments.segments, self.start_offset, end, self._snapshots
+                self.data_dir.fs, self.directory, self._segments.segments, self.start_offset, end, self._snapshots
             )
         except OSError as error:
-            raise self.home.failed(error, f"could not truncate {self.name} to offset {offset}", fatal=True) from error
+            raise self.data_dir.failed(
+                error, f"could not truncate {self.name} to offset {offset}", fatal=True
+            ) from error
         self._active = active
         self._unsealed = [one for one in self._unsealed if one is not active]
         self._set_end_offset(end)
@@ -436,11 +440,11 @@ class Log(LocalLog):
         self._begin_truncation(min(offset, self.flushed_offset))
         try:
             self._drop(self._segments.segments[::-1])
-            self._remove_snapshots(loader.list_snapshots(self.home.fs, self.directory))
-            fresh = Segment.create(self.home.fs, self.directory, offset, self.home.index_cache, now_ms)
-            self.home.fs.sync_dir(self.directory)
+            self._remove_snapshots(loader.list_snapshots(self.data_dir.fs, self.directory))
+            fresh = Segment.create(self.data_dir.fs, self.directory, offset, self.data_dir.index_cache, now_ms)
+            self.data_dir.fs.sync_dir(self.directory)
         except OSError as error:
-            raise self.home.failed(error, f"could not restart {self.name} at {offset}", fatal=True) from error
+            raise self.data_dir.failed(error, f"could not restart {self.name} at {offset}", fatal=True) from error
         self._snapshots.clear()
         self.epochs.clear()
         self.latest_epoch = NO_EPOCH
@@ -513,7 +517,7 @@ class Log(LocalLog):
         try:
             self._write_last_files(active, sync)
         except OSError as error:
-            raise self.home.failed(error, f"could not close {self.name}") from error
+            raise self.data_dir.failed(error, f"could not close {self.name}") from error
         state = self._state(active)
         self.close_files()
         self.closed, self._active = True, None
@@ -533,7 +537,7 @@ class Log(LocalLog):
         """Release file descriptors and cached indexes; both are reopened on demand."""
         for segment in self._segments.segments:
             segment.file.close()
-            self.home.index_cache.drop(segment)
+            self.data_dir.index_cache.drop(segment)
 
     @property
     def first_base_offset(self) -> int:
@@ -560,7 +564,7 @@ class Log(LocalLog):
         whole = active.whole_index()
         files = index_files(active, whole)
         files[join(self.directory, file_names.segment_file(end, file_names.SNAPSHOT))] = self.producers.encode()
-        self.home.fs.write_all(files, sync=sync)
+        self.data_dir.fs.write_all(files, sync=sync)
         active.index_written(whole)
         stray = self._stray_snapshot
         if stray is not None and stray != end and stray not in self._segments.bases:

@@ -47,7 +47,7 @@ class Survey:
 
 
 @dataclass(slots=True)
-class Doomed:
+class PendingDeletion:
     """A file or directory to delete."""
 
     path: str
@@ -56,7 +56,7 @@ class Doomed:
 
 
 class DataDirectory(LogDirectory):
-    """A Home with a lock, checkpoints and pending deletions."""
+    """A LogDirectory with a lock, checkpoints and pending deletions."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class DataDirectory(LogDirectory):
         """The boot id of the machine when these files were last in use; None if none was saved."""
         self.remembered: dict[TopicPartition, None] = {}
         """The logs that the checkpoints name, whether they exist or not."""
-        self._doomed: list[Doomed] = []
+        self._pending_deletions: list[PendingDeletion] = []
         self._lock: DirectoryLock | None = None
 
     @property
@@ -85,7 +85,7 @@ class DataDirectory(LogDirectory):
 
     @property
     def logs(self) -> dict[TopicPartition, Log]:
-        return {name: log for name, log in self.residents.items() if isinstance(log, Log)}
+        return {name: log for name, log in self.hosted_logs.items() if isinstance(log, Log)}
 
     def open(self) -> None:
         """Create the directory if needed, lock it for this process, and read `meta.properties`."""
@@ -153,7 +153,7 @@ class DataDirectory(LogDirectory):
             if name is not None:
                 here[name] = None
             elif mark == "delete" or (mark == "future" and self._is_interrupted_move(directory)):
-                self.doom([join(self.path, directory)], 0)
+                self.delete_later([join(self.path, directory)], 0)
             elif mark is not None:
                 logger.warning(
                     "marked directory is left alone", extra={"directory": join(self.path, directory), "mark": mark}
@@ -296,20 +296,20 @@ class DataDirectory(LogDirectory):
 
     # -- deleting --------------------------------------------------------------------------------------------------
 
-    def doom(self, paths: list[str], delay_ms: int) -> None:
+    def delete_later(self, paths: list[str], delay_ms: int) -> None:
         """On the event loop: schedule these paths for deletion after the delay."""
-        self._doomed.extend(Doomed(path, delay_ms) for path in paths)
+        self._pending_deletions.extend(PendingDeletion(path, delay_ms) for path in paths)
 
     def take_due(self, now_ms: int) -> list[str]:
         """On the event loop: the paths to delete now.
 
-        The delay counts from the first call after `doom`, because the callers of `doom` have no clock.
+        The delay counts from the first call after `delete_later`, because the callers of `delete_later` have no clock.
         """
-        for one in self._doomed:
+        for one in self._pending_deletions:
             if one.due_ms is None:
                 one.due_ms = now_ms + one.delay_ms
-        due = [one.path for one in self._doomed if one.due_ms is not None and one.due_ms <= now_ms]
-        self._doomed = [one for one in self._doomed if one.due_ms is None or one.due_ms > now_ms]
+        due = [one.path for one in self._pending_deletions if one.due_ms is not None and one.due_ms <= now_ms]
+        self._pending_deletions = [one for one in self._pending_deletions if one.due_ms is None or one.due_ms > now_ms]
         return due
 
     def remove_all(self, paths: list[str]) -> None:

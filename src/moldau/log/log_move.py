@@ -63,8 +63,8 @@ class Move:
         """Create the copy. LogError or OSError if the disk fails."""
         source, target = self.source, self.target
         target.fs.remove(join(source.directory, file_names.MOVED), missing_ok=True)
-        home = LogDirectory(self._room, target.fs, index_cache=target.index_cache, randomness=target.randomness)
-        future = Log.create(source.name, source.topic_id, home, source.config, now_ms)
+        data_dir = LogDirectory(self._room, target.fs, index_cache=target.index_cache, randomness=target.randomness)
+        future = Log.create(source.name, source.topic_id, data_dir, source.config, now_ms)
         first = self._read(source.start_offset)
         begin = peek_header(first).base_offset if first else source.end_offset
         if begin:
@@ -126,13 +126,13 @@ class Move:
             target.fs.rename(future.directory, place)
         except OSError as error:
             raise target.failed(error, f"could not move {source.name} to {place}") from error
-        future.settle_in(place, target)
+        future.moved_to_directory(place, target)
         future.producers = source.producers
         future.epochs = LeaderEpochs.of(source.epochs.entries())
         future.epochs.dirty = True
         future.latest_epoch = source.latest_epoch
         future.config = source.config
-        target.residents[source.name] = future
+        target.hosted_logs[source.name] = future
         self._checkpoints = target.checkpoint_contents(None)
         in_place_twice()
         return future
@@ -147,7 +147,7 @@ class Move:
         """In a thread: remove the file `moved`, after the old directory was marked for deletion."""
         old_away()
         fs = self.target.fs
-        fs.sync_dir(self.source.home.path)
+        fs.sync_dir(self.source.data_dir.path)
         fs.remove(join(self.target.path, str(self.source.name), file_names.MOVED), missing_ok=True)
         fs.remove_tree(self._room)
 
@@ -161,4 +161,4 @@ class Move:
 
 def moved_here(log: Log) -> bool:
     """Whether an unfinished move makes this log the newer of two copies."""
-    return log.home.fs.exists(join(log.directory, file_names.MOVED))
+    return log.data_dir.fs.exists(join(log.directory, file_names.MOVED))

@@ -69,7 +69,7 @@ class IsrManager:
     def fetched(self, partition: Partition, replica: int) -> None:
         """A follower has fetched. If it has caught up and is not in the ISR, propose to add it."""
         leadership = partition.leadership
-        if leadership is None or not leadership.may_come_in(replica, partition.high_watermark):
+        if leadership is None or not leadership.may_join_isr(replica, partition.high_watermark):
             return
         if self._rests(partition):
             return

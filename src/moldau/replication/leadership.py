@@ -152,7 +152,7 @@ class Leadership:
             return Reach(max(eager, high_watermark), True)
         return Reach(max(members, high_watermark), False)
 
-    def may_come_in(self, replica: int, high_watermark: int) -> bool:
+    def may_join_isr(self, replica: int, high_watermark: int) -> bool:
         """Whether to propose a follower for the ISR."""
         follower = self.followers.get(replica)
         return (

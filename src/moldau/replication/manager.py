@@ -428,7 +428,7 @@ class ReplicaManager:
             self.in_sync.refresh(partition)
         if start_moved and partition.start_is_awaited:
             self._look_at_starts(partition)
-        if replica not in leadership.isr and self._lives(replica, broker_epoch):
+        if replica not in leadership.isr and self._is_alive(replica, broker_epoch):
             self.in_sync.fetched(partition, replica)
 
     def _look_at_starts(self, partition: Partition) -> None:
@@ -438,7 +438,7 @@ class ReplicaManager:
             low = leadership.low_watermark(partition.log.start_offset, self._image.brokers)
             partition.replicas_start_at(low)
 
-    def _lives(self, replica: int, broker_epoch: BrokerEpoch) -> bool:
+    def _is_alive(self, replica: int, broker_epoch: BrokerEpoch) -> bool:
         assert self._image is not None
         broker = self._image.brokers.get(replica)
         return broker is not None and broker.epoch == broker_epoch
@@ -521,7 +521,7 @@ class ReplicaManager:
         self._loop.call_soon_threadsafe(self._fail_partitions, directory)
 
     def _fail_partitions(self, directory: DataDirectory) -> None:
-        failed = [partition for partition in self if partition.log.home is directory and not partition.failure]
+        failed = [partition for partition in self if partition.log.data_dir is directory and not partition.failure]
         for partition in failed:
             self._fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         if failed and not self._stopped:

@@ -217,11 +217,11 @@ class Partition:
             return epoch, log.end_offset
         return log.latest_epoch, log.end_offset
 
-    def parting(self, offset: int, last_epoch: LeaderEpoch) -> tuple[LeaderEpoch, int] | None:
+    def diverging_epoch(self, offset: int, last_epoch: LeaderEpoch) -> tuple[LeaderEpoch, int] | None:
         """Compare with the log of a reader that has all records below `offset`, the last one in `last_epoch`.
 
         Returns None if both logs are equal up to there. Otherwise returns the largest epoch here that is not above
-        `last_epoch`, and its end offset: after that, the logs differ. Raises OffsetOutOfRange if the offset is outside
+        `last_epoch`, and its end offset: after that, the logs differ. Raises OffsetNotInLog if the offset is outside
         this log.
         """
         log = self.log

@@ -176,7 +176,7 @@ class SinkBroker:
     def abort(self, transactions: Sequence[TaskTransaction]) -> None:
         self._run(bounded([partial(self._aborted, one) for one in transactions]))
 
-    def close_gate(self, query: str, run: str) -> None:
+    def refuse_new_transactions(self, query: str, run: str) -> None:
         self._run(self._admin.terminate_transaction(gate_id(query, run)))
 
     def gate_is_closed(self, query: str, run: str) -> bool:

@@ -61,7 +61,7 @@ class Ground(Protocol):
     def abort(self, transactions: Sequence[TaskTransaction]) -> None:
         """Abort all. Idempotent."""
 
-    def close_gate(self, query: str, run: str) -> None:
+    def refuse_new_transactions(self, query: str, run: str) -> None:
         """Prevent all attempts of this run from starting another transaction."""
 
     def open_transactions(self, prefix: str, *, or_about_to: bool = False) -> list[str]:
@@ -172,7 +172,7 @@ def end_run(ground: Ground, query: str, run: str) -> None:
     gate is closed first, and then all initialised ids are fenced. So both orders are safe: an attempt that initialised
     its id before the listing is fenced, and one that does so later finds the gate closed.
     """
-    ground.close_gate(query, run)
+    ground.refuse_new_transactions(query, run)
     if strays := ground.open_transactions(query_prefix(query), or_about_to=True):
         ground.fence(strays)
 

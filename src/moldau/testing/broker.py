@@ -91,9 +91,9 @@ class Broker(Hosted):
         disk."""
         begun = self._begin()
         try:
-            self._born(begun.result(ANSWER_TIMEOUT_S))
+            self._on_started(begun.result(ANSWER_TIMEOUT_S))
         except BaseException:
-            self._not_born()
+            self._on_start_failed()
             raise
         return self
 
@@ -121,9 +121,9 @@ class Broker(Hosted):
 
     async def __aenter__(self) -> Self:
         try:
-            self._born(await asyncio.wrap_future(self._begin()))
+            self._on_started(await asyncio.wrap_future(self._begin()))
         except BaseException:
-            self._not_born()
+            self._on_start_failed()
             self._give_back()
             raise
         return self
@@ -192,7 +192,7 @@ class Broker(Hosted):
             self._scratch = tempfile.TemporaryDirectory(prefix="moldau-")
         if self._place is None:
             self._place = _take_port()
-        log_silencer.hush(self._log_level)
+        log_silencer.mute(self._log_level)
         self._life = BrokerThread(self._make, self._clock)
         return self._life.begin()
 
@@ -215,20 +215,20 @@ class Broker(Hosted):
         """The metadata store: in memory, except if the broker's data is kept; then it is stored there, too."""
         return self._metadata.open if self._data is None else None
 
-    def _born(self, broker: Served) -> None:
+    def _on_started(self, broker: Served) -> None:
         assert self._life is not None
         endpoint = self._life.call(broker.listeners[0].endpoint)
         self.bootstrap_servers = f"{endpoint.host}:{endpoint.port}"
         self.faults.attach(self._life)
         atexit.register(self.close)
 
-    def _not_born(self) -> None:
+    def _on_start_failed(self) -> None:
         """Clean up after a start that failed or was interrupted."""
         life, self._life = self._life, None
         if life is None:
             return
         life.give_up()
-        log_silencer.unhush(self._log_level)
+        log_silencer.unmute(self._log_level)
 
     def _wait(self, ended: Future[None]) -> None:
         assert self._life is not None
@@ -238,7 +238,7 @@ class Broker(Hosted):
         finally:
             self._life = None
             self.faults.detach()
-            log_silencer.unhush(self._log_level)
+            log_silencer.unmute(self._log_level)
             atexit.unregister(self.close)
 
     def _give_back(self) -> None:

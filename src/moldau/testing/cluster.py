@@ -199,9 +199,9 @@ class Cluster(Hosted):
         errors = []
         for broker, future in begun:
             try:
-                broker._born(future.result(ANSWER_TIMEOUT_S))
+                broker._on_started(future.result(ANSWER_TIMEOUT_S))
             except BaseException as error:  # noqa: BLE001 - raised again below, when the others have been waited for
-                broker._not_born()
+                broker._on_start_failed()
                 errors.append(error)
         if errors:
             raise errors[0]

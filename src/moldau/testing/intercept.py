@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from moldau.broker.connection.session import Request
-from moldau.broker.requests.handler_registry import Answer, Body, Encodable, Later, Reply
+from moldau.broker.requests.handler_registry import Answer, Body, DeferredAnswer, Encodable, Reply
 
 Then = Callable[[Body, Reply], None]
 """Called with the response's bytes instead of sending them at once."""
 
 
-class Silence(Later):
+class Silence(DeferredAnswer):
     """A response that is never sent."""
 
     __slots__ = ()
@@ -23,7 +23,7 @@ class Silence(Later):
         pass
 
 
-class Intercepted(Later):
+class Intercepted(DeferredAnswer):
     """A handler's response of any kind, passed to `then` when it is ready."""
 
     __slots__ = ("_answer", "_request", "_task", "_then", "_timer")
@@ -37,7 +37,7 @@ class Intercepted(Later):
 
     def start(self, reply: Reply) -> None:
         answer = self._answer
-        if isinstance(answer, Later):
+        if isinstance(answer, DeferredAnswer):
             answer.start(lambda body: self._then(body, reply))
         elif isinstance(answer, Coroutine):
             # As a session does: no further request of the connection begins before this one is done. The task is the
@@ -59,7 +59,7 @@ class Intercepted(Later):
             self._then([_encoded(task.result(), self._request)], reply)
 
     def abandon(self) -> None:
-        if isinstance(self._answer, Later):
+        if isinstance(self._answer, DeferredAnswer):
             self._answer.abandon()
         if self._task is not None:
             self._task.cancel()

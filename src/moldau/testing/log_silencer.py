@@ -16,7 +16,7 @@ _asked: list[int] = []
 _muted: list[logging.Logger] = []
 
 
-def hush(level: int) -> None:
+def mute(level: int) -> None:
     """Log only messages of this level or above while a broker runs; of several brokers the lowest level wins. A logger
     with an explicit level keeps it."""
     with _lock:
@@ -27,7 +27,7 @@ def hush(level: int) -> None:
         _apply()
 
 
-def unhush(level: int) -> None:
+def unmute(level: int) -> None:
     """Restore the loggers after the last broker."""
     with _lock:
         _asked.remove(level)

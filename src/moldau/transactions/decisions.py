@@ -86,7 +86,7 @@ def initialise(
         # The abort has only begun. The client retries, and is initialised when the markers are written.
         aborted = fence(found, now_ms)
         return Initialised(aborted, last_epoch=NO_EPOCH if expected is None else expected.epoch, fenced=True)
-    return _let_in(found, expected, timeout_ms, now_ms, take_id)
+    return _admit_producer(found, expected, timeout_ms, now_ms, take_id)
 
 
 def _may_go_on(found: Transaction, expected: Identity, last_epoch: int) -> bool:
@@ -101,7 +101,7 @@ def _may_go_on(found: Transaction, expected: Identity, last_epoch: int) -> bool:
     return same_owner and last_epoch != NO_EPOCH and expected.epoch == last_epoch
 
 
-def _let_in(
+def _admit_producer(
     found: Transaction, expected: Identity | None, timeout_ms: int, now_ms: int, take_id: TakeId
 ) -> Initialised | ErrorCode:
     current, previous = found.identity, found.previous_producer_id
@@ -154,7 +154,7 @@ def _following(identity: Identity, take_id: TakeId) -> Identity | None:
 # -- AddPartitionsToTxn, AddOffsetsToTxn -------------------------------------------------------------------------------
 
 
-def who_error(found: Transaction, identity: Identity) -> ErrorCode:
+def identity_error(found: Transaction, identity: Identity) -> ErrorCode:
     """The error for a request of this identity; NONE if it is the current one."""
     current = found.identity
     if identity.producer_id != current.producer_id:
@@ -166,7 +166,7 @@ def add_partitions(
     found: Transaction, identity: Identity, partitions: frozenset[TopicPartition], client_version: int, now_ms: int
 ) -> Transaction | ErrorCode:
     """The transaction with the partitions added; ErrorCode.NONE if all of them were already in it."""
-    if error := who_error(found, identity):
+    if error := identity_error(found, identity):
         return error
     if found.state.ending:
         return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -183,7 +183,7 @@ def verify(
     found: Transaction, identity: Identity, partitions: Iterable[TopicPartition]
 ) -> ErrorCode | Mapping[TopicPartition, ErrorCode]:
     """For each partition, whether it is part of the open transaction."""
-    if error := who_error(found, identity):
+    if error := identity_error(found, identity):
         return error
     if found.state.ending:
         return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -202,7 +202,7 @@ def end(
     """Commit or abort at the request of a client."""
     bumps = client_version >= EPOCH_A_TRANSACTION
     repeated = bumps and _is_repeated_end(found, identity)
-    if not repeated and (error := who_error(found, identity)):
+    if not repeated and (error := identity_error(found, identity)):
         return error
     state = found.state
     if state is _S.ONGOING:

@@ -35,8 +35,8 @@ CONFIG = with_settings(segment_bytes=20_000, max_message_bytes=20_000, index_int
 def cleaned(directory: Path, times: tuple[int, ...]) -> Log:
     """Values replaced and deleted, every codec, transactions of both ends, batches that only hold a sequence; cleaned
     at these times."""
-    home = LogDirectory(str(directory), LocalFileSystem(64), randomness=SeededRandomness(1))
-    log = Log.create(NAME, TOPIC_ID, home, CONFIG, NOW)
+    data_dir = LogDirectory(str(directory), LocalFileSystem(64), randomness=SeededRandomness(1))
+    log = Log.create(NAME, TOPIC_ID, data_dir, CONFIG, NOW)
     for turn in range(60):
         codec = list(Codec)[turn % len(Codec)]
         put(log, *((f"{turn % 7}-{number}", "x" * 50) for number in range(8)), codec=codec, timestamp=NOW + turn)

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.client import errors
 from moldau.client.broker_errors import CLASS_OF
-from moldau.client.client_errors import another
+from moldau.client.client_errors import error_copy
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import (
     BrokerError,
@@ -71,7 +71,7 @@ def test_an_error_with_no_committed_offset_is_also_one_of_range() -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_errors_can_be_copied_and_sent_to_other_processes(error: MoldauError) -> None:
-    for copy in (another(error), pickle.loads(pickle.dumps(error))):
+    for copy in (error_copy(error), pickle.loads(pickle.dumps(error))):
         assert copy is not error and type(copy) is type(error)
         assert str(copy) == str(error) and vars(copy) == vars(error)
 

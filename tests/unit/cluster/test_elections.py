@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from moldau.cluster.elections import ElectionKind, asked_for, preferred, reborn, resigned, settled
+from moldau.cluster.elections import ElectionKind, preferred, requested, resigned, restarted, settled
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_LEADER, PartitionState, TopicImage
 from moldau.wire.errors import ErrorCode
@@ -105,14 +105,14 @@ def test_after_any_deaths_only_the_living_lead_and_are_in_sync(
 def test_leaderships_of_a_broker_that_registers_again(
     before: PartitionState, others: set[int], lost: bool, expected: tuple[int, tuple[int, ...], tuple[int, ...]]
 ) -> None:
-    result = reborn(before, 1, others, 1, lost=lost)
+    result = restarted(before, 1, others, 1, lost=lost)
     assert after(before, result) == expected
     assert result.leader_epoch == before.leader_epoch + 1
 
 
 def test_the_last_eligible_one_that_lost_its_tail_is_remembered_for_an_unclean_election() -> None:
     before = state((1, 2, 3), (), elr=(1,))
-    result = reborn(before, 1, {2, 3}, 2, lost=True)
+    result = restarted(before, 1, {2, 3}, 2, lost=True)
     assert (result.isr, result.elr, result.last_known_elr) == ((), (), (1,))
     assert settled(result, {1, 2, 3}, 2) is result, "nobody leads without an operator's word"
     assert settled(result, {1, 2, 3}, 2, unclean=True).leader == 1
@@ -121,7 +121,7 @@ def test_the_last_eligible_one_that_lost_its_tail_is_remembered_for_an_unclean_e
 def test_all_replicas_lose_power_and_come_back_one_by_one() -> None:
     one = state((1, 2, 3))
     for broker in (1, 2, 3):
-        one = reborn(one, broker, {1, 2, 3} - {broker}, 2, lost=True)
+        one = restarted(one, broker, {1, 2, 3} - {broker}, 2, lost=True)
     assert (one.leader, one.isr, one.elr, one.last_known_elr) == (NO_LEADER, (), (), (3,))
 
 
@@ -130,7 +130,7 @@ def test_a_restarted_broker_never_serves_an_old_leader_epoch_and_a_lost_tail_nev
     before: PartitionState, broker: int, others: frozenset[int], min_isr: int, lost: bool
 ) -> None:
     others -= {broker}
-    result = reborn(before, broker, others, min_isr, lost=lost)
+    result = restarted(before, broker, others, min_isr, lost=lost)
     a_step(before, result)
     if before.leader == broker:
         assert result.leader_epoch > before.leader_epoch
@@ -204,7 +204,7 @@ def test_an_election_that_is_not_possible_is_refused(
     before: PartitionState, kind: ElectionKind, code: ErrorCode
 ) -> None:
     image = cluster(4).with_topics([TopicImage("t", b"t" * 16, (before,))])
-    answer = asked_for(image, "t", 0, kind, lambda _topic: 1)
+    answer = requested(image, "t", 0, kind, lambda _topic: 1)
     assert isinstance(answer, Refusal)
     assert answer.code == code
 
@@ -213,9 +213,9 @@ def test_a_requested_election() -> None:
     image = cluster(4).with_topics(
         [TopicImage("t", b"t" * 16, (state((1, 2), leader=2), state((9, 2), (9,)), state((9, 2), (9,))))]
     )
-    first = asked_for(image, "t", 0, ElectionKind.PREFERRED, lambda _topic: 1)
-    unclean = asked_for(image, "t", 1, ElectionKind.UNCLEAN, lambda _topic: 1)
-    missing = asked_for(image, "t", 3, ElectionKind.UNCLEAN, lambda _topic: 1)
+    first = requested(image, "t", 0, ElectionKind.PREFERRED, lambda _topic: 1)
+    unclean = requested(image, "t", 1, ElectionKind.UNCLEAN, lambda _topic: 1)
+    missing = requested(image, "t", 3, ElectionKind.UNCLEAN, lambda _topic: 1)
     assert isinstance(first, PartitionState)
     assert isinstance(unclean, PartitionState)
     assert isinstance(missing, Refusal)

@@ -17,7 +17,7 @@ from tests.unit.cluster.support import broker, new_metadata, run, topic_of
 
 
 class Member:
-    """A broker's metadata, and what it was told of its standing."""
+    """A broker's metadata, and what it was told of its registration."""
 
     def __init__(self, tree: MemoryTree, number: int) -> None:
         self.tree = tree
@@ -26,7 +26,7 @@ class Member:
         self.told: list[bool] = []
         self.metadata: Metadata = new_metadata(tree, number)
         self.metadata._membership._open_store = self.open_store
-        self.metadata.on_standing(self.told.append)
+        self.metadata.on_registration(self.told.append)
 
     async def open_store(self) -> Store:
         if self.refusals:
@@ -170,7 +170,7 @@ def test_a_broker_whose_id_another_process_has_taken_does_not_register_again() -
         epoch = after.broker_epoch
         await wait_until_async(lambda: not former.metadata._membership._tasks or _done(former))
         assert former.told == [True, False]
-        assert after.in_good_standing
+        assert after.registered
         assert after.image.brokers[1].epoch == epoch
 
     def _done(member: Member) -> bool:

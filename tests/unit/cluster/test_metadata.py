@@ -281,7 +281,7 @@ def test_topics_of_many_requests_take_turns_on_the_brokers() -> None:
         metadata = await started(tree.session())
         others = [Tree(tree.session()) for _ in range(2)]
         for broker_id, other in enumerate(others, start=1):
-            await other.register(await other.begin_life(broker(broker_id), "a-process"))
+            await other.register(await other.begin_incarnation(broker(broker_id), "a-process"))
         await metadata.refresh()
         for number in range(9):
             await metadata.create_topics([TopicCreation(f"t{number}", 1)])

@@ -71,7 +71,7 @@ class History:
                 sound(state)
                 key = (topic.id, index, state.leader_epoch)
                 assert self.led.setdefault(key, state.leader) == state.leader, "one epoch, two leaders"
-                if state.leader == member.node_id and member.in_good_standing:
+                if state.leader == member.node_id and member.registered:
                     life = (member.node_id, member.broker_epoch)
                     assert self.lives.setdefault(key, life) == life, "one epoch, two lives of its leader"
                 if before is not None and before.id == topic.id and index < len(before.partitions):
@@ -86,7 +86,7 @@ class History:
 
 def at_rest(member: Metadata) -> bool:
     """Whether nothing of its session is being repaired."""
-    return member.in_good_standing and all(task.done() for task in member._membership._tasks.values())
+    return member.registered and all(task.done() for task in member._membership._tasks.values())
 
 
 class World:

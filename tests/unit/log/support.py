@@ -56,8 +56,8 @@ def new_log(fs: FaultyFileSystem | None = None, config: LogConfig | None = None,
     """A new log in a directory of its own, without checkpoint files around it."""
     fs = fs if fs is not None else FaultyFileSystem()
     fs.mkdir(ROOT, sync=True)
-    home = LogDirectory(ROOT, fs, randomness=SeededRandomness(1))
-    return Log.create(name, TOPIC_ID, home, config if config is not None else LogConfig(), NOW)
+    data_dir = LogDirectory(ROOT, fs, randomness=SeededRandomness(1))
+    return Log.create(name, TOPIC_ID, data_dir, config if config is not None else LogConfig(), NOW)
 
 
 def reload(
@@ -65,15 +65,15 @@ def reload(
 ) -> Log:
     """The log as a new process finds it."""
     fs = fs if fs is not None else file_system(log).after_kill()
-    home = LogDirectory(ROOT, fs, randomness=SeededRandomness(1))
+    data_dir = LogDirectory(ROOT, fs, randomness=SeededRandomness(1))
     return Log.load(
-        log.name, home, log.config, NOW, clean=clean, recovery_point=recovery_point, start_offset=start_offset
+        log.name, data_dir, log.config, NOW, clean=clean, recovery_point=recovery_point, start_offset=start_offset
     )
 
 
 def file_system(log: Log) -> FaultyFileSystem:
-    assert isinstance(log.home.fs, FaultyFileSystem)
-    return log.home.fs
+    assert isinstance(log.data_dir.fs, FaultyFileSystem)
+    return log.data_dir.fs
 
 
 def append_all(log: Log, times: int, **fields: Any) -> None:
@@ -121,7 +121,7 @@ def split(data: memoryview) -> list[bytes]:
 
 
 def log_files(log: Log) -> list[str]:
-    return log.home.fs.listdir(log.directory)
+    return log.data_dir.fs.listdir(log.directory)
 
 
 def path(log: Log, file: str) -> str:

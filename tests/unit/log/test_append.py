@@ -282,7 +282,7 @@ def test_an_offset_too_far_from_the_segments_first_begins_a_new_one() -> None:
     far = 3_000_000_000
     log.append_stamped(memoryview(bytearray(stamped(far))), NOW)
     log.append_stamped(memoryview(bytearray(stamped(2 * far))), NOW)
-    assert [name for name in log.home.fs.listdir(log.directory) if name.endswith(".log")] == [
+    assert [name for name in log.data_dir.fs.listdir(log.directory) if name.endswith(".log")] == [
         f"{far:020d}.log",
         f"{2 * far:020d}.log",
     ]

@@ -76,7 +76,7 @@ def test_damage_without_valid_data_after_it_is_truncated_and_a_copy_is_kept() ->
     file_system(log).disk.damage(path, 7 * SIZE, b"\xee" * 300)
     found = reload(log, recovery_point=10)
     assert offsets(found) == list(range(7))
-    assert found.home.fs.read_bytes(f"{path}.{7 * SIZE}.aside") == b"\xee" * 300
+    assert found.data_dir.fs.read_bytes(f"{path}.{7 * SIZE}.aside") == b"\xee" * 300
 
 
 def test_damage_above_the_recovery_point_is_a_torn_tail() -> None:
@@ -84,7 +84,7 @@ def test_damage_above_the_recovery_point_is_a_torn_tail() -> None:
     file_system(log).disk.damage(path, 4 * SIZE + 70, b"\xff")
     found = reload(log, recovery_point=4)
     assert offsets(found) == list(range(4))
-    assert not [name for name in found.home.fs.listdir(found.directory) if name.endswith(".aside")]
+    assert not [name for name in found.data_dir.fs.listdir(found.directory) if name.endswith(".aside")]
 
 
 def test_damage_after_a_clean_stop_is_never_treated_as_a_torn_tail() -> None:
@@ -205,7 +205,7 @@ def test_a_missing_segment_file_fails_only_its_own_readers() -> None:
     append_all(log, 10, count=1, key=b"k", value=b"v" * 31)
     for segment in log._segments.segments:
         segment.file.close()
-    log.home.fs.remove(f"{log.directory}/{3:020d}.log")
+    log.data_dir.fs.remove(f"{log.directory}/{3:020d}.log")
     with pytest.raises(StorageError) as refused:
         log.read(4, 1000, 10)
     assert not refused.value.fatal

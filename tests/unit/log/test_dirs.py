@@ -118,7 +118,7 @@ def test_the_same_directory_twice_or_none_is_refused() -> None:
 
 def test_a_new_partition_goes_where_fewest_are() -> None:
     dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two", "/three"))
-    homes = [create(dirs, number).home.path for number in range(6)]
+    homes = [create(dirs, number).data_dir.path for number in range(6)]
     assert sorted(homes) == ["/one", "/one", "/three", "/three", "/two", "/two"]
 
 
@@ -126,7 +126,7 @@ def test_among_equals_a_new_partition_goes_where_most_room_is(monkeypatch: pytes
     dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two", "/three"))
     room = {"/one": 10, "/two": 30, "/three": 20}
     monkeypatch.setattr(dirs.fs, "free_bytes", room.__getitem__)
-    assert [create(dirs, number).home.path for number in range(4)] == ["/two", "/three", "/one", "/two"]
+    assert [create(dirs, number).data_dir.path for number in range(4)] == ["/two", "/three", "/one", "/two"]
 
 
 def test_a_partition_exists_once() -> None:
@@ -158,7 +158,7 @@ def test_of_a_partition_in_two_directories_one_without_records_is_removed(record
     fs = in_two_directories(records)
     dirs = open_dirs(fs, paths=("/one", "/two"))
     assert offsets(dirs.logs[NAME]) == list(range(max(records.values())))
-    assert [one.path for one in dirs.all if NAME in one.residents] == [dirs.logs[NAME].home.path]
+    assert [one.path for one in dirs.all if NAME in one.hosted_logs] == [dirs.logs[NAME].data_dir.path]
     close_dirs(dirs)
     assert offsets(open_dirs(fs, paths=("/one", "/two")).logs[NAME]) == list(range(max(records.values())))
 
@@ -172,9 +172,9 @@ def test_a_log_that_could_not_be_created_leaves_nothing_and_can_be_created_elsew
     with pytest.raises(StorageError):
         create(dirs)
     assert [path for path in ("/one", "/two") if str(NAME) in fs.directories(path)] == []
-    (home,) = {one.path for one in dirs.all if not one.online} or {create(dirs, 1).home.path}
+    (data_dir,) = {one.path for one in dirs.all if not one.online} or {create(dirs, 1).data_dir.path}
     log = create(dirs)
-    assert log.home.path != home
+    assert log.data_dir.path != data_dir
     append_all(log, 2)
     close_dirs(dirs)
     assert offsets(open_dirs(fs, paths=("/one", "/two")).logs[NAME]) == [0, 1]

@@ -273,7 +273,7 @@ def two_directories() -> tuple[LogDirs, Log, Log, list[str]]:
 
     dirs.on_failure(note)
     logs = [dirs.create("t", TOPIC_ID, number, LogConfig()) for number in range(2)]
-    first, second = sorted(logs, key=lambda log: log.home.path)
+    first, second = sorted(logs, key=lambda log: log.data_dir.path)
     return dirs, first, second, failed
 
 
@@ -289,7 +289,7 @@ def test_a_failed_directory_leaves_the_others_alone_and_tells_its_listener() -> 
     assert failed == ["/one"]
     assert dirs.any_offline
     assert [one.path for one in dirs.online] == ["/two"]
-    assert dirs.create("t", TOPIC_ID, 7, LogConfig()).home.path == "/two"
+    assert dirs.create("t", TOPIC_ID, 7, LogConfig()).data_dir.path == "/two"
     with_threads(dirs.write_checkpoints)
     close_dirs(dirs)
     assert not dirs.fs.exists("/one/.kafka_cleanshutdown")
@@ -318,7 +318,7 @@ def test_a_directory_that_cannot_be_read_at_the_start_is_offline_and_the_other_s
     assert isinstance(dirs.fs, FaultyFileSystem)
     dirs.fs.fail("scan", errno.EIO, path="/one")
     again = open_dirs(dirs.fs, paths=("/one", "/two"))
-    assert [log.home.path for log in again.logs.values()] == ["/two"]
+    assert [log.data_dir.path for log in again.logs.values()] == ["/two"]
 
 
 def test_a_partition_is_not_created_on_a_full_disk_and_is_when_there_is_room() -> None:

@@ -113,6 +113,6 @@ def test_a_log_notes_the_epoch_of_its_leader_and_of_one_that_has_not_written_yet
 def test_the_checkpoint_is_on_disk_when_the_recovery_point_has_passed() -> None:
     log = new_log()
     log.append(batch(), 3, NOW)
-    assert not log.home.fs.exists(f"{log.directory}/leader-epoch-checkpoint")
+    assert not log.data_dir.fs.exists(f"{log.directory}/leader-epoch-checkpoint")
     flush(log)
-    assert log.home.fs.read_bytes(f"{log.directory}/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+    assert log.data_dir.fs.read_bytes(f"{log.directory}/leader-epoch-checkpoint") == b"0\n1\n3 0\n"

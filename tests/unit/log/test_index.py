@@ -33,7 +33,7 @@ EVERY_THIRD = LogConfig(index_interval_bytes=2 * SIZE, message_timestamp_after_m
 
 
 def entries(log: Log, base: int, suffix: str, layout: str) -> list[tuple[int, ...]]:
-    return list(struct.iter_unpack(layout, log.home.fs.read_bytes(f"{log.directory}/{base:020d}{suffix}")))
+    return list(struct.iter_unpack(layout, log.data_dir.fs.read_bytes(f"{log.directory}/{base:020d}{suffix}")))
 
 
 def test_an_entry_is_made_when_enough_bytes_have_passed_since_the_last_and_names_the_batch_before_it_is_written() -> (
@@ -174,7 +174,7 @@ def check_everything(log: Log) -> None:
 @pytest.mark.parametrize("damage", ["gone", "empty", "torn", "zeros", "garbage"])
 def test_a_lost_or_damaged_index_is_made_again_when_it_is_needed(suffix: str, base: int, damage: str) -> None:
     log = closed_log()
-    fs = log.home.fs
+    fs = log.data_dir.fs
     path = f"{log.directory}/{base:020d}{suffix}"
     data = fs.read_bytes(path)
     if damage == "gone":
@@ -210,7 +210,7 @@ def test_an_index_with_wrong_entries_is_detected() -> None:
     log = closed_log()
     entries_ = entries(log, 0, ".index", ">ii")
     wrong = b"".join(struct.pack(">ii", offset, position + SIZE) for offset, position in entries_)
-    log.home.fs.write_atomically(f"{log.directory}/{0:020d}.index", wrong)
+    log.data_dir.fs.write_atomically(f"{log.directory}/{0:020d}.index", wrong)
     check_everything(reload(log, clean=True))
 
 

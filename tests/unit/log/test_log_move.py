@@ -47,7 +47,7 @@ class Machine:
 
 
 def other_dir(dirs: LogDirs, log: Log) -> str:
-    return next(path for path in PATHS if path != log.home.path)
+    return next(path for path in PATHS if path != log.data_dir.path)
 
 
 def begin(dirs: LogDirs, log: Log) -> Move:
@@ -150,7 +150,7 @@ def test_a_death_at_any_step_leaves_the_log_once_and_whole(power_loss: int | Non
         dirs = machine.restart(power_loss)
         assert read_all(dirs.logs[NAME]) == expected, f"after step {step}"
         found = [path for path in PATHS if str(NAME) in dirs.fs.directories(path)]
-        assert found == [dirs.logs[NAME].home.path]
+        assert found == [dirs.logs[NAME].data_dir.path]
         with_threads(dirs.write_checkpoints)  # which also removes what nobody needs
         assert not [name for path in PATHS for name in dirs.fs.directories(path) if "-future" in name]
         # The next life can move it again, and write on.
@@ -174,7 +174,7 @@ def test_a_partition_that_is_there_twice_for_no_reason_is_still_refused() -> Non
     log = machine.written()
     machine.dirs.release()
     fs = machine.dirs.fs
-    (other,) = [path for path in PATHS if path != log.home.path]
+    (other,) = [path for path in PATHS if path != log.data_dir.path]
     fs.mkdir(f"{other}/{NAME}")
     for file in fs.listdir(log.directory):
         fs.write_atomically(f"{other}/{NAME}/{file}", fs.read_bytes(f"{log.directory}/{file}"))

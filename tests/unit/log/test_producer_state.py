@@ -183,7 +183,7 @@ def closed_and_loaded(log: Log) -> Log:
 def closed_and_opened(log: Log) -> Log:
     found = reload(log)
     state = found.close(NOW)
-    return Log.from_state(state, found.home, found.config)
+    return Log.from_state(state, found.data_dir, found.config)
 
 
 @pytest.mark.parametrize("segment_bytes", [300, 2**20])
@@ -343,7 +343,7 @@ def test_aborted_transactions_of_complete_segments_are_read_from_their_index() -
     found = reload(log, clean=True)
     assert [one.producer_id for one in found.aborted_transactions(3, 12)] == [1, 2, 3]
     name = f"{log.directory}/{3:020d}.txnindex"
-    assert log.home.fs.read_bytes(name) == struct.pack(">hqqqq", 0, 1, 3, 5, 6)
+    assert log.data_dir.fs.read_bytes(name) == struct.pack(">hqqqq", 0, 1, 3, 5, 6)
 
 
 def test_a_truncation_opens_a_transaction_again() -> None:

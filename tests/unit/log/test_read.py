@@ -88,7 +88,7 @@ def test_a_read_at_an_offset_in_a_gap_returns_the_next_batch() -> None:
     log = new_log(config=LogConfig(segment_bytes=2 * TRIPLE))
     append_all(log, 10, count=3)
     flush(log)
-    log.home.fs.remove(f"{log.directory}/{12:020d}.log")
+    log.data_dir.fs.remove(f"{log.directory}/{12:020d}.log")
     again = reload(log)
     assert found(again, 13, 1) == [18]
 

@@ -113,17 +113,17 @@ def test_deleting_inside_of_a_batch_hides_its_first_records_from_lookups() -> No
 def test_files_of_dropped_segments_are_renamed_and_then_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     log = four_segments(retention_ms=HOUR)
     kept: list[str] = []
-    monkeypatch.setattr(log.home, "doom", lambda paths, _: kept.extend(paths))
+    monkeypatch.setattr(log.data_dir, "delete_later", lambda paths, _: kept.extend(paths))
     log.delete_old_segments(NOW + HOUR + 1, 8)
     assert all(path.endswith(".deleted") for path in kept)
     assert f"{log.directory}/{0:020d}.log.deleted" in kept
-    assert all(log.home.fs.exists(path) for path in kept)
-    assert not [name for name in reload(log).home.fs.listdir(log.directory) if name.endswith(".deleted")]
+    assert all(log.data_dir.fs.exists(path) for path in kept)
+    assert not [name for name in reload(log).data_dir.fs.listdir(log.directory) if name.endswith(".deleted")]
 
 
 def test_a_reader_in_a_dropped_segment_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
     log = four_segments(retention_ms=HOUR)
-    monkeypatch.setattr(log.home, "doom", lambda *_: None)
+    monkeypatch.setattr(log.data_dir, "delete_later", lambda *_: None)
     segment = log._segments.segments[0]
     log.delete_old_segments(NOW + HOUR + 1, 8)
     assert len(segment.file.read(0, 10_000)) == 2 * SIZE

@@ -16,7 +16,7 @@ NEVER_TOO_NEW = 2**62
 
 
 def bases(log: Log) -> list[int]:
-    return [int(name[:20]) for name in log.home.fs.listdir(log.directory) if name.endswith(".log")]
+    return [int(name[:20]) for name in log.data_dir.fs.listdir(log.directory) if name.endswith(".log")]
 
 
 def test_by_size_before_a_batch_that_would_not_fit() -> None:
@@ -139,7 +139,7 @@ def test_a_new_segment_has_index_files_and_a_complete_one_has_a_snapshot_after_i
     flush(log)
     assert not log.needs_flush(NOW)
     stems = [f"{0:020d}", f"{2:020d}"]
-    assert log.home.fs.listdir(log.directory) == sorted(
+    assert log.data_dir.fs.listdir(log.directory) == sorted(
         [stem + suffix for stem in stems for suffix in (".index", ".log", ".timeindex")]
         + [stems[1] + ".snapshot", "leader-epoch-checkpoint", "partition.metadata"]
     )

@@ -36,10 +36,10 @@ def test_every_length_of_a_torn_tail_leaves_a_clean_beginning() -> None:
     log = small_log()
     whole = read_all(log)
     ends = boundaries(log)
-    data = log.home.fs.read_bytes(active_path(log))
+    data = log.data_dir.fs.read_bytes(active_path(log))
     for length in range(len(data) + 1):
         torn = small_log()
-        torn.home.fs.write_atomically(active_path(torn), data[:length])
+        torn.data_dir.fs.write_atomically(active_path(torn), data[:length])
         found = reload(torn)
         end = ends[max(one for one in ends if one <= length)]
         assert found.end_offset == end
@@ -51,7 +51,7 @@ def test_every_length_of_a_torn_tail_leaves_a_clean_beginning() -> None:
 def test_garbage_after_the_last_batch_is_truncated(filler: bytes) -> None:
     for length in (1, 11, 12, 60, 61, 62, 500):
         log = small_log()
-        fs = log.home.fs
+        fs = log.data_dir.fs
         fs.write_atomically(active_path(log), fs.read_bytes(active_path(log)) + filler * length)
         found = reload(log)
         assert found.end_offset == 10
@@ -60,7 +60,7 @@ def test_garbage_after_the_last_batch_is_truncated(filler: bytes) -> None:
 
 def test_a_copy_of_an_earlier_batch_after_the_last_one_is_truncated() -> None:
     log = small_log()
-    fs = log.home.fs
+    fs = log.data_dir.fs
     data = fs.read_bytes(active_path(log))
     fs.write_atomically(active_path(log), data + data[:200])
     assert offsets(reload(log)) == list(range(10))
@@ -68,7 +68,7 @@ def test_a_copy_of_an_earlier_batch_after_the_last_one_is_truncated() -> None:
 
 def test_a_recovered_log_works_like_an_undamaged_one() -> None:
     log = small_log()
-    fs = log.home.fs
+    fs = log.data_dir.fs
     fs.write_atomically(active_path(log), fs.read_bytes(active_path(log))[:-1])
     found = reload(log)
     assert found.latest_epoch == 2
@@ -82,13 +82,13 @@ def test_a_recovered_log_works_like_an_undamaged_one() -> None:
 def test_a_tear_in_one_segment_takes_the_later_ones_out_of_the_log_but_keeps_their_files() -> None:
     log = new_log(config=LogConfig(segment_bytes=300))
     append_all(log, 12, count=1, value=b"x" * 20)
-    bases = [name for name in log.home.fs.listdir(log.directory) if name.endswith(".log")]
+    bases = [name for name in log.data_dir.fs.listdir(log.directory) if name.endswith(".log")]
     assert len(bases) == 4
     second = f"{log.directory}/{bases[1]}"
     file_system(log).disk.damage(second, 250, b"\xff")
     found = reload(log)
     assert offsets(found) == list(range(5))
-    assert sorted(name for name in found.home.fs.listdir(found.directory) if name.endswith(".aside")) == [
+    assert sorted(name for name in found.data_dir.fs.listdir(found.directory) if name.endswith(".aside")) == [
         f"{bases[2]}.aside",
         f"{bases[3]}.aside",
     ]
@@ -99,7 +99,7 @@ def test_a_tear_in_one_segment_takes_the_later_ones_out_of_the_log_but_keeps_the
 def test_a_missing_segment_in_the_middle_removes_the_later_ones() -> None:
     log = new_log(config=LogConfig(segment_bytes=300))
     append_all(log, 12, count=1, value=b"x" * 20)
-    log.home.fs.remove(f"{log.directory}/{3:020d}.log")
+    log.data_dir.fs.remove(f"{log.directory}/{3:020d}.log")
     found = reload(log)
     assert offsets(found) == [0, 1, 2]
 
@@ -108,7 +108,7 @@ def test_a_gap_that_compaction_left_before_a_flushed_segment_stays() -> None:
     log = new_log(config=LogConfig(segment_bytes=300))
     append_all(log, 12, count=1, value=b"x" * 20)
     flush(log)
-    log.home.fs.remove(f"{log.directory}/{3:020d}.log")
+    log.data_dir.fs.remove(f"{log.directory}/{3:020d}.log")
     assert offsets(reload(log)) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
 
 
@@ -127,7 +127,7 @@ def test_recovery_scans_from_the_segment_of_the_recovery_point_only() -> None:
 
 def test_files_of_an_unfinished_operation_are_removed() -> None:
     log = small_log()
-    fs = log.home.fs
+    fs = log.data_dir.fs
     for name in (
         "00000000000000000004.log.deleted",
         "00000000000000000007.index",
@@ -147,7 +147,7 @@ def test_a_swap_that_was_interrupted_is_completed() -> None:
     log = new_log(config=LogConfig(segment_bytes=300))
     append_all(log, 9, count=1, value=b"x" * 20)
     flush(log)
-    fs = log.home.fs
+    fs = log.data_dir.fs
     first, second = (f"{log.directory}/{base:020d}.log" for base in (0, 3))
     merged = fs.read_bytes(first) + fs.read_bytes(second)[:100]
     fs.write_atomically(f"{first}.swap", merged[: len(fs.read_bytes(first))] + fs.read_bytes(second))
@@ -179,7 +179,7 @@ def test_an_unreadable_epoch_checkpoint_is_rebuilt() -> None:
     for epoch in (1, 1, 4, 6):
         log.append(batch(2), epoch, NOW)
     flush(log)
-    log.home.fs.write_atomically(f"{log.directory}/leader-epoch-checkpoint", b"rubbish")
+    log.data_dir.fs.write_atomically(f"{log.directory}/leader-epoch-checkpoint", b"rubbish")
     found = reload(log, clean=True)
     assert found.epochs.entries() == [(1, 0), (4, 4), (6, 6)]
 

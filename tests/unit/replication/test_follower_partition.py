@@ -61,14 +61,16 @@ class Replica:
             high_watermark=self.partition.high_watermark, log_start_offset=self.log.start_offset
         )
         try:
-            parting = self.partition.parting(wanted.fetch_offset, wanted.last_fetched_epoch)
+            diverging_epoch = self.partition.diverging_epoch(wanted.fetch_offset, wanted.last_fetched_epoch)
         except OffsetNotInLog:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             return answer
-        if parting is None:
+        if diverging_epoch is None:
             answer.records = self.log.read(wanted.fetch_offset, max_bytes, self.log.end_offset)
         else:
-            answer.diverging_epoch = FetchResponseDivergingEpoch(epoch=parting[0], end_offset=parting[1])
+            answer.diverging_epoch = FetchResponseDivergingEpoch(
+                epoch=diverging_epoch[0], end_offset=diverging_epoch[1]
+            )
         return answer
 
     def copy_all(self, leader: Replica, max_bytes: int = 1 << 20) -> int:

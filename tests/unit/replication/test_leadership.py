@@ -116,13 +116,13 @@ def test_it_does_not_wait_for_a_broker_that_is_gone() -> None:
 
 def test_a_follower_joins_the_isr_at_the_high_watermark_and_the_start_of_the_epoch() -> None:
     leadership = leads(replace(STATE, isr=(LEADER,)), end=100)
-    assert not leadership.may_come_in(SECOND, 80), "it has not fetched"
+    assert not leadership.may_join_isr(SECOND, 80), "it has not fetched"
     fetch(leadership, SECOND, 79)
-    assert not leadership.may_come_in(SECOND, 80), "committed records are missing"
+    assert not leadership.may_join_isr(SECOND, 80), "committed records are missing"
     fetch(leadership, SECOND, 90)
-    assert not leadership.may_come_in(SECOND, 80), "records before this epoch, committed perhaps, are missing"
+    assert not leadership.may_join_isr(SECOND, 80), "records before this epoch, committed perhaps, are missing"
     fetch(leadership, SECOND, 100)
-    assert leadership.may_come_in(SECOND, 80)
+    assert leadership.may_join_isr(SECOND, 80)
     assert leadership.with_member(SECOND) == (LEADER, SECOND)
 
 
@@ -131,11 +131,11 @@ def test_no_other_follower_joins_the_isr_during_a_proposal() -> None:
     for replica in (SECOND, THIRD):
         fetch(leadership, replica, 100)
     leadership.propose(leadership.with_member(SECOND))
-    assert not leadership.may_come_in(THIRD, 100)
+    assert not leadership.may_join_isr(THIRD, 100)
 
 
 def test_a_broker_without_a_replica_never_joins_the_isr() -> None:
-    assert not leads().may_come_in(9, 0)
+    assert not leads().may_join_isr(9, 0)
 
 
 def test_a_follower_lags_when_it_has_not_been_at_the_end_for_too_long() -> None:
@@ -259,7 +259,7 @@ class AnyHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.leadership.proposal is None)
     @rule(replica=st.sampled_from((SECOND, THIRD)))
     def come_in(self, replica: int) -> None:
-        if self.leadership.may_come_in(replica, self.high_watermark):
+        if self.leadership.may_join_isr(replica, self.high_watermark):
             assert self.has[replica] >= max(self.high_watermark, self.leadership.start_offset)
             self.leadership.propose(self.leadership.with_member(replica))
             self.look()

@@ -99,7 +99,7 @@ class Driver:
             if found is not None and found[:2] == one[1:]:
                 self._act(lambda name=one.transactional_id: self._cluster.open.pop(name))  # type: ignore[misc]
 
-    def close_gate(self, query: str, run: str) -> None:
+    def refuse_new_transactions(self, query: str, run: str) -> None:
         self._cluster.gates.add((query, run))
 
     def open_transactions(self, prefix: str, *, or_about_to: bool = False) -> list[str]:

@@ -15,7 +15,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.broker.connection.reply_memory import ReplyMemory, UnsentReplies
-from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Body, Handler, Later
+from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Body, DeferredAnswer, Handler
 from moldau.host.event_log import event_logger
 from moldau.net.framing import Buffer, FramedConnection, FrameError, FrameMemory
 from moldau.security import CLUSTER_NAME, Decision, Operation, Principal, ResourceType, authorized_operations
@@ -142,7 +142,7 @@ class PendingReply:
 
     __slots__ = ("buffers", "counted", "later", "request")
 
-    def __init__(self, request: Request, later: Later | None = None) -> None:
+    def __init__(self, request: Request, later: DeferredAnswer | None = None) -> None:
         self.request = request
         self.later = later
         self.buffers: Body | None = None
@@ -249,7 +249,7 @@ class Session(FramedConnection):
         """The client id of the last request; empty before the first one."""
         return self._client_id
 
-    def waiting(self) -> list[Later]:
+    def waiting(self) -> list[DeferredAnswer]:
         """The requests that wait for something before they can be answered, oldest first."""
         return [pending.later for pending in self._replies if pending.later is not None]
 
@@ -307,7 +307,7 @@ class Session(FramedConnection):
             self._answer(request, answer)
         elif answer is NO_REPLY:
             request.metrics.done(self._now() - started)
-        elif isinstance(answer, Later):
+        elif isinstance(answer, DeferredAnswer):
             self._answer_later(request, answer)
         elif isinstance(answer, Coroutine):
             self._run(request, answer)
@@ -363,7 +363,7 @@ class Session(FramedConnection):
         buffers += body
         self.send(buffers, size)
 
-    def _answer_later(self, request: Request, later: Later) -> None:
+    def _answer_later(self, request: Request, later: DeferredAnswer) -> None:
         pending = PendingReply(request, later)
         self._replies.append(pending)
         self._watch_depth()
@@ -394,7 +394,7 @@ class Session(FramedConnection):
         if self.unsent.has_waiting:
             self.unsent.wake()
 
-    def is_first(self, reply: PendingReply | Later) -> bool:
+    def is_first(self, reply: PendingReply | DeferredAnswer) -> bool:
         """Whether all earlier requests are answered."""
         replies = self._replies
         return not replies or replies[0] is reply or replies[0].later is reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from moldau.broker.requests.handler_registry import Encodable, Later, Reply
+from moldau.broker.requests.handler_registry import DeferredAnswer, Encodable, Reply
 from moldau.cluster.image import CONSUMER_OFFSETS, ClusterImage, topics_delta
 from moldau.cluster.image_publisher import Listener as ImageListener
 from moldau.cluster.nodes import id_text
@@ -64,7 +64,7 @@ class GroupCoordinator:
             self.runtime.tell_all(TopicsChanged(new.topics, deleted))
 
 
-class GroupRequest(Later, Generic[M]):
+class GroupRequest(DeferredAnswer, Generic[M]):
     """A request of a group member. The shard of the group builds the response."""
 
     __slots__ = ("_encode", "_event", "_group_id", "_message", "_refused", "_request")
@@ -105,7 +105,7 @@ class GroupQuery(NamedTuple):
     refused: Callable[[ErrorCode], Any]
 
 
-class MultiGroupRequest(Later):
+class MultiGroupRequest(DeferredAnswer):
     """A request about several groups, each answered by its own shard.
 
     `build` makes the response from the answers, which are in the order of the queries.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.broker.coordinators.producer_ids import ProducerIds
 from moldau.broker.peers import Peers
-from moldau.broker.requests.handler_registry import Encodable, Later, Reply
+from moldau.broker.requests.handler_registry import DeferredAnswer, Encodable, Reply
 from moldau.broker.txn.marker_watches import MarkerWatches
 from moldau.broker.txn.txn_marker_sender import TxnMarkerSender
 from moldau.broker.txn.txn_marker_writer import TxnMarkerWriter
@@ -35,7 +35,7 @@ TRANSACTION_VERSION = 2
 epoch."""
 
 
-class TxnRequest(Later):
+class TxnRequest(DeferredAnswer):
     """A request that the shard of one transactional id answers."""
 
     __slots__ = ("_encode", "_event", "_request", "_transactional_id")
@@ -121,7 +121,7 @@ class TxnCoordinator:
         transactional_id: str,
         event: Callable[[Ticket], Any],
         encode: Callable[[Any], Encodable],
-    ) -> Later:
+    ) -> DeferredAnswer:
         """The answer of a handler that lets a shard decide. `encode` builds the response from the shard's answer, or
         from the ErrorCode that replaces it."""
         return TxnRequest(request, transactional_id, event, encode)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from moldau.broker.connection.session import Request
-from moldau.broker.requests.handler_registry import Answer, Later, Reply, handles
+from moldau.broker.requests.handler_registry import Answer, DeferredAnswer, Reply, handles
 from moldau.broker.txn.txn_partition_adder import TWO_PHASE_TAG
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.security import Operation, ResourceType
@@ -96,7 +96,7 @@ def _for_brokers(request: Request, message: AddPartitionsToTxnRequest) -> Answer
     return BatchedAddPartitions(request, message.transactions)
 
 
-class BatchedAddPartitions(Later):
+class BatchedAddPartitions(DeferredAnswer):
     """A request for many transactions, each answered by its own shard."""
 
     __slots__ = ("_request", "_results", "_transactions")

@@ -37,7 +37,7 @@ from moldau.broker.requests.delayed_requests import (
     DelayedFetch,
 )
 from moldau.broker.requests.fetch_sessions import CopySession, FetchSession, FetchSessionError, WatchedPartition
-from moldau.broker.requests.handler_registry import Answer, Body, Later, Reply, handles
+from moldau.broker.requests.handler_registry import Answer, Body, DeferredAnswer, Reply, handles
 from moldau.broker.requests.leader_hints import MOVED, CurrentLeader, addresses, present_leader
 from moldau.host.event_log import event_logger
 from moldau.log.aborted import AbortedTxn
@@ -100,7 +100,7 @@ def fetch(request: Request, body: memoryview) -> Answer:
     return operation.encode()
 
 
-class FetchOperation(Later):
+class FetchOperation(DeferredAnswer):
     """One fetch request in progress: the records that were read so far, and those that are missing."""
 
     __slots__ = (
@@ -187,7 +187,7 @@ class FetchOperation(Later):
             self._keep_news(self.session)
 
     def _keep_news(self, session: CopySession) -> None:
-        """Remove the partitions without news from a follower's response. A partition whose records may not be sent now
+        """Remove the unchanged partitions from a follower's response. A partition whose records may not be sent now
         (no room, a throttle) stays touched, so the next request reads it again."""
         watched, answers = self.watched, self.answers
         if self.incremental:
@@ -198,7 +198,7 @@ class FetchOperation(Later):
                 session.touched[one] = None
             if self.incremental and (
                 answer.tags is not NO_TAGS
-                or one.would_be_news(
+                or one.differs_from_sent(
                     answer.error_code, answer.high_watermark, answer.log_start_offset, len(answer.records) > 0
                 )
             ):
@@ -226,12 +226,14 @@ class FetchOperation(Later):
         log_ = partition.log
         offset = target.fetch_offset
         try:
-            parting = partition.parting(offset, target.last_fetched_epoch)
+            diverging_epoch = partition.diverging_epoch(offset, target.last_fetched_epoch)
         except OffsetNotInLog:
             return self._out_of_range(partition, target)
-        if parting is not None:
+        if diverging_epoch is not None:
             self.urgent = True
-            return self._answer(partition, EMPTY, self._no_aborts())._replace(tags=diverging_epoch_tag(*parting))
+            return self._answer(partition, EMPTY, self._no_aborts())._replace(
+                tags=diverging_epoch_tag(*diverging_epoch)
+            )
         if self.from_replica:
             if self.unread:  # only once per request, not when it is read again
                 self.broker.replicas.fetched(
@@ -462,10 +464,12 @@ class FetchOperation(Later):
                     answer = answer._replace(tags=current_leader_tag(*leader))
             has_records = len(answer.records) > 0
             if self.session is not None:
-                news = watched.news(answer.error_code, answer.high_watermark, answer.log_start_offset, has_records)
+                differs = watched.take_difference(
+                    answer.error_code, answer.high_watermark, answer.log_start_offset, has_records
+                )
                 # A consumer that returns from the preferred replica must be sent there again.
                 redirected = answer.preferred_read_replica >= 0
-                if self.incremental and not news and not redirected and answer.tags is NO_TAGS:
+                if self.incremental and not differs and not redirected and answer.tags is NO_TAGS:
                     continue
                 if has_records:
                     self.session.served(watched)

@@ -9,7 +9,7 @@ Versions 0-5.
 from __future__ import annotations
 
 from moldau.broker.connection.session import Request
-from moldau.broker.requests.handler_registry import Answer, Later, Reply, handles
+from moldau.broker.requests.handler_registry import Answer, DeferredAnswer, Reply, handles
 from moldau.coordinator.runtime import Ticket
 from moldau.groups.events import ListGroups
 from moldau.security import Operation, ResourceType
@@ -23,7 +23,7 @@ def list_groups(request: Request, message: ListGroupsRequest) -> Answer:
     return ListGroupsQuery(request, message)
 
 
-class ListGroupsQuery(Later):
+class ListGroupsQuery(DeferredAnswer):
     """A question to all shards."""
 
     __slots__ = ("_found", "_left", "_message", "_request")

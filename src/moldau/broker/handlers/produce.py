@@ -22,7 +22,7 @@ import asyncio
 
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.delayed_requests import DelayedProduce
-from moldau.broker.requests.handler_registry import NO_REPLY, Answer, Body, Encodable, Later, Reply, handles
+from moldau.broker.requests.handler_registry import NO_REPLY, Answer, Body, DeferredAnswer, Encodable, Reply, handles
 from moldau.broker.requests.leader_hints import MOVED, CurrentLeader, addresses, present_leader
 from moldau.broker.txn.txn_verification import Verification, transactional_producer
 from moldau.cluster.image import INTERNAL_TOPICS
@@ -71,7 +71,7 @@ async def _wait_for_transaction(request: Request, body: bytearray, verification:
         answer = _produce(request, decode_produce(memoryview(body), request.version), verification)
     finally:
         verification.release()
-    if isinstance(answer, Later):
+    if isinstance(answer, DeferredAnswer):
         future: asyncio.Future[Body] = request.broker.loop.create_future()
 
         def answered(encoded: Body) -> None:
@@ -190,7 +190,7 @@ def _is_whole(records: memoryview) -> bool:
     )
 
 
-class PendingProduce(Later):
+class PendingProduce(DeferredAnswer):
     """The second phase: some partitions have appended their records but cannot acknowledge them yet."""
 
     __slots__ = ("_call", "_failures", "_request", "_results", "_unsafe")

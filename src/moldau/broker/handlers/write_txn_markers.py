@@ -16,7 +16,7 @@ import asyncio
 from functools import partial
 
 from moldau.broker.connection.session import Request
-from moldau.broker.requests.handler_registry import Answer, Later, Reply, handles
+from moldau.broker.requests.handler_registry import Answer, DeferredAnswer, Reply, handles
 from moldau.broker.txn.txn_marker_writer import MarkerWrites, TxnMarker
 from moldau.cluster.image import TRANSACTION_STATE
 from moldau.security import Operation, ResourceType
@@ -49,7 +49,7 @@ def write_txn_markers(request: Request, message: WriteTxnMarkersRequest) -> Answ
     return BatchedMarkers(request, message)
 
 
-class BatchedMarkers(Later):
+class BatchedMarkers(DeferredAnswer):
     """A request with several markers, each with its own partitions."""
 
     __slots__ = ("_message", "_request", "_results", "_timer", "_writes")

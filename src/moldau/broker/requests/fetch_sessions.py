@@ -46,7 +46,7 @@ class WatchedPartition:
         """Set the partition; None if it does not exist."""
         self.partition = partition
 
-    def would_be_news(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
+    def differs_from_sent(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
         """Whether an incremental response must mention this partition."""
         return (
             has_records
@@ -56,9 +56,9 @@ class WatchedPartition:
             or start_offset != self.sent_start_offset
         )
 
-    def news(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
+    def take_difference(self, error: int, high_watermark: int, start_offset: int, has_records: bool) -> bool:
         """Whether an incremental response must mention this partition. Remembers the values as sent."""
-        changed = self.would_be_news(error, high_watermark, start_offset, has_records)
+        changed = self.differs_from_sent(error, high_watermark, start_offset, has_records)
         self.sent_error, self.sent_high_watermark, self.sent_start_offset = error, high_watermark, start_offset
         return changed
 

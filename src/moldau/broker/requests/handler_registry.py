@@ -7,7 +7,7 @@ A handler is a plain function `(request, message) -> answer`. The answer is one 
 * A response message. It is encoded in the version of the request and sent.
 * A coroutine that returns one. The connection dispatches no further request until it is done, so a client that
   pipelines "create the topic" and "write to it" gets the expected result.
-* A `Later`, for requests that wait while further requests of the same connection may start (Produce, Fetch).
+* A `DeferredAnswer`, for requests that wait while further requests of the same connection may start (Produce, Fetch).
 
 Handlers marked `raw` take the bytes of the request and return encoded buffers. The hot path creates no message objects.
 """
@@ -34,7 +34,7 @@ Body = Sequence[Buffer]
 Reply = Callable[[Body], None]
 
 
-class Later(ABC):
+class DeferredAnswer(ABC):
     """An answer that is sent later, after some event."""
 
     __slots__ = ()
@@ -54,7 +54,7 @@ class NoReply:
 
 NO_REPLY = NoReply()
 
-Answer = Encodable | Body | Later | NoReply | Coroutine[Any, Any, Encodable]
+Answer = Encodable | Body | DeferredAnswer | NoReply | Coroutine[Any, Any, Encodable]
 
 
 class Handler:

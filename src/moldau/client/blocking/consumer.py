@@ -138,7 +138,7 @@ class Consumer:
     ) -> None:
         """Close. After an error do not commit the records returned last: the application may have failed on them."""
         if error is not None and not self._closed:
-            self._core.disown()
+            self._core.mark_unread()
         self.close()
 
     @_documented_by(AioConsumer.close)

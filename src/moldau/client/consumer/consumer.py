@@ -86,7 +86,7 @@ class Consumer(ConsumerCalls):
     ) -> None:
         """Close. After an error do not commit the records returned last: the application may have failed on them."""
         if error is not None and self._started_core is not None:
-            self._started_core.disown()
+            self._started_core.mark_unread()
         await self.close()
 
     async def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:

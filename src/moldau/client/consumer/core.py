@@ -43,7 +43,7 @@ T = TypeVar("T")
 ITERATION_RECORDS: Final = 4_096
 """Records that an iterator takes at once: so many that the cost of a switch to the loop thread does not matter."""
 
-RECALL_S: Final = 0.1
+END_EARLY_S: Final = 0.1
 """After this time an iterator may yield only the piece that it is reading, max.poll.records at most as after a poll.
 Otherwise a slow application would not return within max.poll.interval.ms, and its group would remove it."""
 
@@ -71,7 +71,7 @@ class ConsumerCore:
         self._assigned_before: tuple[TopicPartition, ...] = ()
         self._topic_error: MoldauError | None = None
         self._first_metadata: asyncio.Task[ClusterMetadata] | None = None
-        self._recall: asyncio.TimerHandle | None = None
+        self._early_end: asyncio.TimerHandle | None = None
         self._woken = False
         self._started = False
         self._closed = False
@@ -262,7 +262,7 @@ class ConsumerCore:
         self.subscription.in_hand = results
         self.records_handed_out += len(results.records)
         if 0 < piece < len(results.records):
-            self._recall = asyncio.get_running_loop().call_later(RECALL_S, results.recall)
+            self._early_end = asyncio.get_running_loop().call_later(END_EARLY_S, results.end_early)
         return results
 
     def _take_rows(self, rows: ArrowRows, max_rows: int) -> ArrowRows | None:
@@ -276,9 +276,9 @@ class ConsumerCore:
         Every call that moves a position or changes the assignment does this first, so it starts from what the
         application has seen.
         """
-        if self._recall is not None:
-            self._recall.cancel()
-            self._recall = None
+        if self._early_end is not None:
+            self._early_end.cancel()
+            self._early_end = None
         results = self.subscription.in_hand
         if results is not None:
             self.subscription.in_hand = None
@@ -286,10 +286,10 @@ class ConsumerCore:
             self.records_handed_out -= len(results.records) - results.seen
             self.buffer.give_back(results)
 
-    def disown(self) -> None:
+    def mark_unread(self) -> None:
         """Do not count the records returned last as read, because the application failed on them."""
         if isinstance(self.subscription.in_hand, PollResults):
-            self.subscription.in_hand.disown()
+            self.subscription.in_hand.mark_unread()
 
     def callback_done(self, due: CallbackDue, error: BaseException | None) -> None:
         """Continue after a callback. An error of the listener is raised to the application and changes nothing here."""

@@ -48,7 +48,7 @@ class PollResults:
     """Records in the order in which the application gets them, with at most one span per partition.
 
     Iteration must cost almost nothing per record, so it runs no Python code. The only bookkeeping is the length hint of
-    the list iterators: it says how many records are left. Many records are split into pieces; `recall` ends the
+    the list iterators: it says how many records are left. Many records are split into pieces; `end_early` ends the
     iteration after the piece that is being read.
     """
 
@@ -69,7 +69,7 @@ class PollResults:
 
     def set_seen(self, count: int) -> None:
         """Count exactly `count` records as seen, and end the iteration."""
-        self.recall()
+        self.end_early()
         # An exhausted list iterator drops its list and cannot be set back, so this needs a new one.
         left = cast(_ListIterator, iter(self.records))
         left.__setstate__(count)
@@ -81,12 +81,12 @@ class PollResults:
         self._at_once = True
         return self.records
 
-    def disown(self) -> None:
+    def mark_unread(self) -> None:
         """Count the records of the poll, or the record yielded last, as not seen: the application failed on them."""
         self.set_seen(0 if self._at_once else max(self.seen - 1, 0))
 
     def one_by_one(self, prepare: Prepare | None) -> Iterator[Record]:
-        """Iterate over the records; each counts as seen when it is yielded. `recall` and `take_back` end it early."""
+        """Iterate over the records; each counts as seen when it is yielded. `end_early` and `take_back` end it."""
         records = chain.from_iterable(cast("Iterator[_ListIterator]", iter(self._queue.popleft, None)))
         return records if prepare is None else self._prepared(records, prepare)
 
@@ -100,7 +100,7 @@ class PollResults:
             if wanted:
                 yield record
 
-    def recall(self) -> None:
+    def end_early(self) -> None:
         """End the iteration after the piece that is being read. Atomic: the loop calls it while a thread iterates."""
         self._queue.appendleft(None)
 
@@ -133,7 +133,7 @@ class PollResults:
                 rest.append((span, back))
         for iterator in self._iterators:
             iterator.__setstate__(len(self.records))
-        self.recall()
+        self.end_early()
         return rest
 
 

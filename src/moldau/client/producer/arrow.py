@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from moldau.client import arguments
-from moldau.client.client_errors import another
+from moldau.client.client_errors import error_copy
 from moldau.client.errors import (
     BufferFull,
     ClosedError,
@@ -156,7 +156,7 @@ class BatchFuture:
                 error = error or batch.error
             first_offsets.setdefault(batch.queue.index, batch.base_offset)
         if error is not None:
-            raised = another(error)
+            raised = error_copy(error)
             raised.add_note(f"{failed} of {self.rows} rows for topic {self.topic!r} were not delivered")
             raise raised
         return BatchMetadata(self.topic, self.rows, first_offsets)

@@ -156,7 +156,7 @@ def _idempotence_needs(values: dict[str, Any], given: frozenset[str]) -> None:
     an error nevertheless."""
     if not values["enable.idempotence"]:
         return
-    asked_for = "enable.idempotence" in given or "transactional.id" in given
+    is_explicit = "enable.idempotence" in given or "transactional.id" in given
     if values["max.in.flight.requests.per.connection"] > MAX_IN_FLIGHT_IN_ORDER:
         raise conflict(
             "max.in.flight.requests.per.connection",
@@ -166,7 +166,7 @@ def _idempotence_needs(values: dict[str, Any], given: frozenset[str]) -> None:
     for name, fits in (("retries", values["retries"] > 0), ("acks", values["acks"] == "all")):
         if fits:
             continue
-        if asked_for:
+        if is_explicit:
             raise conflict(name, f"{values[name]} is not possible with enable.idempotence")
         values["enable.idempotence"] = False
 

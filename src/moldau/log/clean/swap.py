@@ -39,7 +39,7 @@ class Swap:
 
     def __init__(self, log: Log, segments: dict[int, Segment], sizes: dict[int, int], replacement: Replacement) -> None:
         self._log = log
-        self._fs = log.home.fs
+        self._fs = log.data_dir.fs
         self._old = [segments[base] for base in replacement.bases]
         self._sizes = [sizes[base] for base in replacement.bases]
         self._new = replacement
@@ -57,7 +57,7 @@ class Swap:
                     self._fs.rename(path + file_names.CLEANED, path + file_names.SWAP)
         except OSError as error:
             self._discard(file_names.SWAP)
-            raise self._log.home.failed(error, f"could not add a cleaned segment to {self._log.name}") from error
+            raise self._log.data_dir.failed(error, f"could not add a cleaned segment to {self._log.name}") from error
         decided()
         return True
 
@@ -73,7 +73,7 @@ class Swap:
             self._discard(file_names.SWAP)
             return False
         try:
-            doomed = self._move_old_away()
+            to_delete = self._move_old_away()
             all_moved_away()
             for suffix in reversed(file_names.SEGMENT_SUFFIXES):
                 path = self._path(suffix)
@@ -83,7 +83,7 @@ class Swap:
                     self._fs.rename(path + file_names.SWAP, path)
         except OSError as error:
             # The log has neither the old nor the new segments: only a restart, which completes the swap, repairs this.
-            raise log.home.failed(error, f"could not replace segments of {log.name}", fatal=True) from error
+            raise log.data_dir.failed(error, f"could not replace segments of {log.name}", fatal=True) from error
         in_place()
         new = self._new
         state = SegmentState(
@@ -94,12 +94,12 @@ class Swap:
             new.index_entries,
             new.time_entries,
         )
-        log.replace(self._old, reopen_segment(state, log.directory, log.home))
-        log.home.doom(doomed, log.config.file_delete_delay_ms)
+        log.replace(self._old, reopen_segment(state, log.directory, log.data_dir))
+        log.data_dir.delete_later(to_delete, log.config.file_delete_delay_ms)
         return True
 
     def _move_old_away(self) -> list[str]:
-        doomed: list[str] = []
+        to_delete: list[str] = []
         for number, segment in enumerate(self._old):
             paths = [segment.path(suffix) for suffix in (file_names.INDEX, file_names.TIME_INDEX, file_names.TXN_INDEX)]
             if number:
@@ -109,11 +109,11 @@ class Swap:
                     self._fs.rename(path, path + file_names.DELETED)
                 except FileNotFoundError:
                     continue
-                doomed.append(path + file_names.DELETED)
+                to_delete.append(path + file_names.DELETED)
             segment.file.rename(segment.file.path + file_names.DELETED)
-            doomed.append(segment.file.path)
+            to_delete.append(segment.file.path)
             one_moved_away()
-        return doomed
+        return to_delete
 
     def _discard(self, suffix: str) -> None:
         """Remove the log file first: without it, a start ignores and removes the other files."""

@@ -122,7 +122,7 @@ class SimulatedNetwork:
     def listen(self, sock: SimulatedSocket, factory: Callable[[], asyncio.BaseProtocol]) -> SimulatedServer:
         if sock.port == 0:
             sock.port = self.free_port()
-        server = SimulatedServer(sock, factory, _running_life(), self._listening)
+        server = SimulatedServer(sock, factory, _running_process(), self._listening)
         server.bind()
         return server
 
@@ -132,7 +132,7 @@ class SimulatedNetwork:
 
     async def connect(self, sock: SimulatedSocket, address: tuple[str, int]) -> None:
         """Do the handshake: there and back, however long that takes."""
-        process = _running_life()
+        process = _running_process()
         here, there = process.machine, self._machines[address[0]]
         answered: asyncio.Future[SimulatedTransport | None] = self.loop.create_future()
 
@@ -212,10 +212,10 @@ class SimulatedNetwork:
         self.link(source, target).mend()
 
     def _here(self) -> Machine:
-        return _running_life().machine
+        return _running_process().machine
 
 
-def _running_life() -> SimulatedProcess:
+def _running_process() -> SimulatedProcess:
     process: Any = CURRENT_PROCESS.get()
     if process is None:
         raise RuntimeError("only a process can use the network")

@@ -138,14 +138,14 @@ def test_no_slots_means_no_sessions() -> None:
 
 def test_only_changed_partitions_are_sent() -> None:
     watched = WatchedPartition("t", FetchTarget(0, -1, 0, -1, -1, 1024))
-    assert watched.news(0, 5, 0, False)
-    assert not watched.news(0, 5, 0, False)
-    assert watched.news(0, 5, 0, True)
-    assert watched.news(0, 6, 0, False)
-    assert watched.news(0, 6, 2, False)
-    assert watched.news(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False)
-    assert watched.news(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False), "an error is told as long as it lasts"
-    assert watched.news(0, 6, 2, False)
+    assert watched.take_difference(0, 5, 0, False)
+    assert not watched.take_difference(0, 5, 0, False)
+    assert watched.take_difference(0, 5, 0, True)
+    assert watched.take_difference(0, 6, 0, False)
+    assert watched.take_difference(0, 6, 2, False)
+    assert watched.take_difference(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False)
+    assert watched.take_difference(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False), "an error is told as long as it lasts"
+    assert watched.take_difference(0, 6, 2, False)
 
 
 def test_a_partition_that_got_records_is_moved_to_the_end() -> None:
@@ -232,10 +232,10 @@ def test_a_followers_session_watches_its_partitions_until_they_are_forgotten_or_
 def test_a_follower_in_a_new_epoch_is_sent_the_high_watermark_again() -> None:
     cache = sessions()
     session, watched = copy_session(cache)
-    watched[0].news(0, 7, 0, False)
+    watched[0].take_difference(0, 7, 0, False)
     again = call(session.id, 1, {0: 0})._replace(replica_id=2)
     cache.open(again, False, 0)
-    assert not watched[0].would_be_news(0, 7, 0, False)
+    assert not watched[0].differs_from_sent(0, 7, 0, False)
     target = FetchTarget(0, 3, 0, -1, -1, 1024)
     cache.open(call(session.id, 2)._replace(replica_id=2, topics=[("t", [target])]), False, 0)
-    assert watched[0].would_be_news(0, 7, 0, False)
+    assert watched[0].differs_from_sent(0, 7, 0, False)

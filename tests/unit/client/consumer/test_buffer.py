@@ -133,7 +133,7 @@ class Reading(RuleBasedStateMachine):
         for record in islice(records, count):
             self.see(TopicPartition(record.topic, record.partition), record.offset)
         if recalled:
-            self.open.recall()
+            self.open.end_early()
             for record in records:
                 self.see(TopicPartition(record.topic, record.partition), record.offset)
 

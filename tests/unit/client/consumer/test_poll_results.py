@@ -82,7 +82,7 @@ def test_a_recall_ends_the_iteration_with_the_piece_that_is_being_read() -> None
     one = handout(a=10, b=0, piece=4)
     records = one.one_by_one(None)
     assert [next(records).offset for _ in range(5)] == [10, 11, 12, 13, 14]
-    one.recall()
+    one.end_early()
     assert [record.offset for record in records] == [15, 16, 17]
     assert [back.position for _, back in one.take_back()] == [18]
 
@@ -94,7 +94,7 @@ def test_every_record_is_either_yielded_or_taken_back(a: int, b: int, piece: int
     iterator = one.one_by_one(None)
     yielded = [(record.partition, record.offset) for record in islice(iterator, before)]
     if recalled:
-        one.recall()
+        one.end_early()
         yielded += [(record.partition, record.offset) for record in iterator]
     rest: list[tuple[int, int]] = []
     assert one.seen == len(yielded)

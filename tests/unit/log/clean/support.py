@@ -93,8 +93,8 @@ class Room:
         self.mortal = Mortal(self.disk)
         self.mortal.dies_at = self.next_life_ends_at
         self.fs = FileSystem(self.mortal, 16)
-        home = LogDirectory(ROOT, self.fs, randomness=SeededRandomness(1))
-        self.log = Log.load(NAME, home, self.config, NOW, clean=False, recovery_point=recovery_point)
+        data_dir = LogDirectory(ROOT, self.fs, randomness=SeededRandomness(1))
+        self.log = Log.load(NAME, data_dir, self.config, NOW, clean=False, recovery_point=recovery_point)
         flush(self.log)
         return self.log
 
@@ -152,7 +152,7 @@ def clean(
             outcome.failure = received
 
     assert decode_job(encode_job(job)) == job
-    compaction.run(job, log.home.fs, report, lambda count: None, SEED)
+    compaction.run(job, log.data_dir.fs, report, lambda count: None, SEED)
     return outcome
 
 

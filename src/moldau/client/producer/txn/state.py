@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NoReturn
 
-from moldau.client.client_errors import another
+from moldau.client.client_errors import error_copy
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import IllegalStateError, MoldauError
 from moldau.client.producer.identity import NO_IDENTITY, Identity
@@ -112,7 +112,7 @@ class TransactionMachine:
     def _refuse(self, what: str) -> NoReturn:
         if self.state is _S.FATAL_ERROR:
             assert self.error is not None
-            raise another(self.error)
+            raise error_copy(self.error)
         problem = IllegalStateError(f"{what}: {self.state.value}; {ADVICE[self.state]}")
         raise problem from self.error
 
@@ -150,7 +150,7 @@ class TransactionMachine:
     def begin_commit(self) -> None:
         if self.state is _S.ABORTABLE_ERROR:
             assert self.error is not None
-            raise another(self.error)  # the cause says more than an IllegalStateError about the state
+            raise error_copy(self.error)  # the cause says more than an IllegalStateError about the state
         self._go(_S.COMMITTING, "commit_transaction()")
 
     def begin_abort(self) -> None:

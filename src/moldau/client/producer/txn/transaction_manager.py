@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from moldau.client.client_errors import another
+from moldau.client.client_errors import error_copy
 from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import ConcurrentUseError, IllegalStateError, MoldauError, TimedOut
 from moldau.client.network import Network
@@ -321,7 +321,7 @@ class TransactionManager:
             ) from None
         if machine.state in (_S.ABORTABLE_ERROR, _S.FATAL_ERROR):
             assert machine.error is not None
-            raise another(machine.error)
+            raise error_copy(machine.error)
         machine.seal()
 
     async def _end(self, commit: bool, deadline: float) -> None:
