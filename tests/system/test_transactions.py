@@ -11,7 +11,6 @@ import pytest
 from moldau.broker.txn.txn_marker_sender import TxnMarkerSender
 from moldau.broker.txn.txn_marker_writer import TxnMarker, TxnMarkerWriter
 from moldau.host.fs import LocalFileSystem
-from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
@@ -29,6 +28,7 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from moldau.wire.producer_identity import ProducerIdentity
 from tests.compat import wire
 from tests.compat.transactions import requests
 from tests.compat.transactions.requests import committed_values, init, producer, write
@@ -130,9 +130,9 @@ def test_a_prepared_transaction_waits_until_it_is_ended(broker: BrokerProcess, c
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == me
         assert requests.end(raw, "x", me, commit, version=NEW_EPOCHS).error == E.PRODUCER_FENCED
         assert write(raw, "x", me, TOPIC, b"too late", sequence=1, version=12) == E.INVALID_PRODUCER_EPOCH
-        successor = Identity(answer.producer_id, answer.producer_epoch)
+        successor = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         after = requests.end(raw, "x", successor, commit, version=NEW_EPOCHS)
-        assert after == (E.NONE, Identity(successor.producer_id, successor.epoch + 1))
+        assert after == (E.NONE, ProducerIdentity(successor.producer_id, successor.epoch + 1))
         wait_until(lambda: state_of(raw) == ("CompleteCommit" if commit else "CompleteAbort"))
         assert committed_values(raw, TOPIC) == ([b"prepared"] if commit else [])
 
@@ -150,7 +150,7 @@ def test_an_abandoned_two_phase_transaction_is_found_and_aborted(broker: BrokerP
 # -- offsets within a transaction --------------------------------------------------------------------------------------
 
 
-def commit_offset(raw: RawConnection, identity: Identity, offset: int, version: int = 5) -> ErrorCode:
+def commit_offset(raw: RawConnection, identity: ProducerIdentity, offset: int, version: int = 5) -> ErrorCode:
     topic = TxnOffsetCommitRequestTopic(
         name=TOPIC,
         partitions=[

@@ -195,6 +195,38 @@ def test_a_coroutine_that_waits_for_one_it_was_given_is_found(source: str, lines
     assert awaited_parameters(source) == lines
 
 
+TWO_OF_A_NAME = {
+    "Admin": "the asyncio and the blocking admin client",
+    "Consumer": "the asyncio and the blocking consumer",
+    "Producer": "the asyncio and the blocking producer",
+    "Broker": "the broker, and the one in a thread that tests start",
+    "Request": "a request message, and a request while a session handles it",
+    "Record": "a record in a batch, and a record that a consumer returns",
+    "Refusal": "a refused decision about metadata, and a record that the accumulator refuses",
+}
+"""Class names with two meanings on purpose. All others lead a search to one place."""
+
+
+def class_names(source: str) -> list[str]:
+    """The classes of a module, without those inside of functions and classes."""
+    return [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sources("src/moldau"):
+        if path.suffix == ".py" and not relative(path).startswith(GENERATED):
+            for name in class_names(path.read_text(encoding="utf-8")):
+                places.setdefault(name, []).append(relative(path))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert not {name: found for name, found in twice.items() if name not in TWO_OF_A_NAME or len(found) > 2}
+    assert set(TWO_OF_A_NAME) <= set(twice), "only names that two classes have are on the list"
+
+
+def test_classes_of_a_module_are_found() -> None:
+    assert class_names("class A:\n    class B: ...\n\nclass _C(A): ...\n\ndef f():\n    class D: ...") == ["A", "_C"]
+
+
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 SETS_UP_LOGGERS = (
     "src/moldau/host/event_log.py",

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, ParamSpec
 
 from moldau.cluster.elections import preferred, settled
 from moldau.cluster.image import ClusterImage, PartitionState, TopicImage, topics_delta
-from moldau.cluster.image_publisher import Decision, ImagePublisher
+from moldau.cluster.image_publisher import ImagePublisher, MetadataDecision
 from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.reassignments import completed, is_under_way
 from moldau.cluster.store import StoreError
@@ -135,10 +135,10 @@ class Controller:
                 self._topics.update(topics)
                 await asyncio.sleep(RETRY_S)
 
-    async def _act(self, decide: Callable[[ClusterImage, Sequence[None]], Decision[None]]) -> None:
+    async def _act(self, decide: Callable[[ClusterImage, Sequence[None]], MetadataDecision[None]]) -> None:
         await self._view.decide((), decide, {}, as_controller=True)
 
-    def _verdict(self, image: ClusterImage, names: Iterable[str] | None) -> Decision[None]:
+    def _verdict(self, image: ClusterImage, names: Iterable[str] | None) -> MetadataDecision[None]:
         if names is None:
             topics: Iterable[TopicImage] = image.topics.values()
         else:
@@ -147,7 +147,7 @@ class Controller:
         steps = drafts.steps()
         if steps:
             log.info("partition states change after brokers joined or left", extra={"topics": len(steps)})
-        return Decision([], steps)
+        return MetadataDecision([], steps)
 
     # -- preferred leaders -----------------------------------------------------------------------------------------
 
@@ -169,7 +169,9 @@ class Controller:
 
     async def _elect_preferred(self, imbalance_percent: int) -> None:
         try:
-            await self._act(lambda image, _: Decision([], towards_preferred_leaders(image, imbalance_percent).steps()))
+            await self._act(
+                lambda image, _: MetadataDecision([], towards_preferred_leaders(image, imbalance_percent).steps())
+            )
         except StoreError as error:
             log.warning("leaders could not move to their preferred brokers", extra={"reason": str(error)})
 

@@ -53,14 +53,14 @@ class Step(NamedTuple):
     checks: tuple[Check, ...] = ()
 
 
-class Decision(NamedTuple, Generic[A]):
+class MetadataDecision(NamedTuple, Generic[A]):
     """The answer to each request, valid once its steps are stored. Refusals are valid at once."""
 
     answers: Sequence[A | Refusal]
     steps: Sequence[Step]
 
 
-Decide = Callable[[ClusterImage, Sequence[R]], Decision[A]]
+Decide = Callable[[ClusterImage, Sequence[R]], MetadataDecision[A]]
 
 
 class ImagePublisher:
@@ -247,7 +247,7 @@ class ImagePublisher:
         raise TooBusy("the metadata store changes too fast; try again")
 
     def _prepare(
-        self, verdict: Decision[A], places: Sequence[int], answers: dict[int, A | Refusal]
+        self, verdict: MetadataDecision[A], places: Sequence[int], answers: dict[int, A | Refusal]
     ) -> list[tuple[Step, list[Operation]]]:
         """The operations of each step. Also stores the answers of requests that need no step."""
         pending = {at for step in verdict.steps for at in step.places}
@@ -269,7 +269,7 @@ class ImagePublisher:
 
     async def _commit(
         self,
-        verdict: Decision[A],
+        verdict: MetadataDecision[A],
         places: Sequence[int],
         prepared: Sequence[tuple[Step, list[Operation]]],
         answers: dict[int, A | Refusal],

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 
 from moldau.cluster.elections import restarted
 from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, TopicImage
-from moldau.cluster.image_publisher import Decision, ImagePublisher
+from moldau.cluster.image_publisher import ImagePublisher, MetadataDecision
 from moldau.cluster.nodes import ClusterIdNode, ControllerNode, ImportNode, id_text
 from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.store import OpenStore, SessionEvent, Store, StoreError
@@ -194,7 +194,7 @@ class BrokerMembership:
                 waiting = True
             await asyncio.sleep(store.session_timeout_s / LOOKS_A_SESSION)
 
-    def _after_restart(self, image: ClusterImage, lost: Partitions) -> Decision[None]:
+    def _after_restart(self, image: ClusterImage, lost: Partitions) -> MetadataDecision[None]:
         others = {broker: None for broker in image.brokers if broker != self.node_id}
         gone = lost if lost is EVERYTHING else frozenset(lost)
         drafts = PartitionUpdates(image)
@@ -207,7 +207,7 @@ class BrokerMembership:
                 after = restarted(state, self.node_id, others, min_isr, lost=has_lost)
                 if after is not state:
                     drafts.put(topic.name, index, after)
-        return Decision([], drafts.steps())
+        return MetadataDecision([], drafts.steps())
 
     async def _enter(self, tree: Tree, broker: BrokerImage) -> None:
         if tree.store.shared:

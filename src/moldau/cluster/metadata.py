@@ -27,7 +27,7 @@ from moldau.cluster.controller import Controller, ControllerRules, Rebalance
 from moldau.cluster.elections import ElectionKind
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import NO_CONTROLLER, BrokerImage, ClusterImage, PartitionState, TopicImage
-from moldau.cluster.image_publisher import Decide, Decision, ImagePublisher, Listener, Step, TooBusy
+from moldau.cluster.image_publisher import Decide, ImagePublisher, Listener, MetadataDecision, Step, TooBusy
 from moldau.cluster.isr import IsrProposal
 from moldau.cluster.membership import EVERYTHING, BrokerMembership, Partitions, RegistrationListener
 from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, ControllerNode, IncarnationNode
@@ -159,7 +159,7 @@ class Metadata:
     ) -> list[TopicImage | Refusal]:
         """Create the topics that are valid. The answers are in the order of the request: the topic or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[TopicCreation]) -> Decision[TopicImage]:
+        def decide(image: ClusterImage, wanted: Sequence[TopicCreation]) -> MetadataDecision[TopicImage]:
             decided = topic_decisions.create_topics(
                 image,
                 wanted,
@@ -176,7 +176,7 @@ class Metadata:
     async def delete_topics(self, refs: Sequence[TopicRef]) -> list[TopicImage | Refusal]:
         """Delete the topics that exist. Each answer is the deleted topic or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[TopicRef]) -> Decision[TopicImage]:
+        def decide(image: ClusterImage, wanted: Sequence[TopicRef]) -> MetadataDecision[TopicImage]:
             return _one_step_each(topic_decisions.delete_topics(image, wanted))
 
         return await self._answers(refs, decide)
@@ -186,7 +186,7 @@ class Metadata:
     ) -> list[TopicImage | Refusal]:
         """Add partitions to topics. Each answer is the topic with its new partitions or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[MorePartitions]) -> Decision[TopicImage]:
+        def decide(image: ClusterImage, wanted: Sequence[MorePartitions]) -> MetadataDecision[TopicImage]:
             states = self._view.tree.states
             return _one_step_each(topic_decisions.create_partitions(image, wanted, cursor=_cursor(image), known=states))
 
@@ -197,7 +197,7 @@ class Metadata:
     ) -> list[Refusal | None]:
         """Alter stored settings. Each answer is None on success or a refusal."""
 
-        def decide(image: ClusterImage, wanted: Sequence[Alteration]) -> Decision[None]:
+        def decide(image: ClusterImage, wanted: Sequence[Alteration]) -> MetadataDecision[None]:
             rules = self._rules
             decided = alter_configs(
                 image,
@@ -206,7 +206,7 @@ class Metadata:
                 broker_rules=rules.broker_configs,
                 group_rules=rules.group_configs,
             )
-            return Decision(
+            return MetadataDecision(
                 [answer if isinstance(answer, Refusal) else None for answer in decided],
                 [Step(answer, (at,)) for at, answer in enumerate(decided) if not isinstance(answer, Refusal)],
             )
@@ -236,7 +236,7 @@ class Metadata:
         Raises StoreError if it is unknown whether some were stored; the next image will show it.
         """
 
-        def decide(image: ClusterImage, wanted: Sequence[IsrProposal]) -> Decision[PartitionState]:
+        def decide(image: ClusterImage, wanted: Sequence[IsrProposal]) -> MetadataDecision[PartitionState]:
             drafts = PartitionUpdates(image)
             answers: list[PartitionState | Refusal] = []
             for place, proposal in enumerate(wanted):
@@ -257,7 +257,7 @@ class Metadata:
                     )
                 ]
                 drafts.put(proposal.topic, proposal.index, answer, place, checks)
-            return Decision(answers, drafts.steps())
+            return MetadataDecision(answers, drafts.steps())
 
         answers: dict[int, PartitionState | Refusal] = {}
         await self._view.decide(proposals, decide, answers)
@@ -268,7 +268,7 @@ class Metadata:
         Raises StoreError if that may not have happened."""
         wanted = partitions if partitions is EVERYTHING else frozenset(partitions)
 
-        def decide(image: ClusterImage, _: Sequence[None]) -> Decision[None]:
+        def decide(image: ClusterImage, _: Sequence[None]) -> MetadataDecision[None]:
             drafts = PartitionUpdates(image)
             for topic in image.topics.values():
                 min_isr = self._rules.min_insync_replicas(topic)
@@ -277,7 +277,7 @@ class Metadata:
                         after = elections.resigned(state, self.node_id, image.brokers, min_isr, leave_isr=leave_isr)
                         if after is not state:
                             drafts.put(topic.name, index, after)
-            return Decision([], drafts.steps())
+            return MetadataDecision([], drafts.steps())
 
         await self._view.decide((), decide, {})
 
@@ -287,7 +287,7 @@ class Metadata:
         """Elect leaders for an operator. None means all partitions; then those that need no election are left out."""
         named = partitions if partitions is not None else self._all_partitions()
 
-        def decide(image: ClusterImage, wanted: Sequence[TopicPartition]) -> Decision[None]:
+        def decide(image: ClusterImage, wanted: Sequence[TopicPartition]) -> MetadataDecision[None]:
             def min_isr(topic: str) -> int:
                 return self._rules.min_insync_replicas(image.topics[topic])
 
@@ -312,7 +312,7 @@ class Metadata:
     async def reassign(self, wanted: Sequence[Reassignment]) -> list[Refusal | None]:
         """Begin, change or cancel reassignments. Each answer is None on success or a refusal."""
 
-        def decide(image: ClusterImage, some: Sequence[Reassignment]) -> Decision[None]:
+        def decide(image: ClusterImage, some: Sequence[Reassignment]) -> MetadataDecision[None]:
             def one(reassignment: Reassignment) -> PartitionState | Refusal:
                 topic = image.topics.get(reassignment.topic)
                 min_isr = 1 if topic is None else self._rules.min_insync_replicas(topic)
@@ -352,9 +352,9 @@ def _cursor(image: ClusterImage) -> int:
     return sum(len(topic.partitions) for topic in image.topics.values())
 
 
-def _one_step_each(decided: Sequence[TopicChange | Refusal]) -> Decision[TopicImage]:
+def _one_step_each(decided: Sequence[TopicChange | Refusal]) -> MetadataDecision[TopicImage]:
     """One change per request, answered with the topic."""
-    return Decision(
+    return MetadataDecision(
         [answer if isinstance(answer, Refusal) else answer.topic for answer in decided],
         [Step(answer, (at,)) for at, answer in enumerate(decided) if not isinstance(answer, Refusal)],
     )
@@ -365,7 +365,7 @@ def _partition_verdict(
     wanted: Sequence[R],
     partitions: Sequence[TopicPartition],
     decide: Callable[[R], PartitionState | Refusal],
-) -> Decision[None]:
+) -> MetadataDecision[None]:
     """Decide requests for one partition each. A request that names the same partition again is refused."""
     drafts = PartitionUpdates(image)
     answers: list[Refusal | None] = []
@@ -380,4 +380,4 @@ def _partition_verdict(
             answers.append(None)
             if answer is not image.partition(name, index):
                 drafts.put(name, index, answer, place)
-    return Decision(answers, drafts.steps())
+    return MetadataDecision(answers, drafts.steps())

@@ -19,7 +19,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from moldau.wire import number_types
+from moldau.wire import number_types, producer_identity
 from moldau.wire.number_types import LeaderEpoch, ProducerEpoch, ProducerId
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -58,10 +58,10 @@ CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
 NO_TIMESTAMP: Final = -1
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_LEADER_EPOCH: Final = number_types.NO_LEADER_EPOCH
+NO_PRODUCER_ID: Final = producer_identity.NO_PRODUCER_ID
+NO_PRODUCER_EPOCH: Final = producer_identity.NO_PRODUCER_EPOCH
 
 # Default limit for the decompressed size of one batch. A batch on the wire is at most about a megabyte
 # (message.max.bytes), so this allows honest data a ratio of 64 and limits the damage of a decompression bomb.

@@ -14,16 +14,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from moldau.transactions.states import TransactionState
-from moldau.transactions.transaction import (
-    LAST_EPOCH,
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    NOBODY,
-    NOT_STARTED,
-    Identity,
-    Transaction,
-)
+from moldau.transactions.transaction import NOT_STARTED, Transaction
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import (
+    LAST_PRODUCER_EPOCH,
+    NO_IDENTITY,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdentity,
+)
 from moldau.wire.topic_partition import TopicPartition
 
 TakeId = Callable[[], int | None]
@@ -41,9 +40,9 @@ class Initialised(NamedTuple):
     """A producer was initialised, or (`fenced`) its predecessor's transaction is being aborted and it must retry."""
 
     transaction: Transaction
-    last_epoch: int = NO_EPOCH
+    last_epoch: int = NO_PRODUCER_EPOCH
     """The epoch whose owner may repeat the request and get the same answer: a retry is not a second producer."""
-    ongoing: Identity = NOBODY
+    ongoing: ProducerIdentity = NO_IDENTITY
     """The prepared transaction that was kept for it."""
     fenced: bool = False
 
@@ -51,7 +50,7 @@ class Initialised(NamedTuple):
 class EndDecision(NamedTuple):
     """The end of a transaction is decided; `transaction` is None if it was decided before."""
 
-    identity: Identity
+    identity: ProducerIdentity
     transaction: Transaction | None = None
 
 
@@ -68,7 +67,7 @@ def first_producer(transactional_id: str, timeout_ms: int, now_ms: int, take_id:
 
 def initialise(
     found: Transaction,
-    expected: Identity | None,
+    expected: ProducerIdentity | None,
     last_epoch: int,
     timeout_ms: int,
     keep_prepared: bool,
@@ -85,11 +84,11 @@ def initialise(
             return _keep(found, timeout_ms, now_ms, take_id)
         # The abort has only begun. The client retries, and is initialised when the markers are written.
         aborted = fence(found, now_ms)
-        return Initialised(aborted, last_epoch=NO_EPOCH if expected is None else expected.epoch, fenced=True)
+        return Initialised(aborted, last_epoch=NO_PRODUCER_EPOCH if expected is None else expected.epoch, fenced=True)
     return _admit_producer(found, expected, timeout_ms, now_ms, take_id)
 
 
-def _may_go_on(found: Transaction, expected: Identity, last_epoch: int) -> bool:
+def _may_go_on(found: Transaction, expected: ProducerIdentity, last_epoch: int) -> bool:
     current = found.identity
     if expected == current:
         return True
@@ -98,21 +97,21 @@ def _may_go_on(found: Transaction, expected: Identity, last_epoch: int) -> bool:
     same_owner = expected.producer_id == current.producer_id or (
         expected.producer_id == found.previous_producer_id and expected.exhausted
     )
-    return same_owner and last_epoch != NO_EPOCH and expected.epoch == last_epoch
+    return same_owner and last_epoch != NO_PRODUCER_EPOCH and expected.epoch == last_epoch
 
 
 def _admit_producer(
-    found: Transaction, expected: Identity | None, timeout_ms: int, now_ms: int, take_id: TakeId
+    found: Transaction, expected: ProducerIdentity | None, timeout_ms: int, now_ms: int, take_id: TakeId
 ) -> Initialised | ErrorCode:
     current, previous = found.identity, found.previous_producer_id
     repeated = expected is not None and expected != current
-    if repeated and current.epoch <= LAST_EPOCH:
+    if repeated and current.epoch <= LAST_PRODUCER_EPOCH:
         admitted = current
     elif current.exhausted:
         producer_id = take_id()
         if producer_id is None:
             return NO_ID_AT_HAND
-        admitted, previous = Identity(producer_id, 0), current.producer_id
+        admitted, previous = ProducerIdentity(producer_id, 0), current.producer_id
     else:
         admitted = current.next()
     transaction = found.to(
@@ -125,7 +124,7 @@ def _admit_producer(
         partitions=frozenset(),
         start_ms=NOT_STARTED,
     )
-    return Initialised(transaction, NO_EPOCH if expected is None else expected.epoch)
+    return Initialised(transaction, NO_PRODUCER_EPOCH if expected is None else expected.epoch)
 
 
 def _keep(found: Transaction, timeout_ms: int, now_ms: int, take_id: TakeId) -> Initialised | ErrorCode:
@@ -140,21 +139,21 @@ def _keep(found: Transaction, timeout_ms: int, now_ms: int, take_id: TakeId) -> 
         next_producer_epoch=following.epoch,
         timeout_ms=timeout_ms,
     )
-    return Initialised(kept, ongoing=Identity(found.producer_id, found.producer_epoch))
+    return Initialised(kept, ongoing=ProducerIdentity(found.producer_id, found.producer_epoch))
 
 
-def _following(identity: Identity, take_id: TakeId) -> Identity | None:
+def _following(identity: ProducerIdentity, take_id: TakeId) -> ProducerIdentity | None:
     """The next identity: the next epoch, or a new producer id if no epoch is left."""
     if not identity.exhausted:
         return identity.next()
     producer_id = take_id()
-    return None if producer_id is None else Identity(producer_id, 0)
+    return None if producer_id is None else ProducerIdentity(producer_id, 0)
 
 
 # -- AddPartitionsToTxn, AddOffsetsToTxn -------------------------------------------------------------------------------
 
 
-def identity_error(found: Transaction, identity: Identity) -> ErrorCode:
+def identity_error(found: Transaction, identity: ProducerIdentity) -> ErrorCode:
     """The error for a request of this identity; NONE if it is the current one."""
     current = found.identity
     if identity.producer_id != current.producer_id:
@@ -163,7 +162,11 @@ def identity_error(found: Transaction, identity: Identity) -> ErrorCode:
 
 
 def add_partitions(
-    found: Transaction, identity: Identity, partitions: frozenset[TopicPartition], client_version: int, now_ms: int
+    found: Transaction,
+    identity: ProducerIdentity,
+    partitions: frozenset[TopicPartition],
+    client_version: int,
+    now_ms: int,
 ) -> Transaction | ErrorCode:
     """The transaction with the partitions added; ErrorCode.NONE if all of them were already in it."""
     if error := identity_error(found, identity):
@@ -180,7 +183,7 @@ def add_partitions(
 
 
 def verify(
-    found: Transaction, identity: Identity, partitions: Iterable[TopicPartition]
+    found: Transaction, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
 ) -> ErrorCode | Mapping[TopicPartition, ErrorCode]:
     """For each partition, whether it is part of the open transaction."""
     if error := identity_error(found, identity):
@@ -197,7 +200,7 @@ def verify(
 
 
 def end(
-    found: Transaction, identity: Identity, commit: bool, client_version: int, now_ms: int, take_id: TakeId
+    found: Transaction, identity: ProducerIdentity, commit: bool, client_version: int, now_ms: int, take_id: TakeId
 ) -> EndDecision | ErrorCode:
     """Commit or abort at the request of a client."""
     bumps = client_version >= EPOCH_A_TRANSACTION
@@ -224,15 +227,19 @@ _ABORTED = (_S.PREPARE_ABORT, _S.COMPLETE_ABORT)
 _CONFLICT = ErrorCode.INVALID_TXN_STATE
 
 
-def _is_repeated_end(found: Transaction, identity: Identity) -> bool:
+def _is_repeated_end(found: Transaction, identity: ProducerIdentity) -> bool:
     """Whether this is a retry of the EndTxn request that led to this state, from a client that has not received its new
     epoch."""
     if found.state in (_S.EMPTY, _S.ONGOING):
         return False
     current = found.identity
-    if identity.epoch < LAST_EPOCH:
+    if identity.epoch < LAST_PRODUCER_EPOCH:
         return identity.producer_id == current.producer_id and identity.epoch == current.epoch - 1
-    return identity.epoch == LAST_EPOCH and identity.producer_id == found.previous_producer_id and current.epoch == 0
+    return (
+        identity.epoch == LAST_PRODUCER_EPOCH
+        and identity.producer_id == found.previous_producer_id
+        and current.epoch == 0
+    )
 
 
 def _decide(
@@ -258,7 +265,7 @@ def fence(found: Transaction, now_ms: int) -> Transaction:
     return _prepare(found.to(_S.PREPARE_EPOCH_FENCE, now_ms), _S.PREPARE_ABORT, following, now_ms)
 
 
-def _prepare(found: Transaction, state: TransactionState, after: Identity, now_ms: int) -> Transaction:
+def _prepare(found: Transaction, state: TransactionState, after: ProducerIdentity, now_ms: int) -> Transaction:
     """The prepared transaction. `after` is the identity that is valid once the markers are written.
 
     Markers use the transaction's own producer id. Their epoch is the new one if `after` has the same producer id,
@@ -270,14 +277,14 @@ def _prepare(found: Transaction, state: TransactionState, after: Identity, now_m
             now_ms,
             producer_epoch=after.epoch,
             next_producer_id=NO_PRODUCER_ID,
-            next_producer_epoch=NO_EPOCH,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
         )
     return found.to(
         state,
         now_ms,
         producer_epoch=found.producer_epoch + 1,
         next_producer_id=after.producer_id,
-        next_producer_epoch=after.epoch or NO_EPOCH,
+        next_producer_epoch=after.epoch or NO_PRODUCER_EPOCH,
     )
 
 
@@ -291,6 +298,6 @@ def complete(found: Transaction, now_ms: int) -> Transaction:
         producer_id=after.producer_id,
         producer_epoch=after.epoch,
         next_producer_id=NO_PRODUCER_ID,
-        next_producer_epoch=NO_EPOCH,
+        next_producer_epoch=NO_PRODUCER_EPOCH,
         partitions=frozenset(),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from moldau.transactions.transaction import NOBODY, Identity
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 
@@ -15,7 +15,7 @@ class InitProducer(NamedTuple):
     ticket: Any
     transactional_id: str
     timeout_ms: int
-    expected: Identity | None = None
+    expected: ProducerIdentity | None = None
     """The identity of a producer that continues after an error."""
     keep_prepared: bool = False
 
@@ -25,7 +25,7 @@ class AddPartitions(NamedTuple):
 
     ticket: Any
     transactional_id: str
-    identity: Identity
+    identity: ProducerIdentity
     partitions: frozenset[TopicPartition]
     client_version: int
 
@@ -35,7 +35,7 @@ class EndTransaction(NamedTuple):
 
     ticket: Any
     transactional_id: str
-    identity: Identity
+    identity: ProducerIdentity
     commit: bool
     client_version: int
 
@@ -48,20 +48,20 @@ class MarkersWritten(NamedTuple):
 
 class ProducerInitialised(NamedTuple):
     error: ErrorCode
-    identity: Identity = NOBODY
-    ongoing: Identity = NOBODY
+    identity: ProducerIdentity = NO_IDENTITY
+    ongoing: ProducerIdentity = NO_IDENTITY
 
 
 class TransactionEnded(NamedTuple):
     error: ErrorCode
-    identity: Identity = NOBODY
+    identity: ProducerIdentity = NO_IDENTITY
 
 
 class WriteMarkers(NamedTuple):
     """The effect of a decision: write the same marker to each of these partitions."""
 
     transactional_id: str
-    producer: Identity
+    producer: ProducerIdentity
     commit: bool
     partitions: frozenset[TopicPartition]
     client_version: int

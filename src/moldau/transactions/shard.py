@@ -25,16 +25,9 @@ from moldau.transactions.events import (
     WriteMarkers,
 )
 from moldau.transactions.states import TransactionState
-from moldau.transactions.transaction import (
-    NO_EPOCH,
-    Identity,
-    Transaction,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
+from moldau.transactions.transaction import Transaction, decode_key, decode_value, encode_key, encode_value
 from moldau.wire.errors import ErrorCode, WireError
+from moldau.wire.producer_identity import NO_PRODUCER_EPOCH, ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 log = event_logger(__name__)
@@ -72,7 +65,7 @@ class TransactionShard:
         self._take_id = take_id
         self._ongoing: dict[str, None] = {}
         self._ending: dict[str, None] = {}
-        self._repeatable: dict[str, tuple[Identity, int]] = {}
+        self._repeatable: dict[str, tuple[ProducerIdentity, int]] = {}
         """By transactional id: the identity that its producer received, and the epoch before it. Valid while that is
         still the current identity."""
 
@@ -234,7 +227,7 @@ class TransactionShard:
     # -- queries ---------------------------------------------------------------------------------------------------
 
     def verify(
-        self, transactional_id: str, identity: Identity, partitions: Iterable[TopicPartition]
+        self, transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
     ) -> ErrorCode | Mapping[TopicPartition, ErrorCode]:
         """Whether partitions are part of the open transaction of this producer."""
         found = self.transactions.get(transactional_id)
@@ -253,14 +246,14 @@ class TransactionShard:
     def _remember(self, transaction: Transaction, last_epoch: int) -> None:
         """Remember which epoch may repeat its request. The entry is tied to the identity in the record: if the record
         is not stored, the entry has no effect."""
-        if last_epoch == NO_EPOCH:
+        if last_epoch == NO_PRODUCER_EPOCH:
             self._repeatable.pop(transaction.transactional_id, None)
         else:
             self._repeatable[transaction.transactional_id] = (transaction.identity, last_epoch)
 
     def _repeatable_epoch(self, found: Transaction) -> int:
-        identity, epoch = self._repeatable.get(found.transactional_id, (None, NO_EPOCH))
-        return epoch if identity == found.identity else NO_EPOCH
+        identity, epoch = self._repeatable.get(found.transactional_id, (None, NO_PRODUCER_EPOCH))
+        return epoch if identity == found.identity else NO_PRODUCER_EPOCH
 
 
 class Query(NamedTuple):
@@ -289,7 +282,7 @@ def _store(outcome: CoordinatorOutcome, transaction: Transaction) -> None:
 def _markers(transaction: Transaction) -> WriteMarkers:
     return WriteMarkers(
         transaction.transactional_id,
-        Identity(transaction.producer_id, transaction.producer_epoch),
+        ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
         transaction.committing,
         transaction.partitions,
         transaction.client_version,

@@ -9,23 +9,18 @@ epochs left.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.transactions.states import TRANSITIONS, TransactionState
 from moldau.wire.errors import WireError
 from moldau.wire.primitives import NO_TAGS
+from moldau.wire.producer_identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
 from moldau.wire.stored.transaction_log import (
     TransactionLogKey,
     TransactionLogValue,
     TransactionLogValueTopicPartitions,
 )
 from moldau.wire.topic_partition import TopicPartition, by_topic
-
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
-MAX_EPOCH = 2**15 - 1
-LAST_EPOCH = MAX_EPOCH - 1
-"""The last epoch that a client receives. One more is reserved for the markers that fence the producer."""
 
 NOT_STARTED = -1
 NO_TIMEOUT = 2**31 - 1
@@ -35,25 +30,6 @@ NEVER = -1
 KEY_TYPE = 0
 VALUE_VERSION = 1
 NEXT_EPOCH_TAG = 3
-
-
-class Identity(NamedTuple):
-    """Producer id and epoch, as in a producer's requests."""
-
-    producer_id: int
-    epoch: int
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether this is the last epoch: the next identity needs a new producer id."""
-        return self.epoch >= LAST_EPOCH
-
-    def next(self) -> Identity:
-        assert self.epoch < MAX_EPOCH
-        return Identity(self.producer_id, self.epoch + 1)
-
-
-NOBODY = Identity(NO_PRODUCER_ID, NO_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +44,16 @@ class Transaction:
     last_update_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    next_producer_epoch: int = NO_EPOCH
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
     client_version: int = 0
     """The client's transaction version: since version 2 a client gets a new epoch at the end of each transaction."""
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ProducerIdentity:
         """The identity that may act now, or as soon as the transaction has ended."""
         if self.next_producer_id == NO_PRODUCER_ID:
-            return Identity(self.producer_id, self.producer_epoch)
-        return Identity(self.next_producer_id, max(0, self.next_producer_epoch))
+            return ProducerIdentity(self.producer_id, self.producer_epoch)
+        return ProducerIdentity(self.next_producer_id, max(0, self.next_producer_epoch))
 
     @property
     def is_kept(self) -> bool:
@@ -141,7 +117,7 @@ def encode_value(transaction: Transaction) -> bytes:
         transaction_last_update_timestamp_ms=transaction.last_update_ms,
         transaction_start_timestamp_ms=transaction.start_ms,
         client_transaction_version=transaction.client_version,
-        unknown_tags={NEXT_EPOCH_TAG: next_epoch.to_bytes(2, "big")} if next_epoch != NO_EPOCH else NO_TAGS,
+        unknown_tags={NEXT_EPOCH_TAG: next_epoch.to_bytes(2, "big")} if next_epoch != NO_PRODUCER_EPOCH else NO_TAGS,
     )
     return VALUE_VERSION.to_bytes(2, "big") + value.encode(VALUE_VERSION)
 
@@ -172,6 +148,6 @@ def decode_value(transactional_id: str, data: bytes) -> Transaction:
         value.transaction_last_update_timestamp_ms,
         value.previous_producer_id,
         value.next_producer_id,
-        NO_EPOCH if next_epoch is None else int.from_bytes(next_epoch, "big", signed=True),
+        NO_PRODUCER_EPOCH if next_epoch is None else int.from_bytes(next_epoch, "big", signed=True),
         value.client_transaction_version,
     )

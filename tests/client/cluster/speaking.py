@@ -7,7 +7,6 @@ from typing import Self
 
 from moldau.cluster.image import CONSUMER_OFFSETS, NO_LEADER, TRANSACTION_STATE, ClusterImage
 from moldau.testing import Cluster
-from moldau.transactions.transaction import Identity
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.describe_transactions import DescribeTransactionsRequest
 from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -17,6 +16,7 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from moldau.wire.producer_identity import ProducerIdentity
 from tests.compat import wire
 from tests.compat.transactions import requests
 from tests.support.raw import RawConnection
@@ -83,13 +83,13 @@ class Speaker:
         self.cluster.wait_until(moved, "another broker coordinates")
         return self.coordinator
 
-    def init(self, **options: object) -> Identity:
+    def init(self, **options: object) -> ProducerIdentity:
         return requests.producer(self.to(self.coordinator), self.name, **options)
 
-    def add(self, who: Identity, topic: str, *partitions: int) -> list[ErrorCode]:
+    def add(self, who: ProducerIdentity, topic: str, *partitions: int) -> list[ErrorCode]:
         return requests.add_each(self.to(self.coordinator), self.name, who, topic, list(partitions))
 
-    def end(self, who: Identity, commit: bool, version: int = NEW_EPOCHS) -> Identity:
+    def end(self, who: ProducerIdentity, commit: bool, version: int = NEW_EPOCHS) -> ProducerIdentity:
         """Until it is done: asked again where the coordinator is loading or has moved."""
 
         def attempt() -> requests.Answer | None:
@@ -123,7 +123,7 @@ class Speaker:
             found = self.cluster.group_coordinator(group)
         return found
 
-    def commit_offset(self, who: Identity, group: str, topic: str, offset: int) -> None:
+    def commit_offset(self, who: ProducerIdentity, group: str, topic: str, offset: int) -> None:
         """As part of the transaction."""
         place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
         request = TxnOffsetCommitRequest(
@@ -159,7 +159,13 @@ class Speaker:
     # -- partitions ------------------------------------------------------------------------------------------------
 
     def write(
-        self, who: Identity, topic: str, *values: bytes, partition: int = 0, sequence: int = 0, version: int = ADDS
+        self,
+        who: ProducerIdentity,
+        topic: str,
+        *values: bytes,
+        partition: int = 0,
+        sequence: int = 0,
+        version: int = ADDS,
     ) -> ErrorCode:
         leader = self.to(self.cluster.leader_of(topic, partition))
         return requests.write(
@@ -167,11 +173,11 @@ class Speaker:
         )
 
     def write_at(
-        self, broker: int, who: Identity, topic: str, *values: bytes, partition: int, version: int
+        self, broker: int, who: ProducerIdentity, topic: str, *values: bytes, partition: int, version: int
     ) -> ErrorCode:
         return requests.write(self.to(broker), self.name, who, topic, *values, partition=partition, version=version)
 
-    def try_to_write(self, who: Identity, topic: str, *values: bytes, partition: int) -> ErrorCode:
+    def try_to_write(self, who: ProducerIdentity, topic: str, *values: bytes, partition: int) -> ErrorCode:
         """One attempt."""
         batch = wire.batch_of(
             *values,

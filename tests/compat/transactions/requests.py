@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from moldau.transactions.transaction import NOBODY, Identity
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -14,6 +13,7 @@ from moldau.wire.messages.add_partitions_to_txn import (
 from moldau.wire.messages.end_txn import EndTxnRequest
 from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 from tests.compat import wire
 from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until
@@ -31,7 +31,7 @@ COMES_BACK = {
 
 class Answer(NamedTuple):
     error: ErrorCode
-    identity: Identity = NOBODY
+    identity: ProducerIdentity = NO_IDENTITY
 
 
 def find_coordinator(connection: RawConnection, name: str) -> None:
@@ -43,7 +43,7 @@ def init(
     connection: RawConnection,
     name: str | None,
     *,
-    expected: Identity = NOBODY,
+    expected: ProducerIdentity = NO_IDENTITY,
     timeout_ms: int = 60_000,
     version: int = 5,
     **options: Any,
@@ -60,10 +60,10 @@ def init(
         ),
         version,
     )
-    return Answer(ErrorCode(response.error_code), Identity(response.producer_id, response.producer_epoch))
+    return Answer(ErrorCode(response.error_code), ProducerIdentity(response.producer_id, response.producer_epoch))
 
 
-def producer(connection: RawConnection, name: str, **options: Any) -> Identity:
+def producer(connection: RawConnection, name: str, **options: Any) -> ProducerIdentity:
     """A producer that is let in, when those before are out."""
     find_coordinator(connection, name)
     answer: Answer = wait_until(
@@ -74,7 +74,13 @@ def producer(connection: RawConnection, name: str, **options: Any) -> Identity:
 
 
 def add_each(
-    connection: RawConnection, name: str, identity: Identity, topic: str, partitions: list[int], *, version: int = 3
+    connection: RawConnection,
+    name: str,
+    identity: ProducerIdentity,
+    topic: str,
+    partitions: list[int],
+    *,
+    version: int = 3,
 ) -> list[ErrorCode]:
     """The answer for each partition."""
     topics = [AddPartitionsToTxnRequestTopic(name=topic, partitions=partitions)]
@@ -93,7 +99,7 @@ def add_each(
     return [ErrorCode(by_index[index]) for index in partitions]
 
 
-def add(connection: RawConnection, name: str, identity: Identity, topic: str, *, version: int = 3) -> ErrorCode:
+def add(connection: RawConnection, name: str, identity: ProducerIdentity, topic: str, *, version: int = 3) -> ErrorCode:
     """Partition 0."""
     (error,) = add_each(connection, name, identity, topic, [0], version=version)
     return error
@@ -102,7 +108,7 @@ def add(connection: RawConnection, name: str, identity: Identity, topic: str, *,
 def verify(
     connection: RawConnection,
     name: str,
-    identity: Identity,
+    identity: ProducerIdentity,
     topic: str,
     partition: int,
     *,
@@ -124,7 +130,7 @@ def verify(
     return ErrorCode(answer.partition_error_code)
 
 
-def end(connection: RawConnection, name: str, identity: Identity, commit: bool, *, version: int) -> Answer:
+def end(connection: RawConnection, name: str, identity: ProducerIdentity, commit: bool, *, version: int) -> Answer:
     """One attempt."""
     response = wire.ask(
         connection,
@@ -136,13 +142,13 @@ def end(connection: RawConnection, name: str, identity: Identity, commit: bool, 
         ),
         version,
     )
-    return Answer(ErrorCode(response.error_code), Identity(response.producer_id, response.producer_epoch))
+    return Answer(ErrorCode(response.error_code), ProducerIdentity(response.producer_id, response.producer_epoch))
 
 
 def write(
     connection: RawConnection,
     name: str | None,
-    identity: Identity,
+    identity: ProducerIdentity,
     topic: str,
     *values: bytes,
     sequence: int = 0,

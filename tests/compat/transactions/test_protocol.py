@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from moldau.records import ControlType, parse_marker
-from moldau.transactions.transaction import NOBODY, Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -20,6 +19,7 @@ from moldau.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 from tests.compat import wire
 from tests.compat.transactions import requests
 from tests.compat.transactions.requests import init, producer, write
@@ -57,7 +57,7 @@ def test_every_idempotent_producer_gets_its_own_id(raw: RawConnection, version: 
 @pytest.mark.parametrize("version", range(6))
 def test_a_new_transactional_producer_has_the_next_epoch(raw: RawConnection, name: str, version: int) -> None:
     first = producer(raw, name, version=version)
-    assert producer(raw, name, version=version) == Identity(first.producer_id, first.epoch + 1)
+    assert producer(raw, name, version=version) == ProducerIdentity(first.producer_id, first.epoch + 1)
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_PRODUCER_EPOCH), (4, E.PRODUCER_FENCED)])
@@ -115,7 +115,7 @@ def test_partitions_are_added_by_the_broker(raw: RawConnection, topic: str, name
     assert write(raw, name, me, topic, b"a", version=12) == E.NONE
     assert write(raw, name, me, topic, b"b", sequence=1, version=12) == E.NONE
     after = requests.end(raw, name, me, True, version=NEW_EPOCHS)
-    assert after == (E.NONE, Identity(me.producer_id, me.epoch + 1))
+    assert after == (E.NONE, ProducerIdentity(me.producer_id, me.epoch + 1))
     assert write(raw, name, after.identity, topic, b"c", version=12) == E.NONE
     assert requests.committed_values(raw, topic) == [b"a", b"b"]
     assert requests.end(raw, name, after.identity, False, version=NEW_EPOCHS).identity.epoch == me.epoch + 2
@@ -147,7 +147,7 @@ def test_a_zombie_can_neither_add_nor_end(raw: RawConnection, topic: str, name: 
 
 def test_a_stranger_has_no_transaction(raw: RawConnection, topic: str, name: str) -> None:
     me = producer(raw, name)
-    stranger = Identity(me.producer_id + 1_000_000, 0)
+    stranger = ProducerIdentity(me.producer_id + 1_000_000, 0)
     error = E.INVALID_PRODUCER_ID_MAPPING
     assert requests.add(raw, name, stranger, topic) == error
     assert requests.end(raw, name, stranger, True, version=KEEPS_EPOCH).error == error
@@ -301,7 +301,7 @@ def test_producers_of_a_partition_are_described(raw: RawConnection, topic: str, 
 # -- WriteTxnMarkers ---------------------------------------------------------------------------------------------------
 
 
-def write_marker(raw: RawConnection, topic: str, identity: Identity, commit: bool, **options: Any) -> ErrorCode:
+def write_marker(raw: RawConnection, topic: str, identity: ProducerIdentity, commit: bool, **options: Any) -> ErrorCode:
     marker = WriteTxnMarkersRequestMarker(
         producer_id=identity.producer_id,
         producer_epoch=identity.epoch,
@@ -327,13 +327,13 @@ def test_a_marker_of_the_past_is_refused(raw: RawConnection, topic: str, name: s
     producer(raw, name)
     me = producer(raw, name)
     write(raw, name, me, topic, b"mine", version=12)
-    assert write_marker(raw, topic, Identity(me.producer_id, me.epoch - 1), False) == E.INVALID_PRODUCER_EPOCH
+    assert write_marker(raw, topic, ProducerIdentity(me.producer_id, me.epoch - 1), False) == E.INVALID_PRODUCER_EPOCH
     assert write_marker(raw, topic, me, False, version=2, transaction_version=2) == E.INVALID_PRODUCER_EPOCH
     assert describe_producers(raw, topic)[0].current_txn_start_offset == 0
 
 
 def test_a_marker_for_an_unknown_partition_is_answered(raw: RawConnection, name: str) -> None:
-    assert write_marker(raw, f"no-{name}"[:200], Identity(7, 0), True) == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert write_marker(raw, f"no-{name}"[:200], ProducerIdentity(7, 0), True) == E.UNKNOWN_TOPIC_OR_PARTITION
 
 
 # -- the feature -------------------------------------------------------------------------------------------------------
@@ -351,4 +351,4 @@ def test_transaction_version_2_is_a_finalized_feature(raw: RawConnection) -> Non
 
 def test_an_invalid_transaction_timeout_gets_no_producer_id(raw: RawConnection, name: str) -> None:
     requests.find_coordinator(raw, name)
-    assert init(raw, name, timeout_ms=0).identity == NOBODY
+    assert init(raw, name, timeout_ms=0).identity == NO_IDENTITY

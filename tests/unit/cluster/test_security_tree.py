@@ -16,7 +16,7 @@ from moldau.cluster.changes import (
     UserCredentialsChanged,
 )
 from moldau.cluster.image import ClusterImage
-from moldau.cluster.image_publisher import Decision, Step
+from moldau.cluster.image_publisher import MetadataDecision, Step
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.nodes import FOLDERS
@@ -61,8 +61,8 @@ IMAGE = SecurityImage(
 
 
 async def change(metadata: Metadata, changes: Sequence[SecurityChange]) -> list[object]:
-    def decide(_image: ClusterImage, wanted: Sequence[SecurityChange]) -> Decision[None]:
-        return Decision([None] * len(wanted), [Step(one, (at,)) for at, one in enumerate(wanted)])
+    def decide(_image: ClusterImage, wanted: Sequence[SecurityChange]) -> MetadataDecision[None]:
+        return MetadataDecision([None] * len(wanted), [Step(one, (at,)) for at, one in enumerate(wanted)])
 
     answers: list[object] = list(await metadata._answers(changes, decide))
     return answers
@@ -145,9 +145,9 @@ def test_two_brokers_that_change_the_same_node_do_not_lose_a_change() -> None:
         other = await started(tree.session(), 1)
         one = await started(session, 2)
 
-        def add_read(image: ClusterImage, wanted: Sequence[None]) -> Decision[None]:
+        def add_read(image: ClusterImage, wanted: Sequence[None]) -> MetadataDecision[None]:
             entries = (*image.security.acls.get(ORDERS, ()), READ)
-            return Decision([None], [Step(AclsChanged(ORDERS, entries), (0,))])
+            return MetadataDecision([None], [Step(AclsChanged(ORDERS, entries), (0,))])
 
         raced: list[bool] = []
 

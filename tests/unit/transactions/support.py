@@ -17,8 +17,9 @@ from moldau.transactions.events import (
 )
 from moldau.transactions.shard import TransactionShard, TransactionTimer, TxnShardSettings
 from moldau.transactions.states import TransactionState
-from moldau.transactions.transaction import Identity, Transaction, encode_key, encode_value
+from moldau.transactions.transaction import Transaction, encode_key, encode_value
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 TIMEOUT_MS = 60_000
@@ -110,22 +111,24 @@ class Coordinator:
         self,
         name: str = "t",
         *,
-        expected: Identity | None = None,
+        expected: ProducerIdentity | None = None,
         timeout_ms: int = TIMEOUT_MS,
         keep_prepared: bool = False,
     ) -> ProducerInitialised:
         return self.feed(InitProducer("ticket", name, timeout_ms, expected, keep_prepared))  # type: ignore[no-any-return]
 
-    def add(self, identity: Identity, *partitions: TopicPartition, name: str = "t", version: int = 2) -> ErrorCode:
+    def add(
+        self, identity: ProducerIdentity, *partitions: TopicPartition, name: str = "t", version: int = 2
+    ) -> ErrorCode:
         return self.feed(AddPartitions("ticket", name, identity, frozenset(partitions), version))  # type: ignore[no-any-return]
 
-    def end(self, identity: Identity, commit: bool, *, name: str = "t", version: int = 2) -> TransactionEnded:
+    def end(self, identity: ProducerIdentity, commit: bool, *, name: str = "t", version: int = 2) -> TransactionEnded:
         return self.feed(EndTransaction("ticket", name, identity, commit, version))  # type: ignore[no-any-return]
 
-    def commit(self, identity: Identity, **options: Any) -> TransactionEnded:
+    def commit(self, identity: ProducerIdentity, **options: Any) -> TransactionEnded:
         return self.end(identity, True, **options)
 
-    def abort(self, identity: Identity, **options: Any) -> TransactionEnded:
+    def abort(self, identity: ProducerIdentity, **options: Any) -> TransactionEnded:
         return self.end(identity, False, **options)
 
     # -- arranging -------------------------------------------------------------------------------------------------
@@ -138,7 +141,7 @@ class Coordinator:
         self.log.append((key, value))
         self.shard.replay(key, value)
 
-    def producer(self, name: str = "t", **options: Any) -> Identity:
+    def producer(self, name: str = "t", **options: Any) -> ProducerIdentity:
         """A producer that was let in."""
         answer = self.init(name, **options)
         assert answer.error == ErrorCode.NONE

@@ -7,16 +7,17 @@ from dataclasses import replace
 import pytest
 
 from moldau.transactions.states import AT_REST, TransactionState
-from moldau.transactions.transaction import LAST_EPOCH, MAX_EPOCH, NEVER, NO_TIMEOUT, NOBODY, Identity
+from moldau.transactions.transaction import NEVER, NO_TIMEOUT
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import LAST_PRODUCER_EPOCH, MAX_PRODUCER_EPOCH, NO_IDENTITY, ProducerIdentity
 from tests.unit.transactions.support import RULES, TIMEOUT_MS, Coordinator, in_state
 
 S = TransactionState
 E = ErrorCode
 STORED = [state for state in S if state not in (S.DEAD, S.PREPARE_EPOCH_FENCE)]
-ME = Identity(42, 5)
-BEFORE_ME = Identity(42, 4)
-STRANGER = Identity(7, 5)
+ME = ProducerIdentity(42, 5)
+BEFORE_ME = ProducerIdentity(42, 4)
+STRANGER = ProducerIdentity(7, 5)
 
 
 def coordinator(state: S, **options: int) -> Coordinator:
@@ -30,7 +31,7 @@ def coordinator(state: S, **options: int) -> Coordinator:
 
 def test_the_first_producer_of_an_id_has_epoch_0() -> None:
     one = Coordinator()
-    assert one.init().identity == Identity(1000, 0)
+    assert one.init().identity == ProducerIdentity(1000, 0)
     assert one.found().state is S.EMPTY
     assert one.found().timeout_ms == TIMEOUT_MS
 
@@ -38,7 +39,7 @@ def test_the_first_producer_of_an_id_has_epoch_0() -> None:
 @pytest.mark.parametrize("state", sorted(AT_REST))
 def test_a_new_producer_gets_the_next_epoch_and_fences_the_old_one(state: S) -> None:
     one = coordinator(state)
-    assert one.init().identity == Identity(42, 6)
+    assert one.init().identity == ProducerIdentity(42, 6)
     assert one.add(ME, ("a", 0)) == E.PRODUCER_FENCED
     assert one.commit(ME).error == E.PRODUCER_FENCED
     assert one.abort(ME).error == E.PRODUCER_FENCED
@@ -55,30 +56,30 @@ def test_a_new_producer_aborts_the_open_transaction_first() -> None:
     one = coordinator(S.ONGOING)
     assert one.init().error == E.CONCURRENT_TRANSACTIONS
     (markers,) = one.effects
-    assert (markers.producer, markers.commit) == (Identity(42, 6), False)
+    assert (markers.producer, markers.commit) == (ProducerIdentity(42, 6), False)
     assert markers.partitions == {("a", 0), ("b", 1)}
     assert one.init().error == E.CONCURRENT_TRANSACTIONS
     one.write_markers()
     assert one.found().state is S.COMPLETE_ABORT
-    assert one.init().identity == Identity(42, 7)
+    assert one.init().identity == ProducerIdentity(42, 7)
 
 
 def test_epochs_that_run_out_give_a_new_producer_id() -> None:
-    one = coordinator(S.COMPLETE_COMMIT, epoch=LAST_EPOCH)
-    assert one.init().identity == Identity(1000, 0)
+    one = coordinator(S.COMPLETE_COMMIT, epoch=LAST_PRODUCER_EPOCH)
+    assert one.init().identity == ProducerIdentity(1000, 0)
     assert one.found().previous_producer_id == 42
 
 
 def test_fencing_the_last_epoch_gives_a_new_producer_id() -> None:
-    one = coordinator(S.ONGOING, epoch=LAST_EPOCH)
+    one = coordinator(S.ONGOING, epoch=LAST_PRODUCER_EPOCH)
     assert one.init().error == E.CONCURRENT_TRANSACTIONS
-    assert [markers.producer for markers in one.write_markers()] == [Identity(42, MAX_EPOCH)]
-    assert one.init().identity == Identity(1000, 0)
+    assert [markers.producer for markers in one.write_markers()] == [ProducerIdentity(42, MAX_PRODUCER_EPOCH)]
+    assert one.init().identity == ProducerIdentity(1000, 0)
 
 
 def test_a_producer_that_continues_after_an_error_gets_the_next_epoch() -> None:
     one = coordinator(S.COMPLETE_ABORT)
-    assert one.init(expected=ME).identity == Identity(42, 6)
+    assert one.init(expected=ME).identity == ProducerIdentity(42, 6)
 
 
 def test_a_repeated_init_producer_id_gets_the_same_answer() -> None:
@@ -89,10 +90,10 @@ def test_a_repeated_init_producer_id_gets_the_same_answer() -> None:
 
 
 def test_a_repeated_init_producer_id_gets_the_same_new_producer_id() -> None:
-    one = coordinator(S.COMPLETE_ABORT, epoch=LAST_EPOCH)
-    expected = Identity(42, LAST_EPOCH)
+    one = coordinator(S.COMPLETE_ABORT, epoch=LAST_PRODUCER_EPOCH)
+    expected = ProducerIdentity(42, LAST_PRODUCER_EPOCH)
     first = one.init(expected=expected)
-    assert first.identity == Identity(1000, 0)
+    assert first.identity == ProducerIdentity(1000, 0)
     assert one.init(expected=expected) == first
 
 
@@ -111,12 +112,12 @@ def test_a_repeated_init_producer_id_is_fenced_after_another_producer() -> None:
     one.init(expected=ME)
     one.init()
     assert one.init(expected=ME).error == E.PRODUCER_FENCED
-    assert one.init(expected=Identity(42, 6)).error == E.PRODUCER_FENCED
+    assert one.init(expected=ProducerIdentity(42, 6)).error == E.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("state", [*sorted(AT_REST), S.ONGOING])
-@pytest.mark.parametrize("who", [BEFORE_ME, STRANGER, Identity(42, 9)])
-def test_a_producer_of_the_past_cannot_come_back(state: S, who: Identity) -> None:
+@pytest.mark.parametrize("who", [BEFORE_ME, STRANGER, ProducerIdentity(42, 9)])
+def test_a_producer_of_the_past_cannot_come_back(state: S, who: ProducerIdentity) -> None:
     one = coordinator(state)
     assert one.init(expected=who).error == E.PRODUCER_FENCED
     assert one.found() == in_state(state)
@@ -161,7 +162,7 @@ def test_nothing_is_added_while_a_transaction_ends(state: S) -> None:
 
 @pytest.mark.parametrize("state", STORED)
 @pytest.mark.parametrize(("who", "error"), [(BEFORE_ME, E.PRODUCER_FENCED), (STRANGER, E.INVALID_PRODUCER_ID_MAPPING)])
-def test_only_the_current_producer_adds(state: S, who: Identity, error: E) -> None:
+def test_only_the_current_producer_adds(state: S, who: ProducerIdentity, error: E) -> None:
     one = coordinator(state)
     assert one.add(who, ("z", 9)) == error
     assert one.found() == in_state(state)
@@ -242,7 +243,7 @@ def test_the_answer_to_a_repeated_end(state: S, commit: bool, error: E) -> None:
     one = coordinator(state)
     answer = one.end(BEFORE_ME, commit)
     assert answer.error == error
-    assert answer.identity == (ME if error == E.NONE else NOBODY)
+    assert answer.identity == (ME if error == E.NONE else NO_IDENTITY)
     assert one.found() == in_state(state)
     fenced = coordinator(state, version=1).end(BEFORE_ME, commit, version=1).error
     assert fenced == E.PRODUCER_FENCED
@@ -261,7 +262,7 @@ def test_a_version_1_producer_keeps_its_epoch(commit: bool) -> None:
 def test_a_version_2_producer_gets_a_new_epoch_with_each_transaction(commit: bool) -> None:
     one = coordinator(S.ONGOING)
     after = one.end(ME, commit).identity
-    assert after == Identity(42, 6)
+    assert after == ProducerIdentity(42, 6)
     assert one.add(after, ("a", 0)) == E.CONCURRENT_TRANSACTIONS
     assert [(m.producer, m.commit) for m in one.write_markers()] == [(after, commit)]
     assert one.add(ME, ("a", 0)) == E.PRODUCER_FENCED
@@ -269,13 +270,13 @@ def test_a_version_2_producer_gets_a_new_epoch_with_each_transaction(commit: boo
 
 
 def test_the_last_epoch_ends_with_a_new_producer_id() -> None:
-    last = Identity(42, LAST_EPOCH)
-    one = coordinator(S.ONGOING, epoch=LAST_EPOCH)
+    last = ProducerIdentity(42, LAST_PRODUCER_EPOCH)
+    one = coordinator(S.ONGOING, epoch=LAST_PRODUCER_EPOCH)
     after = one.commit(last).identity
-    assert after == Identity(1000, 0)
+    assert after == ProducerIdentity(1000, 0)
     assert one.commit(last).error == E.CONCURRENT_TRANSACTIONS
     assert one.add(after, ("a", 0)) == E.CONCURRENT_TRANSACTIONS
-    assert [m.producer for m in one.write_markers()] == [Identity(42, MAX_EPOCH)]
+    assert [m.producer for m in one.write_markers()] == [ProducerIdentity(42, MAX_PRODUCER_EPOCH)]
     assert one.commit(last).identity == after
     assert one.add(after, ("a", 0)) == E.NONE
     assert one.found().previous_producer_id == 42
@@ -351,12 +352,12 @@ def test_a_prepared_transaction_is_kept_for_the_next_producer(commit: bool) -> N
     one = prepared()
     answer = one.init(timeout_ms=NO_TIMEOUT, keep_prepared=True)
     assert (answer.error, answer.ongoing) == (E.NONE, ME)
-    assert answer.identity == Identity(42, 6)
+    assert answer.identity == ProducerIdentity(42, 6)
     assert one.end(ME, commit).error == E.PRODUCER_FENCED
     assert one.add(answer.identity, ("c", 0)) == E.INVALID_TXN_STATE
     assert one.shard.verify("t", answer.identity, [("a", 0)]) == E.INVALID_TXN_STATE
     after = one.end(answer.identity, commit).identity
-    assert after == Identity(42, 7)
+    assert after == ProducerIdentity(42, 7)
     (markers,) = one.write_markers()
     assert (markers.commit, markers.producer) == (commit, after)
     assert markers.partitions == {("a", 0), ("b", 1)}
@@ -367,20 +368,20 @@ def test_a_prepared_transaction_is_kept_across_restarts_and_further_producers() 
     one = prepared()
     for epoch in (6, 7, 8):
         answer = one.init(timeout_ms=NO_TIMEOUT, keep_prepared=True)
-        assert (answer.identity, answer.ongoing) == (Identity(42, epoch), ME)
+        assert (answer.identity, answer.ongoing) == (ProducerIdentity(42, epoch), ME)
         one.crash()
-    assert one.commit(Identity(42, 7)).error == E.PRODUCER_FENCED
-    assert one.commit(Identity(42, 8)).identity == Identity(42, 9)
+    assert one.commit(ProducerIdentity(42, 7)).error == E.PRODUCER_FENCED
+    assert one.commit(ProducerIdentity(42, 8)).identity == ProducerIdentity(42, 9)
 
 
 def test_a_prepared_transaction_is_kept_when_epochs_run_out() -> None:
-    one = prepared(epoch=LAST_EPOCH)
+    one = prepared(epoch=LAST_PRODUCER_EPOCH)
     answer = one.init(timeout_ms=NO_TIMEOUT, keep_prepared=True)
-    assert (answer.identity, answer.ongoing) == (Identity(1000, 0), Identity(42, LAST_EPOCH))
+    assert (answer.identity, answer.ongoing) == (ProducerIdentity(1000, 0), ProducerIdentity(42, LAST_PRODUCER_EPOCH))
     after = one.commit(answer.identity).identity
-    assert after == Identity(1000, 1)
+    assert after == ProducerIdentity(1000, 1)
     one.crash()
-    assert [(m.producer, m.commit) for m in one.write_markers()] == [(Identity(42, MAX_EPOCH), True)]
+    assert [(m.producer, m.commit) for m in one.write_markers()] == [(ProducerIdentity(42, MAX_PRODUCER_EPOCH), True)]
     assert one.found().identity == after
     assert one.commit(answer.identity).identity == after
 
@@ -389,11 +390,11 @@ def test_a_producer_that_does_not_keep_a_prepared_transaction_aborts_it() -> Non
     one = prepared()
     one.init(timeout_ms=NO_TIMEOUT, keep_prepared=True)
     assert one.init().error == E.CONCURRENT_TRANSACTIONS
-    assert [(m.producer, m.commit) for m in one.write_markers()] == [(Identity(42, 7), False)]
-    assert one.init().identity == Identity(42, 8)
+    assert [(m.producer, m.commit) for m in one.write_markers()] == [(ProducerIdentity(42, 7), False)]
+    assert one.init().identity == ProducerIdentity(42, 8)
 
 
 def test_keeping_without_a_transaction_is_a_usual_beginning() -> None:
     one = coordinator(S.COMPLETE_COMMIT)
     answer = one.init(timeout_ms=NO_TIMEOUT, keep_prepared=True)
-    assert (answer.identity, answer.ongoing) == (Identity(42, 6), NOBODY)
+    assert (answer.identity, answer.ongoing) == (ProducerIdentity(42, 6), NO_IDENTITY)

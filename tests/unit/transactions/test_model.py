@@ -14,8 +14,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from moldau.transactions.events import MarkersWritten, WriteMarkers
 from moldau.transactions.states import TransactionState
-from moldau.transactions.transaction import LAST_EPOCH, NO_TIMEOUT, Identity, Transaction
+from moldau.transactions.transaction import NO_TIMEOUT, Transaction
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import LAST_PRODUCER_EPOCH, ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 from tests.unit.transactions.support import RULES, TIMEOUT_MS, Coordinator
 
@@ -32,7 +33,7 @@ class Written:
     name: str
     number: int
     """Which transaction of that id, counted by the model."""
-    producer: Identity
+    producer: ProducerIdentity
     committed: bool | None = None
 
 
@@ -49,7 +50,7 @@ class Partition:
         self.records.append(record)
         return True
 
-    def mark(self, producer: Identity, commit: bool) -> None:
+    def mark(self, producer: ProducerIdentity, commit: bool) -> None:
         assert producer.epoch >= self.epochs.get(producer.producer_id, -1), "a marker that the log would refuse"
         self.epochs[producer.producer_id] = producer.epoch
         for record in self.records:
@@ -64,12 +65,12 @@ class Transactions(RuleBasedStateMachine):
         super().__init__()
         self.coordinator = Coordinator()
         self.partitions = {key: Partition() for key in PARTITIONS}
-        self.latest: dict[str, Identity] = {}
+        self.latest: dict[str, ProducerIdentity] = {}
         """Who was let in last, by id; nobody else may do anything."""
         self.number = dict.fromkeys(NAMES, 0)
         self.promised: dict[tuple[str, int], bool] = {}
         """What a producer was told of the end of its transaction."""
-        self.told: set[Identity] = set()
+        self.told: set[ProducerIdentity] = set()
         self.shut_out: set[str] = set()
         """Ids whose transaction was taken from its producer: it cannot go on as if nothing had happened."""
 
@@ -86,7 +87,7 @@ class Transactions(RuleBasedStateMachine):
         return (name, answer.identity)
 
     @rule(target=producers, producer=producers)
-    def go_on_after_an_error(self, producer: tuple[str, Identity]):  # type: ignore[no-untyped-def]
+    def go_on_after_an_error(self, producer: tuple[str, ProducerIdentity]):  # type: ignore[no-untyped-def]
         name, identity = producer
         owner = self.latest.get(name)
         answer = self.coordinator.init(name, expected=identity)
@@ -94,11 +95,13 @@ class Transactions(RuleBasedStateMachine):
             return multiple()
         assert owner is not None
         same = identity == owner or (identity.epoch + 1 == owner.epoch and identity.producer_id == owner.producer_id)
-        assert same or (identity.epoch == LAST_EPOCH and owner.epoch == 0), f"{identity} came back past {owner}"
+        assert same or (identity.epoch == LAST_PRODUCER_EPOCH and owner.epoch == 0), (
+            f"{identity} came back past {owner}"
+        )
         self.let_in(name, answer.identity, again=answer.identity == owner)
         return (name, answer.identity)
 
-    def let_in(self, name: str, identity: Identity, again: bool = False) -> None:
+    def let_in(self, name: str, identity: ProducerIdentity, again: bool = False) -> None:
         if not again:
             assert identity not in self.told, f"{identity} was told twice"
         self.told.add(identity)
@@ -106,7 +109,7 @@ class Transactions(RuleBasedStateMachine):
         self.shut_out.discard(name)
 
     @rule(producer=producers, index=st.sampled_from(PARTITIONS), version=versions)
-    def write(self, producer: tuple[str, Identity], index: TopicPartition, version: int) -> None:
+    def write(self, producer: tuple[str, ProducerIdentity], index: TopicPartition, version: int) -> None:
         name, identity = producer
         before = self.found(name)
         answer = self.coordinator.add(identity, index, name=name, version=version)
@@ -131,11 +134,11 @@ class Transactions(RuleBasedStateMachine):
             self.end_of((name, self.latest[name]), commit, version)
 
     @rule(target=producers, producer=consumes(producers), commit=st.booleans(), version=versions, heard=st.booleans())
-    def end(self, producer: tuple[str, Identity], commit: bool, version: int, heard: bool):  # type: ignore[no-untyped-def]
+    def end(self, producer: tuple[str, ProducerIdentity], commit: bool, version: int, heard: bool):  # type: ignore[no-untyped-def]
         told = self.end_of(producer, commit, version)
         return (producer[0], told) if told is not None and heard else producer
 
-    def end_of(self, producer: tuple[str, Identity], commit: bool, version: int) -> Identity | None:
+    def end_of(self, producer: tuple[str, ProducerIdentity], commit: bool, version: int) -> ProducerIdentity | None:
         name, identity = producer
         before, stored = self.found(name), len(self.coordinator.log)
         answer = self.coordinator.end(identity, commit, name=name, version=version)
@@ -157,7 +160,7 @@ class Transactions(RuleBasedStateMachine):
             self.told.add(answer.identity)
         return answer.identity
 
-    def check_owner(self, name: str, identity: Identity) -> None:
+    def check_owner(self, name: str, identity: ProducerIdentity) -> None:
         assert identity == self.latest[name], f"{identity} acted although {self.latest[name]} was let in"
         assert name not in self.shut_out, f"{identity} acted although its transaction was aborted"
 
@@ -210,8 +213,12 @@ class Transactions(RuleBasedStateMachine):
     @rule(name=names)
     def an_id_is_near_its_last_epoch(self, name: str) -> None:
         found = self.found(name)
-        if found is not None and found.state is TransactionState.EMPTY and found.producer_epoch < LAST_EPOCH - 3:
-            self.coordinator.put(replace(found, producer_epoch=LAST_EPOCH - 2))
+        if (
+            found is not None
+            and found.state is TransactionState.EMPTY
+            and found.producer_epoch < LAST_PRODUCER_EPOCH - 3
+        ):
+            self.coordinator.put(replace(found, producer_epoch=LAST_PRODUCER_EPOCH - 2))
             self.latest[name] = self.coordinator.found(name).identity
 
     # -- what must hold --------------------------------------------------------------------------------------------

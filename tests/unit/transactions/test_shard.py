@@ -8,8 +8,9 @@ import pytest
 
 from moldau.transactions.shard import Query
 from moldau.transactions.states import TransactionState
-from moldau.transactions.transaction import Identity, encode_key
+from moldau.transactions.transaction import encode_key
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import ProducerIdentity
 from tests.unit.transactions.support import RULES, TIMEOUT_MS, Coordinator, in_state
 
 S = TransactionState
@@ -69,7 +70,7 @@ def test_a_decision_made_before_a_crash_is_completed_after_it(state: S, commit: 
     one.put(in_state(state))
     one.crash()
     (markers,) = one.write_markers()
-    assert (markers.commit, markers.producer) == (commit, Identity(42, 5))
+    assert (markers.commit, markers.producer) == (commit, ProducerIdentity(42, 5))
     assert one.found().state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
 
 

@@ -23,8 +23,8 @@ from moldau.coordinator.runtime import CoordinatorHost, CoordinatorRuntime, Inte
 from moldau.settings import BrokerSettings
 from moldau.transactions.events import AddPartitions, WriteMarkers
 from moldau.transactions.shard import TransactionShard, TxnShardSettings
-from moldau.transactions.transaction import Identity
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class TxnCoordinator:
         self.runtime.send(transactional_id, event, Ticket(answer, answer))
         return future
 
-    def verify(self, transactional_id: str, identity: Identity, partition: TopicPartition) -> ErrorCode:
+    def verify(self, transactional_id: str, identity: ProducerIdentity, partition: TopicPartition) -> ErrorCode:
         """NONE if a partition is part of the open transaction."""
         shard = self.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
@@ -153,7 +153,7 @@ class TxnCoordinator:
         return found is not None and found.is_kept
 
     def add(
-        self, transactional_id: str, identity: Identity, partitions: frozenset[TopicPartition]
+        self, transactional_id: str, identity: ProducerIdentity, partitions: frozenset[TopicPartition]
     ) -> asyncio.Future[ErrorCode]:
         """Add partitions to a transaction that this broker coordinates."""
         return self.ask(

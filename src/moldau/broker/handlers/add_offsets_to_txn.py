@@ -14,10 +14,10 @@ from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.cluster.image import CONSUMER_OFFSETS
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import AddPartitions
-from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 FENCED_FROM = 2
@@ -40,7 +40,7 @@ def add_offsets_to_txn(request: Request, message: AddOffsetsToTxnRequest) -> Ans
 
 def _add(request: Request, message: AddOffsetsToTxnRequest) -> Answer:
     name = message.transactional_id
-    identity = Identity(message.producer_id, message.producer_epoch)
+    identity = ProducerIdentity(message.producer_id, message.producer_epoch)
     offsets = frozenset({TopicPartition(CONSUMER_OFFSETS, request.broker.groups.runtime.index_of(message.group_id))})
     return request.broker.transactions.later(
         request,

@@ -21,7 +21,6 @@ from moldau.broker.txn.txn_partition_adder import TWO_PHASE_TAG
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import AddPartitions
-from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.add_partitions_to_txn import (
@@ -34,6 +33,7 @@ from moldau.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponseTransaction,
 )
 from moldau.wire.primitives import NO_TAGS
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 FENCED_FROM = 2
@@ -50,7 +50,7 @@ def add_partitions_to_txn(request: Request, message: AddPartitionsToTxnRequest) 
     if request.version >= MANY_FROM:
         return _for_brokers(request, message)
     name, topics = message.v3_and_below_transactional_id, message.v3_and_below_topics
-    identity = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
+    identity = ProducerIdentity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
 
     def response(errors: ErrorCode | Errors) -> AddPartitionsToTxnResponse:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(request, topics, errors))
@@ -126,7 +126,7 @@ def _ask(
     request: Request, one: AddPartitionsToTxnRequestTransaction, settled: Callable[[ErrorCode | Errors], None]
 ) -> None:
     transactions = request.broker.transactions
-    identity = Identity(one.producer_id, one.producer_epoch)
+    identity = ProducerIdentity(one.producer_id, one.producer_epoch)
     partitions = frozenset(_partitions(one.topics))
     if not one.verify_only:
         future = transactions.ask(

@@ -15,10 +15,10 @@ from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import EndTransaction, TransactionEnded
-from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.wire.producer_identity import ProducerIdentity
 
 FENCED_FROM = 2
 NEW_EPOCH_FROM = 5
@@ -31,7 +31,7 @@ def end_txn(request: Request, message: EndTxnRequest) -> Answer:
         return _response(request, ErrorCode.INVALID_REQUEST)
     if not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
         return _response(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    identity = Identity(message.producer_id, message.producer_epoch)
+    identity = ProducerIdentity(message.producer_id, message.producer_epoch)
     client_version = 2 if request.version >= NEW_EPOCH_FROM else 1
     return request.broker.transactions.later(
         request,

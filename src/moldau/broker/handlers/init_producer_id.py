@@ -23,10 +23,11 @@ from moldau.broker.requests.handler_registry import Answer, handles
 from moldau.coordinator.runtime import Ticket
 from moldau.security import Operation, ResourceType
 from moldau.transactions.events import InitProducer, ProducerInitialised
-from moldau.transactions.transaction import NO_TIMEOUT, NOBODY, Identity
+from moldau.transactions.transaction import NO_TIMEOUT
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 
 FENCED_FROM = 4
 
@@ -36,14 +37,14 @@ def init_producer_id(request: Request, message: InitProducerIdRequest) -> Answer
     name = message.transactional_id
     if name is None:
         return _idempotent(request)
-    expected = Identity(message.producer_id, message.producer_epoch)
+    expected = ProducerIdentity(message.producer_id, message.producer_epoch)
     if error := _refusal(request, message, expected):
         return _response(request, ProducerInitialised(error))
 
     def event(ticket: Ticket) -> InitProducer:
         timeout_ms = NO_TIMEOUT if message.enable2_pc else message.transaction_timeout_ms
         return InitProducer(
-            ticket, name, timeout_ms, None if expected == NOBODY else expected, message.keep_prepared_txn
+            ticket, name, timeout_ms, None if expected == NO_IDENTITY else expected, message.keep_prepared_txn
         )
 
     transactions = request.broker.transactions
@@ -59,11 +60,11 @@ async def _wait_and_ask(request: Request, name: str, event: Callable[[Ticket], I
     return _response(request, await transactions.ask(name, event))
 
 
-def _refusal(request: Request, message: InitProducerIdRequest, expected: Identity) -> ErrorCode:
+def _refusal(request: Request, message: InitProducerIdRequest, expected: ProducerIdentity) -> ErrorCode:
     name = message.transactional_id
     assert name is not None
     settings = request.broker.settings
-    if not name or (expected != NOBODY and min(expected) < 0):
+    if not name or (expected != NO_IDENTITY and min(expected) < 0):
         return ErrorCode.INVALID_REQUEST
     if not request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -94,7 +95,7 @@ async def _wait_for_id(request: Request) -> InitProducerIdResponse:
 
 
 def _new(request: Request, producer_id: int) -> InitProducerIdResponse:
-    return _response(request, ProducerInitialised(ErrorCode.NONE, Identity(producer_id, 0)))
+    return _response(request, ProducerInitialised(ErrorCode.NONE, ProducerIdentity(producer_id, 0)))
 
 
 def _response(request: Request, result: ProducerInitialised | ErrorCode) -> InitProducerIdResponse:

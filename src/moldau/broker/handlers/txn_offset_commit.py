@@ -22,7 +22,6 @@ from moldau.coordinator.outcome import TxnProducer
 from moldau.coordinator.runtime import Ticket
 from moldau.groups.events import Commit, CommitOffsets
 from moldau.security import Operation, ResourceType
-from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.txn_offset_commit import (
@@ -31,6 +30,7 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 LOADING_FROM = 2
@@ -107,7 +107,7 @@ async def _part_of_transaction(
 ) -> ErrorCode:
     """NONE if the group's partition of `__consumer_offsets` is part of the transaction, or has just been added."""
     broker, name = request.broker, message.transactional_id
-    identity = Identity(message.producer_id, message.producer_epoch)
+    identity = ProducerIdentity(message.producer_id, message.producer_epoch)
     adds = request.version >= ADDS_FROM
     local = broker.transactions.coordinates(name)
     if local and broker.transactions.verify(name, identity, partition) == ErrorCode.NONE:

@@ -20,7 +20,6 @@ from moldau.broker.requests.handler_registry import Answer, DeferredAnswer, Repl
 from moldau.broker.txn.txn_marker_writer import MarkerWrites, TxnMarker
 from moldau.cluster.image import TRANSACTION_STATE
 from moldau.security import Operation, ResourceType
-from moldau.transactions.transaction import Identity
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.write_txn_markers import (
@@ -31,6 +30,7 @@ from moldau.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponsePartition,
     WriteTxnMarkersResponseTopic,
 )
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 REPLICATION_TIMEOUT_S = 10.0
@@ -88,7 +88,7 @@ class BatchedMarkers(DeferredAnswer):
 
 def _marker(one: WriteTxnMarkersRequestMarker) -> TxnMarker:
     return TxnMarker(
-        Identity(one.producer_id, one.producer_epoch),
+        ProducerIdentity(one.producer_id, one.producer_epoch),
         one.transaction_result,
         one.coordinator_epoch,
         one.transaction_version,

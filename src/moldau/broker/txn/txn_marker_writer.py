@@ -22,9 +22,9 @@ from moldau.log.errors import LogError
 from moldau.records import ControlType, encode_marker
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
-from moldau.transactions.transaction import Identity
 from moldau.wire.errors import ErrorCode
 from moldau.wire.number_types import ProducerId
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 Settled = Callable[[ErrorCode], None]
@@ -35,7 +35,9 @@ class TxnMarker:
 
     __slots__ = ("commit", "coordinator_epoch", "producer", "transaction_version")
 
-    def __init__(self, producer: Identity, commit: bool, coordinator_epoch: int, transaction_version: int = 0) -> None:
+    def __init__(
+        self, producer: ProducerIdentity, commit: bool, coordinator_epoch: int, transaction_version: int = 0
+    ) -> None:
         self.producer = producer
         self.commit = commit
         self.coordinator_epoch = coordinator_epoch

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.broker.peers import PeerLane, Peers, PeerUnavailable, RequestBatcher
 from moldau.settings import BrokerSettings
-from moldau.transactions.transaction import Identity
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -22,6 +21,7 @@ from moldau.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResponseTransaction,
 )
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition, by_topic
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ UNAVAILABLE: Final = AddPartitionsResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 class AddPartitionsQuestion(NamedTuple):
     transactional_id: str
-    identity: Identity
+    identity: ProducerIdentity
     partitions: Sequence[TopicPartition]
     adds: bool
     """True to add the partitions to the transaction, False to verify that they are part of it."""
@@ -84,7 +84,7 @@ class TxnPartitionAdder:
         self._two_phase: dict[int, tuple[int, bool]] = {}
         """For producers with coordinators on other brokers: the epoch, and whether its transactions are two-phase."""
 
-    def is_one_phase(self, identity: Identity) -> bool:
+    def is_one_phase(self, identity: ProducerIdentity) -> bool:
         """Whether a producer's transaction, coordinated by another broker, is known not to be a two-phase one.
 
         No other producer can take over such a transaction. So its open partitions need not be verified again.
@@ -92,7 +92,7 @@ class TxnPartitionAdder:
         return self._two_phase.get(identity.producer_id) == (identity.epoch, False)
 
     async def add_or_verify(
-        self, transactional_id: str, identity: Identity, partitions: Sequence[TopicPartition], *, adds: bool
+        self, transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition], *, adds: bool
     ) -> AddPartitionsResult:
         """With `adds`, add partitions to the transaction, as clients of transaction version 2 expect it of the broker.
         Otherwise verify that they are part of it.
@@ -114,7 +114,7 @@ class TxnPartitionAdder:
             await asyncio.sleep(pause_s)
 
     async def _ask_here(
-        self, transactional_id: str, identity: Identity, partitions: Sequence[TopicPartition], adds: bool
+        self, transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition], adds: bool
     ) -> AddPartitionsResult:
         if adds:
             error = await self._coordinator.add(transactional_id, identity, frozenset(partitions))
@@ -126,7 +126,7 @@ class TxnPartitionAdder:
         )
 
     async def _ask_elsewhere(
-        self, transactional_id: str, identity: Identity, partitions: Sequence[TopicPartition], adds: bool
+        self, transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition], adds: bool
     ) -> AddPartitionsResult:
         answer: asyncio.Future[AddPartitionsResult] = asyncio.get_running_loop().create_future()
         question = AddPartitionsQuestion(transactional_id, identity, partitions, adds, answer)

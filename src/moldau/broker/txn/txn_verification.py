@@ -21,9 +21,9 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.security import Operation, ResourceType
 from moldau.settings import BrokerSettings
-from moldau.transactions.transaction import Identity
 from moldau.wire.errors import ErrorCode
 from moldau.wire.number_types import ProducerId
+from moldau.wire.producer_identity import ProducerIdentity
 from moldau.wire.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def writer_error(error: ErrorCode, *, abortable: bool, waits: bool) -> ErrorCode
     return error
 
 
-def transactional_producer(records: memoryview | None) -> Identity | None:
+def transactional_producer(records: memoryview | None) -> ProducerIdentity | None:
     """The producer of a transactional batch; None for other batches, and for bytes that are no batch."""
     if records is None or len(records) < HEADER_SIZE or not records[FLAGS_AT] & TRANSACTIONAL_BIT:
         return None
-    return Identity(*PRODUCER.unpack_from(records, PRODUCER_AT))
+    return ProducerIdentity(*PRODUCER.unpack_from(records, PRODUCER_AT))
 
 
-def is_open(partition: Partition, identity: Identity) -> bool:
+def is_open(partition: Partition, identity: ProducerIdentity) -> bool:
     """Whether the log has a transaction of this producer open. Then the partition was verified before."""
     producer = partition.log.producers.producers.get(ProducerId(identity.producer_id))
     return producer is not None and producer.transaction_start >= 0 and producer.epoch == identity.epoch
@@ -85,7 +85,7 @@ class Verification:
         self,
         coordinator: TxnCoordinator,
         transactional_id: str,
-        producer: Identity,
+        producer: ProducerIdentity,
         partitions: dict[TopicPartition, Partition],
         adds: bool,
         result: AddPartitionsResult | None = None,
@@ -109,7 +109,7 @@ class Verification:
             self._transactional_id, self._producer, tuple(self._partitions), adds=self._adds
         )
 
-    def error_of(self, partition: Partition, identity: Identity) -> ErrorCode:
+    def error_of(self, partition: Partition, identity: ProducerIdentity) -> ErrorCode:
         key = (partition.topic, partition.index)
         if identity != self._producer:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING  # all batches of a request have the same producer
@@ -164,7 +164,7 @@ class ProduceVerifier:
         request: Request,
         call: ProduceCall,
         partition: Partition,
-        identity: Identity,
+        identity: ProducerIdentity,
         verification: Verification | None,
     ) -> None:
         """Raise LogError if this batch must not be written."""
@@ -199,11 +199,11 @@ class ProduceVerifier:
 
     def _unverified_partitions(
         self, request: Request, call: ProduceCall, local: bool
-    ) -> tuple[Identity | None, dict[TopicPartition, Partition]]:
+    ) -> tuple[ProducerIdentity | None, dict[TopicPartition, Partition]]:
         """The producer, and the partitions for which the coordinator must be asked. The producer is None if there are
         none."""
         found: dict[TopicPartition, Partition] = {}
-        producer: Identity | None = None
+        producer: ProducerIdentity | None = None
         for topic, partitions in call.topics:
             for index, records in partitions:
                 identity = transactional_producer(records)

@@ -13,10 +13,10 @@ from moldau.client.errors import STALE_METADATA, MoldauError, TimedOut, error_fo
 from moldau.client.producer.accumulator import NEVER
 from moldau.client.producer.batch_split import split
 from moldau.client.producer.engine import Accumulator, Batch
-from moldau.client.producer.identity import BatchFate, judge
 from moldau.client.producer.metrics import Counters
 from moldau.client.producer.partition_send_state import PartitionSendState
 from moldau.client.producer.requests import ProduceAnswer
+from moldau.client.producer.sequences import BatchFate, judge
 from moldau.client.producer.transaction_hooks import TransactionHooks
 from moldau.wire.errors import ErrorCode
 

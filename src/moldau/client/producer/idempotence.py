@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from moldau.client.errors import MoldauError, error_for
 from moldau.client.network import ANY_NODE
-from moldau.client.producer.identity import MAX_EPOCH, NO_IDENTITY, Identity
 from moldau.client.producer.transaction_hooks import TransactionHooks
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.wire.producer_identity import LAST_PRODUCER_EPOCH, NO_IDENTITY, ProducerIdentity
 
 if TYPE_CHECKING:
     from moldau.client.network import Network
@@ -42,9 +42,9 @@ class IdentityKeeper:
         self._on_refused = on_refused
 
     @property
-    def current(self) -> Identity:
+    def current(self) -> ProducerIdentity:
         if self._transactions.transactional_id is not None:
-            return Identity(self._transactions.producer_id, self._transactions.epoch)
+            return ProducerIdentity(self._transactions.producer_id, self._transactions.epoch)
         return self._own
 
     @property
@@ -63,7 +63,7 @@ class IdentityKeeper:
         a higher epoch that begins at 0.
         """
         producer_id, epoch = self._own
-        self._own = Identity(producer_id, epoch + 1) if epoch < MAX_EPOCH else NO_IDENTITY
+        self._own = ProducerIdentity(producer_id, epoch + 1) if epoch < LAST_PRODUCER_EPOCH else NO_IDENTITY
 
     async def close(self) -> None:
         if self._asking is not None:
@@ -82,7 +82,7 @@ class IdentityKeeper:
                 self._on_refused(error)
             return
         self._asking = None
-        self._own = Identity(response.producer_id, response.producer_epoch)
+        self._own = ProducerIdentity(response.producer_id, response.producer_epoch)
         self._on_identity()
 
     async def _once(self, deadline: float) -> InitProducerIdResponse:

@@ -7,7 +7,7 @@ from collections import deque
 from moldau.client.data_types import NO_LEADER, TopicPartition
 from moldau.client.errors import MoldauError
 from moldau.client.producer.engine import Batch, PartitionQueue
-from moldau.client.producer.identity import Sequences
+from moldau.client.producer.sequences import Sequences
 
 
 class PartitionSendState:

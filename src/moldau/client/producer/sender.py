@@ -4,7 +4,7 @@ One object in one event loop; none of its methods waits. `run` sends all that ca
 event that may change that: new records, an answer, a new connection, new metadata, the end of a pause. If a partition
 is held back, the event that ends the reason calls `run` again.
 
-The rules of order are in `identity.py`. A request contains at most one batch per partition, and up to max.request.size
+The rules of order are in `sequences.py`. A request contains at most one batch per partition, and up to max.request.size
 bytes. At most max.in.flight.requests.per.connection requests per broker have no answer yet. The same limit holds per
 partition, also while its leader changes.
 """

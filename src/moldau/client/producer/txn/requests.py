@@ -13,7 +13,6 @@ from moldau.client.broker_errors import COORDINATOR_MOVED
 from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import BrokerError, BrokerUnavailable, CommitFailed, MoldauError, TimedOut, error_for
 from moldau.client.network import CoordinatorKind, Network
-from moldau.client.producer.identity import NO_IDENTITY, Identity
 from moldau.client.producer.txn.errors import MEMBER_LEFT
 from moldau.client.producer.txn.prepared import PreparedTransaction
 from moldau.wire.api import ApiKey
@@ -28,6 +27,7 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 
 FEATURE: Final = "transaction.version"
 
@@ -66,8 +66,8 @@ class TransactionRequests:
     # -- requests to the transaction coordinator -------------------------------------------------------------------
 
     async def init(
-        self, expected: Identity, timeout_ms: int, two_phase: bool, keep_prepared: bool, deadline: float
-    ) -> tuple[Identity, Identity, int]:
+        self, expected: ProducerIdentity, timeout_ms: int, two_phase: bool, keep_prepared: bool, deadline: float
+    ) -> tuple[ProducerIdentity, ProducerIdentity, int]:
         """Return the producer's new identity, the identity of a kept prepared transaction, and the protocol version."""
         request = InitProducerIdRequest(
             transactional_id=self._id,
@@ -81,9 +81,9 @@ class TransactionRequests:
         response = await self._ask(
             request, f"initialising transactions of {self._id!r}", deadline, version, version or 0
         )
-        kept = Identity(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
+        kept = ProducerIdentity(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
         return (
-            Identity(response.producer_id, response.producer_epoch),
+            ProducerIdentity(response.producer_id, response.producer_epoch),
             kept if kept.known else NO_IDENTITY,
             await self.protocol_version(deadline),
         )
@@ -97,7 +97,9 @@ class TransactionRequests:
         needed = {ApiKey.END_TXN: END_V2, ApiKey.TXN_OFFSET_COMMIT: OFFSETS_V2, ApiKey.PRODUCE: PRODUCE_V2}
         return 2 if all(connection.versions.get(key, (0, 0))[1] >= least for key, least in needed.items()) else 1
 
-    async def add_partitions(self, identity: Identity, partitions: Iterable[TopicPartition], deadline: float) -> None:
+    async def add_partitions(
+        self, identity: ProducerIdentity, partitions: Iterable[TopicPartition], deadline: float
+    ) -> None:
         """Version 1: add partitions, before their first records are sent."""
         listed = sorted(partitions)
         request = AddPartitionsToTxnRequest(
@@ -117,7 +119,7 @@ class TransactionRequests:
             read=partition_errors,
         )
 
-    async def add_offsets(self, identity: Identity, group_id: str, deadline: float) -> None:
+    async def add_offsets(self, identity: ProducerIdentity, group_id: str, deadline: float) -> None:
         """Version 1: add the group, before its first offsets are sent."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self._id,
@@ -127,7 +129,7 @@ class TransactionRequests:
         )
         await self._ask(request, f"adding group {group_id!r} to a transaction of {self._id!r}", deadline)
 
-    async def end(self, identity: Identity, commit: bool, version: int, deadline: float) -> Identity:
+    async def end(self, identity: ProducerIdentity, commit: bool, version: int, deadline: float) -> ProducerIdentity:
         """Commit or abort. Return the producer's identity for the next transaction."""
         request = EndTxnRequest(
             transactional_id=self._id,
@@ -140,14 +142,14 @@ class TransactionRequests:
             await self._ask(request, what, deadline, END_V2 - 1)
             return identity
         response = await self._ask(request, what, deadline, min_version=END_V2)
-        after = Identity(response.producer_id, response.producer_epoch)
+        after = ProducerIdentity(response.producer_id, response.producer_epoch)
         return after if after.known else identity
 
     # -- requests to the group coordinator -------------------------------------------------------------------------
 
     async def commit_offsets(
         self,
-        identity: Identity,
+        identity: ProducerIdentity,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: GroupIdentity,
         version: int,
@@ -268,7 +270,7 @@ async def end_prepared(network: Network, prepared: PreparedTransaction, commit: 
     if prepared.empty:
         return
     requests = TransactionRequests(network, prepared.transactional_id)
-    identity = Identity(prepared.producer_id, prepared.epoch)
+    identity = ProducerIdentity(prepared.producer_id, prepared.epoch)
 
     async def attempt() -> None:
         version = await requests.protocol_version(deadline)

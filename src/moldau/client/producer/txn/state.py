@@ -17,8 +17,8 @@ from typing import Final, NoReturn
 from moldau.client.client_errors import error_copy
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import IllegalStateError, MoldauError
-from moldau.client.producer.identity import NO_IDENTITY, Identity
 from moldau.client.producer.txn.prepared import PreparedTransaction
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 
 
 class ProducerTxnState(Enum):
@@ -119,7 +119,7 @@ class TransactionMachine:
     def begin_init(self) -> None:
         self._go(_S.INITIALISING, "init_transactions()")
 
-    def initialised(self, identity: Identity, version: int, kept: Identity = NO_IDENTITY) -> None:
+    def initialised(self, identity: ProducerIdentity, version: int, kept: ProducerIdentity = NO_IDENTITY) -> None:
         """InitProducerId succeeded: earlier producers are fenced. `kept` identifies a prepared transaction."""
         self.identity = identity
         self.version = version
@@ -157,7 +157,7 @@ class TransactionMachine:
         self._go(_S.ABORTING, "abort_transaction()")
         self._to_add.clear()
 
-    def ended(self, identity: Identity) -> None:
+    def ended(self, identity: ProducerIdentity) -> None:
         """The transaction has ended. The next one uses this identity."""
         self._go(_S.READY, "ending the transaction")
         self.identity = identity

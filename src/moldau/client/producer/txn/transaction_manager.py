@@ -19,7 +19,6 @@ from moldau.client.client_errors import error_copy
 from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import ConcurrentUseError, IllegalStateError, MoldauError, TimedOut
 from moldau.client.network import Network
-from moldau.client.producer.identity import NO_IDENTITY
 from moldau.client.producer.transaction_hooks import NoTransactions
 from moldau.client.producer.txn.errors import Severity, of_batch, of_init, of_request
 from moldau.client.producer.txn.prepared import PreparedTransaction
@@ -32,6 +31,7 @@ from moldau.client.producer.txn.requests import (
 from moldau.client.producer.txn.state import OPEN, ProducerTxnState, TransactionMachine
 from moldau.client.settings import ClientSettings
 from moldau.host.event_log import event_logger
+from moldau.wire.producer_identity import NO_IDENTITY
 
 _S = ProducerTxnState
 log = event_logger(__name__)

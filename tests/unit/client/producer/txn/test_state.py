@@ -10,15 +10,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import IllegalStateError, MoldauError, ProducerFenced, RecordTooLarge, error_for
-from moldau.client.producer.identity import NO_IDENTITY, Identity
 from moldau.client.producer.txn.prepared import PreparedTransaction
 from moldau.client.producer.txn.state import ADVICE, SENDING, TRANSITIONS, ProducerTxnState, TransactionMachine
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 
 S = ProducerTxnState
 HERE = TopicPartition("orders", 0)
 THERE = TopicPartition("orders", 1)
-FIRST = Identity(7, 0)
+FIRST = ProducerIdentity(7, 0)
 
 
 def machine_in(state: ProducerTxnState, version: int = 2) -> TransactionMachine:
@@ -167,9 +167,9 @@ def test_the_next_transaction_knows_nothing_of_the_one_before() -> None:
     machine.partition_seen(HERE)
     machine.begin_commit()
     machine.seal()
-    machine.ended(Identity(7, 1))
+    machine.ended(ProducerIdentity(7, 1))
     machine.begin()
-    assert machine.identity == Identity(7, 1)
+    assert machine.identity == ProducerIdentity(7, 1)
     assert not machine.started and not machine.sealed and not machine.may_drain(HERE)
 
 
@@ -193,10 +193,10 @@ def test_a_transaction_without_records_is_prepared_as_nothing() -> None:
 
 def test_a_kept_transaction_has_to_be_ended_first() -> None:
     machine = machine_in(S.INITIALISING)
-    machine.initialised(Identity(7, 4), 2, kept=Identity(7, 3))
+    machine.initialised(ProducerIdentity(7, 4), 2, kept=ProducerIdentity(7, 3))
     assert machine.state is S.PREPARED
     assert machine.prepared == PreparedTransaction("id", 7, 3)
-    assert machine.identity == Identity(7, 4)
+    assert machine.identity == ProducerIdentity(7, 4)
     with pytest.raises(IllegalStateError):
         machine.begin()
     machine.begin_commit()
@@ -240,7 +240,7 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: self.machine.state is S.INITIALISING)
     @rule(version=st.sampled_from([1, 2]), kept=st.booleans())
     def is_initialised(self, version: int, kept: bool) -> None:
-        self.attempt(lambda: self.machine.initialised(FIRST, version, Identity(7, 0) if kept else NO_IDENTITY))
+        self.attempt(lambda: self.machine.initialised(FIRST, version, ProducerIdentity(7, 0) if kept else NO_IDENTITY))
 
     @precondition(lambda self: self.machine.state is S.PREPARING)
     @rule()
@@ -251,7 +251,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def is_ended(self) -> None:
         self.epoch += 1
-        self.attempt(lambda: self.machine.ended(Identity(7, self.epoch)))
+        self.attempt(lambda: self.machine.ended(ProducerIdentity(7, self.epoch)))
 
     @rule(partition=st.sampled_from([HERE, THERE]))
     def records_come(self, partition: TopicPartition) -> None:

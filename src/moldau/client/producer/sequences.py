@@ -1,4 +1,4 @@
-"""Producer identity and sequence numbers: the rules by which brokers recognise a batch that is sent again.
+"""Sequence numbers of a producer: the rules by which brokers recognise a batch that is sent again.
 
 An idempotent producer has an id and an epoch, and numbers its records per partition. A broker appends a batch only if
 its sequence number follows the last one. It answers a batch that it already has as if it were new. Therefore a batch
@@ -21,36 +21,20 @@ Nothing here waits or sends. The rules per partition:
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from moldau.records.batch_layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from moldau.records.batch_layout import NO_SEQUENCE
 from moldau.wire.errors import ErrorCode
+from moldau.wire.producer_identity import NO_IDENTITY, ProducerIdentity
 
 if TYPE_CHECKING:
     from moldau.client.producer.accumulator import Batch
-
-MAX_EPOCH: Final = 2**15 - 2
-"""The last epoch of a producer id; after it the producer needs a new id."""
 
 REMEMBERED: Final = 5
 """The number of recent batches per producer and partition that a broker recognises when they are sent again."""
 
 _SEQUENCES: Final = 2**31
 """Sequence numbers wrap around: 0 follows 2**31 - 1."""
-
-
-class Identity(NamedTuple):
-    """A producer's id and epoch, as the broker gave them."""
-
-    producer_id: int
-    epoch: int
-
-    @property
-    def known(self) -> bool:
-        return self.producer_id != NO_PRODUCER_ID
-
-
-NO_IDENTITY: Final = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class BatchFate(Enum):
@@ -120,7 +104,7 @@ class Sequences:
         """Whether a batch that was sent before may be sent again now."""
         return not self.idempotent or (self.is_first(batch) and not self.restart_wanted)
 
-    def may_send_new(self, current: Identity) -> bool:
+    def may_send_new(self, current: ProducerIdentity) -> bool:
         """Whether a batch may be sent for the first time."""
         if not self.idempotent:
             return True
@@ -130,7 +114,7 @@ class Sequences:
         # an epoch is sent alone: a broker that does not know the producer yet would accept the second without it.
         return not self.in_flight or (self.identity == current and self.last_acked != NO_SEQUENCE)
 
-    def sent(self, batch: Batch, current: Identity) -> None:
+    def sent(self, batch: Batch, current: ProducerIdentity) -> None:
         """The batch is sent for the first time: give it its sequence numbers."""
         if self.idempotent:
             if self.identity != current:
@@ -175,14 +159,14 @@ class Sequences:
             at = self._since_first.index(batch)
             self._since_first[at : at + 1] = parts
 
-    def restart(self, current: Identity) -> None:
+    def restart(self, current: ProducerIdentity) -> None:
         """Number the batches in flight from 0 under a new identity. None of them may be on the wire."""
         self._begin(current)
         self._since_first = list(self.in_flight)
         for batch in self.in_flight:
             self._give(batch)
 
-    def _begin(self, current: Identity) -> None:
+    def _begin(self, current: ProducerIdentity) -> None:
         self.identity = current
         self._next = 0
         self.last_acked = NO_SEQUENCE
