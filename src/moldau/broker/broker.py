@@ -23,6 +23,7 @@ from moldau.broker.log_cleaner import LogCleaner
 from moldau.broker.log_dir_moves import LogDirMoves
 from moldau.broker.metrics import BrokerMetrics, MetricsSources, serve_metrics
 from moldau.broker.peers import Peers
+from moldau.broker.quotas.client_quotas import ClientQuotas, QuotaWindows
 from moldau.broker.replication_wiring import cluster_access
 from moldau.broker.requests.delayed_requests import DelayedFetches
 from moldau.broker.requests.deleted_topics import DeletedTopics
@@ -92,6 +93,7 @@ class Broker:
         unsent: int = settings["moldau.queued.max.response.bytes"]
         self.reply_memory = ReplyMemory(unsent if unsent > 0 else UNLIMITED)
         self.connections = Connections(lambda: self.settings, self.metrics, self.loop.time)
+        self.quotas = ClientQuotas(QuotaWindows.of(settings), self.loop.time, self._quotas_changed)
         self.delayed_fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], host.randomness)
         self.routes = build_routes(self.metrics.apis)
@@ -210,6 +212,7 @@ class Broker:
             self.api_versions_fallback,
             self.connections,
             self.metrics,
+            self.quotas,
             self,
         )
 
@@ -224,6 +227,7 @@ class Broker:
             self.replicas,
             self.cleaning,
             self.threads,
+            self.quotas,
         )
 
     async def _register(self, endpoints: tuple[Endpoint, ...]) -> None:
@@ -380,9 +384,16 @@ class Broker:
         return self.log_config(self.image.topics.get(topic) or TopicImage(topic, b"", ()))
 
     def _follow_rules(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Apply changed access rules. This comes first: whatever else the image brings is done under its rules."""
+        """Apply changed access rules and quotas. This comes first: whatever else the image brings is done under its
+        rules."""
         if new.security.acls is not old.security.acls:
             self.authorizer.follow(new.security.acls)
+        self.quotas.follow(new.security)
+
+    def _quotas_changed(self) -> None:
+        """End all throttles: the next request of each connection is measured by the new quotas."""
+        for session in self.connections:
+            session.quota.unmute()
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         """Apply a new image of the cluster. This does not depend on the request that has caused the change."""

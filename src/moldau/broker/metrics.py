@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moldau.broker.connection.connection_limits import Connections
     from moldau.broker.connection.reply_memory import ReplyMemory
     from moldau.broker.log_cleaner import LogCleaner
+    from moldau.broker.quotas.client_quotas import ClientQuotas
     from moldau.broker.requests.delayed_requests import DelayedFetches
     from moldau.broker.requests.fetch_sessions import FetchSessions
     from moldau.host.threads import Threads
@@ -118,6 +119,7 @@ class MetricsSources(NamedTuple):
     replicas: ReplicaManager
     cleaner: LogCleaner
     threads: Threads
+    quotas: ClientQuotas
 
 
 class Collector:
@@ -161,6 +163,7 @@ class Collector:
         yield CounterMetricFamily(
             "moldau_isr_expansions", "Replicas that joined the ISR of a partition led here", value=in_sync.expansions
         )
+        yield from self._throttles()
         evicted = "Fetch sessions evicted for others (max.incremental.fetch.session.cache.slots)"
         yield CounterMetricFamily("moldau_fetch_sessions_evicted", evicted, value=sources.fetch_sessions.evicted)
         for field, (text, value) in self._gauges().items():
@@ -169,10 +172,22 @@ class Collector:
         for field, text in _CLEANER_COUNTERS.items():
             yield CounterMetricFamily(f"moldau_cleaner_{field}", text, value=getattr(sources.cleaner.counts, field))
 
+    def _throttles(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily
+
+        requests = CounterMetricFamily("moldau_throttled_requests", "Requests above a client quota", labels=["quota"])
+        seconds = CounterMetricFamily("moldau_throttle_seconds", "Time that clients were throttled", labels=["quota"])
+        for quota, counted in self._sources.quotas.throttled.items():
+            requests.add_metric([quota], counted.requests)
+            seconds.add_metric([quota], counted.seconds)
+        yield from (requests, seconds)
+
     def _gauges(self) -> dict[str, tuple[str, float]]:
         sources = self._sources
         return {
             "connections": ("Open connections", len(sources.connections)),
+            "connections_throttled": ("Connections that are throttled by a quota now", sources.quotas.muted),
+            "quota_clients": ("Clients whose use of a quota is measured", len(sources.quotas)),
             "request_memory_bytes": ("Bytes of requests being received or waiting", sources.frame_memory.in_use),
             "request_memory_limit_bytes": ("queued.max.request.bytes", sources.frame_memory.limit),
             "request_memory_refusals": ("Times a connection waited for request memory", sources.frame_memory.refused),

@@ -201,6 +201,9 @@ class FramedConnection(asyncio.BufferedProtocol):
                 self._reading = False
                 self._flush()
         # A frame from the backlog may have called `hold` or closed the connection.
+        if self._postponed and not self.held and not self._closing:
+            self._memory.give(self._filled)
+            self._size_known()
         transport = self.transport
         if not self.held and transport is not None and not transport.is_closing():
             transport.resume_reading()
@@ -268,6 +271,9 @@ class FramedConnection(asyncio.BufferedProtocol):
             self._keep(data[pos:])
 
     def _keep(self, rest: memoryview) -> None:
+        if self._holds and len(rest) >= LENGTH_BYTES:
+            self._postpone(rest)
+            return
         room = max(len(rest), LENGTH_BYTES)
         if len(rest) >= LENGTH_BYTES:
             # Start with the size that it would grow to first, so that it is not copied twice.
@@ -277,6 +283,18 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._filled = len(rest)
         if self._filled >= LENGTH_BYTES:
             self._size_known()
+
+    def _postpone(self, rest: memoryview) -> None:
+        """Keep the beginning of a frame while nothing is read. Only `release` reserves memory for the whole frame:
+        connections that are held for seconds must not keep others from sending."""
+        self._size_at(rest, 0)  # raises FrameError now, not in `release`
+        self._partial = bytearray(rest)
+        self._filled = len(rest)
+        self._memory.in_use += self._filled
+
+    @property
+    def _postponed(self) -> bool:
+        return not self._wanted and self._filled >= LENGTH_BYTES
 
     def _fill(self, nbytes: int) -> None:
         self._filled += nbytes
@@ -341,5 +359,7 @@ class FramedConnection(asyncio.BufferedProtocol):
     def _drop_partial(self) -> None:
         if self._partial is not None and self._wanted and not self._waiting_for_memory:
             self._memory.give(self._wanted)
+        elif self._postponed:
+            self._memory.give(self._filled)
         self._partial, self._filled, self._wanted = None, 0, 0
         self._waiting_for_memory = False

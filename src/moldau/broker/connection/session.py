@@ -15,6 +15,8 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.broker.connection.reply_memory import ReplyMemory, UnsentReplies
+from moldau.broker.quotas.request_time import TimedCoroutine, with_time_throttle
+from moldau.broker.quotas.session_quota import SessionQuota
 from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Body, DeferredAnswer, Handler
 from moldau.host.event_log import event_logger
 from moldau.net.framing import Buffer, FramedConnection, FrameError, FrameMemory
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from moldau.broker.connection.connection_limits import Connections
     from moldau.broker.connection.listener import Listener
     from moldau.broker.metrics import ApiMetrics, BrokerMetrics
+    from moldau.broker.quotas.client_quotas import ClientQuotas
 
 log = event_logger(__name__)
 
@@ -47,10 +50,11 @@ class UnservedApi(WireError):
 class Route:
     """The handler, metrics and encoding of one version of one API, as dispatch needs them."""
 
-    __slots__ = ("answer", "flexible_reply", "flexible_request", "metrics")
+    __slots__ = ("answer", "api", "flexible_reply", "flexible_request", "metrics")
 
     def __init__(self, handler: Handler, version: int, metrics: ApiMetrics) -> None:
         flexible_from = APIS[handler.api].flexible_from
+        self.api = handler.api
         self.answer = handler.answer
         self.metrics = metrics
         self.flexible_request = flexible_from is not None and version >= flexible_from
@@ -78,6 +82,7 @@ class SessionHost(NamedTuple):
     api_versions_fallback: Route
     connections: Connections
     metrics: BrokerMetrics
+    quotas: ClientQuotas
     broker: Broker
     """For the handlers, as `request.broker`. The session itself does not use it."""
 
@@ -85,7 +90,7 @@ class SessionHost(NamedTuple):
 class Request:
     """A request in progress: its session, version and header fields, and the broker for the handler."""
 
-    __slots__ = ("broker", "client_id", "correlation_id", "flexible_reply", "metrics", "session", "started", "version")
+    __slots__ = ("broker", "client_id", "correlation_id", "route", "session", "started", "version")
 
     def __init__(
         self, session: Session, route: Route, version: int, correlation_id: int, client_id: str, started: float
@@ -96,8 +101,7 @@ class Request:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.started = started
-        self.flexible_reply = route.flexible_reply
-        self.metrics = route.metrics
+        self.route = route
 
     def authorized(
         self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME, *, audited: bool = True
@@ -125,7 +129,7 @@ class Request:
         write = audit_log.allowed if decision.allowed else audit_log.denied
         if not decision.allowed:
             self.broker.metrics.authorization_denied += 1
-        write(self.metrics.api, session.principal, session.client_host, operation, (resource_type, name), decision)
+        write(self.route.api, session.principal, session.client_host, operation, (resource_type, name), decision)
 
     def authorized_operations(self, asked: bool, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
         """The operations that the client may perform on a resource, as a bit field, if it asked for them."""
@@ -152,6 +156,8 @@ class PendingReply:
         self.later = None  # it refers to this object, too: break the reference cycle
         self.buffers = body
         session = self.request.session
+        if session.broker.quotas.timed:
+            self.buffers = with_time_throttle(self.request, body)
         if not session.is_first(self):
             self.count()
         session.send_ready()
@@ -174,6 +180,7 @@ class Session(FramedConnection):
         "_max_inflight",
         "_metrics",
         "_now",
+        "_quotas",
         "_replies",
         "_routes",
         "_tasks",
@@ -185,6 +192,7 @@ class Session(FramedConnection):
         "last_active",
         "listener",
         "principal",
+        "quota",
         "unsent",
     )
 
@@ -198,6 +206,7 @@ class Session(FramedConnection):
         self._max_inflight = host.max_inflight
         self._connections = host.connections
         self._metrics = host.metrics
+        self._quotas = host.quotas
         self.broker = host.broker
         self.listener = listener
         self.principal: Principal = listener.default_principal
@@ -212,6 +221,7 @@ class Session(FramedConnection):
         self._unread = False
         self._tasks: list[asyncio.Task[Any]] = []
         self.unsent = UnsentReplies(host.reply_memory)
+        self.quota = SessionQuota(self, host.quotas, host.loop)
 
     # -- lifecycle -------------------------------------------------------------------------------------------------
 
@@ -233,6 +243,7 @@ class Session(FramedConnection):
                 pending.later.abandon()
         self._replies.clear()
         self.unsent.close()
+        self.quota.close()
         for task in self._tasks:
             task.cancel()
 
@@ -263,7 +274,10 @@ class Session(FramedConnection):
     def frame_received(self, frame: memoryview) -> None:
         started = self.last_active = self._now()
         try:
-            self._dispatch(frame, started)
+            if self._quotas.timed:
+                self.quota.run_timed(self._dispatch_and_write, frame, started)
+            else:
+                self._dispatch(frame, started)
         except UnservedApi as error:
             self._metrics.unsupported_versions += 1
             self._connections.log_client_error("API not served, connection closed", self, str(error))
@@ -306,13 +320,19 @@ class Session(FramedConnection):
         if type(answer) is list:
             self._answer(request, answer)
         elif answer is NO_REPLY:
-            request.metrics.done(self._now() - started)
+            route.metrics.done(self._now() - started)
         elif isinstance(answer, DeferredAnswer):
             self._answer_later(request, answer)
         elif isinstance(answer, Coroutine):
             self._run(request, answer)
         else:
             self._answer(request, [answer.encode(version)])  # type: ignore[union-attr]
+
+    def _dispatch_and_write(self, frame: memoryview, started: float) -> None:
+        """Dispatch a request whose time is measured. Its response is written now, not at the end of the read callback,
+        because writing takes time, too."""
+        self._dispatch(frame, started)
+        self._flush()
 
     def _unserved(self, api_key: int, version: int) -> Route:
         if api_key not in APIS:
@@ -340,6 +360,8 @@ class Session(FramedConnection):
     # -- responses -------------------------------------------------------------------------------------------------
 
     def _answer(self, request: Request, body: Body) -> None:
+        if self._quotas.timed:
+            body = with_time_throttle(request, body)
         if self._replies:
             pending = PendingReply(request)
             pending.buffers = body
@@ -351,12 +373,13 @@ class Session(FramedConnection):
 
     def _send(self, request: Request, body: Body) -> None:
         size = sum(map(len, body)) if len(body) > 1 else len(body[0])
+        route = request.route
         head = (
             _REPLY_FLEXIBLE.pack(size + 5, request.correlation_id, 0)
-            if request.flexible_reply
+            if route.flexible_reply
             else _REPLY.pack(size + 4, request.correlation_id)
         )
-        metrics = request.metrics
+        metrics = route.metrics
         metrics.reply_bytes += size
         metrics.done(self._now() - request.started)
         buffers: list[Buffer] = [head]
@@ -428,6 +451,8 @@ class Session(FramedConnection):
         # The task runs the handler's coroutine directly. If the connection is lost at once, the task is cancelled
         # before its first step. A coroutine around the handler's would then end without awaiting it, and Python would
         # warn.
+        if self._quotas.timed:
+            work = TimedCoroutine(work, self.quota.run_timed)
         task = self._loop.create_task(work)
         self._tasks.append(task)
         task.add_done_callback(partial(self._worked, pending))

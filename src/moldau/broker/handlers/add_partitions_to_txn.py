@@ -90,9 +90,9 @@ def _refused(request: Request, topics: Topics) -> dict[TopicPartition, ErrorCode
 def _for_brokers(request: Request, message: AddPartitionsToTxnRequest) -> Answer:
     if not request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    request.session.quota.do_not_count_time()
     if not message.transactions:
         return AddPartitionsToTxnResponse()
-
     return BatchedAddPartitions(request, message.transactions)
 
 

@@ -6,12 +6,17 @@ Versions 2-7.
 * `validate_only` checks the request and creates nothing.
 * The response is sent when the topics accept records. From version 5 on it has all settings of the new topic, from
   version 7 on its id.
+* The new partitions count against the client's `controller_mutation_rate`, also with `validate_only`, as in Kafka. From
+  version 6 on, topics above the quota are refused with THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import handles
+from moldau.broker.requests.mutation_quota import MutationQuota
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
 from moldau.cluster.topics import TopicCreation
@@ -26,6 +31,8 @@ from moldau.wire.messages.create_topics import (
     CreateTopicsResponseTopic,
 )
 
+STRICT_QUOTA_FROM = 6
+
 
 @handles(ApiKey.CREATE_TOPICS)
 async def create_topics(request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -39,14 +46,21 @@ async def create_topics(request: Request, message: CreateTopicsRequest) -> Creat
             wanted.append(_new_topic(topic))
         else:
             results[topic.name].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    answers = await request.broker.create_topics(wanted, validate_only=message.validate_only)
+    quota = MutationQuota(request, STRICT_QUOTA_FROM)
+    create = request.broker.create_topics
+    answers = await quota.apply(
+        wanted,
+        partial(create, validate_only=True),
+        partial(create, validate_only=message.validate_only),
+        lambda _, topic: len(topic.partitions),
+    )
     for new, answer in zip(wanted, answers, strict=True):
         result = results[new.name]
         if isinstance(answer, Refusal):
             result.error_code, result.error_message = answer.code, answer.message
         else:
             _describe(request, answer, result)
-    return CreateTopicsResponse(topics=list(results.values()))
+    return CreateTopicsResponse(topics=list(results.values()), throttle_time_ms=quota.throttle_ms())
 
 
 def _new_topic(topic: CreateTopicsRequestTopic) -> TopicCreation:

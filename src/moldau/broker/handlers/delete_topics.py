@@ -5,12 +5,15 @@ Versions 1-6.
 * With `delete.topic.enable=false` the error is TOPIC_DELETION_DISABLED.
 * The files are renamed at once, so the name can be used again. They are deleted in the background after
   `file.delete.delay.ms`.
+* The deleted partitions count against the client's `controller_mutation_rate`. From version 5 on, topics above it are
+  refused with THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
 
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import handles
+from moldau.broker.requests.mutation_quota import MutationQuota
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import TopicImage
 from moldau.cluster.topics import TopicRef
@@ -20,6 +23,7 @@ from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicsResponseTopic
 
 TOPIC_IDS_FROM = 6
+STRICT_QUOTA_FROM = 5
 
 
 @handles(ApiKey.DELETE_TOPICS)
@@ -31,6 +35,7 @@ async def delete_topics(request: Request, message: DeleteTopicsRequest) -> Delet
         refs = [TopicRef(name) for name in message.topic_names]
     results: dict[TopicRef, DeleteTopicsResponseTopic] = {}  # a topic that is named twice gets one answer
     allowed = []
+    quota = MutationQuota(request, STRICT_QUOTA_FROM)
     for ref in refs:
         results[ref] = DeleteTopicsResponseTopic(name=ref.name, topic_id=ref.topic_id)
         topic = _known(request, ref)
@@ -39,6 +44,8 @@ async def delete_topics(request: Request, message: DeleteTopicsRequest) -> Delet
             results[ref].error_message = "delete.topic.enable is false"
         elif topic is not None and not request.authorized(Operation.DELETE, ResourceType.TOPIC, topic.name):
             results[ref].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is not None and (refused := quota.take(len(topic.partitions))) is not None:
+            results[ref].error_code, results[ref].error_message = refused.code, refused.message
         else:
             allowed.append(ref)
     for ref, answer in zip(allowed, await broker.delete_topics(allowed), strict=True):
@@ -47,7 +54,7 @@ async def delete_topics(request: Request, message: DeleteTopicsRequest) -> Delet
             result.error_code, result.error_message = answer.code, answer.message
         else:
             result.name, result.topic_id = answer.name, answer.id
-    return DeleteTopicsResponse(responses=list(results.values()))
+    return DeleteTopicsResponse(responses=list(results.values()), throttle_time_ms=quota.throttle_ms())
 
 
 def _known(request: Request, ref: TopicRef) -> TopicImage | None:

@@ -10,6 +10,9 @@ Versions 4-18. Full and incremental requests (fetch sessions). Topics are named,
   topic, and only this reader waits for them.
 * A response has at most `RESPONSE_BYTES`, whatever the client allows. A larger one would block the loop for other
   clients.
+* A client that has exceeded its byte rate gets an empty response, which says for how long it is throttled. The broker
+  reads no further request from it meanwhile. Unlike Kafka, a response that exceeds the rate is sent: the client is
+  throttled after it. So a batch that is larger than the rate allows can be read.
 
 Followers (`replica_id` >= 0; from version 15 on in `replica_state`):
 
@@ -30,6 +33,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.broker.connection.session import Request
+from moldau.broker.quotas.client_quotas import ClientLimits
+from moldau.broker.quotas.request_time import throttle_time
 from moldau.broker.requests.delayed_requests import (
     HIGH_WATERMARK_NEWS_S,
     NEAR_READERS_NEWS_S,
@@ -46,6 +51,7 @@ from moldau.log.log import Log
 from moldau.replication.partition import Partition
 from moldau.replication.replica_selector import nearest_replica
 from moldau.security import Operation, ResourceType
+from moldau.security.quota_entities import CONSUMER_BYTE_RATE
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.tuned.fetch import (
@@ -80,6 +86,9 @@ WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCod
 def fetch(request: Request, body: memoryview) -> Answer:
     call = decode_fetch(body, request.version)
     broker = request.broker
+    limits = None
+    if broker.quotas.active:
+        call, limits = _limited(request, call)
     if call.replica_id >= 0:
         for waiting in request.session.waiting():
             if isinstance(waiting, FetchOperation):
@@ -90,7 +99,9 @@ def fetch(request: Request, body: memoryview) -> Answer:
         )
     except FetchSessionError as refused:
         return encode_fetch(request.version, refused.error, 0, [])
-    operation = FetchOperation(request, call, session, watched, incremental)
+    operation = FetchOperation(request, call, session, watched, incremental, limits)
+    if limits is not None and operation.is_throttled():
+        return operation.throttled()
     unsent = request.session.unsent
     if unsent.in_use and not unsent.has_room(first=request.session.idle):
         return operation
@@ -98,6 +109,17 @@ def fetch(request: Request, body: memoryview) -> Answer:
     if operation.cold or not operation.enough():
         return operation
     return operation.encode()
+
+
+def _limited(request: Request, call: FetchCall) -> tuple[FetchCall, ClientLimits | None]:
+    """The limits of a consumer. Its response has no more bytes than it may read at once; one batch is always sent."""
+    if call.replica_id >= 0:
+        request.session.quota.do_not_count_time()
+        return call, None
+    limits = request.session.quota.limits(request.client_id)
+    if limits.fetch is not None:
+        call = call._replace(max_bytes=max(1, min(call.max_bytes, int(limits.fetch.burst))))
+    return call, limits
 
 
 class FetchOperation(DeferredAnswer):
@@ -114,6 +136,7 @@ class FetchOperation(DeferredAnswer):
         "has_news",
         "held",
         "incremental",
+        "limits",
         "reply",
         "request",
         "session",
@@ -131,8 +154,10 @@ class FetchOperation(DeferredAnswer):
         session: FetchSession | None,
         watched: list[WatchedPartition],
         incremental: bool,
+        limits: ClientLimits | None = None,
     ) -> None:
         self.request = request
+        self.limits = limits
         self.broker: Broker = request.broker
         self.call = call
         self.session = session
@@ -390,6 +415,12 @@ class FetchOperation(DeferredAnswer):
 
     def look_again(self, changed: bool) -> None:
         """Continue after the wait: enough bytes were appended, the time is up, or a partition has changed."""
+        if self.limits is not None and self.limits.request is not None:
+            self.request.session.quota.run_timed(self._continue, changed)
+        else:
+            self._continue(changed)
+
+    def _continue(self, changed: bool) -> None:
         self.delayed = None
         if not changed:
             self.finish()  # with the result of the first read
@@ -451,9 +482,46 @@ class FetchOperation(DeferredAnswer):
         self._hold(0)
         self.reply(self.encode())
 
+    # -- quotas ----------------------------------------------------------------------------------------------------
+
+    def is_throttled(self) -> bool:
+        """Whether the client has used up its byte rate or its time, perhaps by another connection."""
+        limits = self.limits
+        assert limits is not None
+        quota = self.request.session.quota
+        by_bytes = limits.fetch is not None and quota.throttle(
+            CONSUMER_BYTE_RATE, limits.fetch.pause(self.broker.loop.time())
+        )
+        by_time = throttle_time(self.request)
+        return by_bytes or by_time
+
+    def throttled(self) -> Body:
+        """An empty response. As in Kafka, a new session does not begin with it: the client sends a full request again,
+        because it learns nothing about its partitions from this response."""
+        session_id = 0
+        if self.session is not None:
+            if self.incremental:
+                session_id = self.session.id
+            else:
+                self.broker.fetch_sessions.drop(self.session.id)
+        return encode_fetch(self.request.version, 0, session_id, [], self.request.session.quota.throttle_ms)
+
+    def _count_bytes(self) -> int:
+        """Count the records that are sent. Returns the throttle that follows, in milliseconds."""
+        assert self.limits is not None
+        quota = self.request.session.quota
+        if self.limits.fetch is not None:
+            quota.throttle(CONSUMER_BYTE_RATE, self.limits.fetch.charge(self.taken, self.broker.loop.time()))
+        return quota.throttle_ms
+
     # -- response --------------------------------------------------------------------------------------------------
 
     def encode(self) -> Body:
+        throttle_ms = 0
+        if self.limits is not None:
+            if self.is_throttled():
+                return self.throttled()
+            throttle_ms = self._count_bytes()
         topics: list[tuple[str | bytes, list[FetchAnswer]]] = []
         leaders: list[CurrentLeader] = []
         for watched, answer in zip(self.watched, self.answers, strict=True):
@@ -484,7 +552,7 @@ class FetchOperation(DeferredAnswer):
         tags = NO_TAGS
         if leaders and self.request.version >= ADDRESSES_FROM:
             tags = node_endpoints_tag(addresses(self.broker.image, self.request.session.listener.name, leaders))
-        return encode_fetch(self.request.version, 0, session_id, topics, tags=tags)
+        return encode_fetch(self.request.version, 0, session_id, topics, throttle_ms, tags)
 
 
 def _aborted(known: list[AbortedTxn]) -> list[tuple[int, int]]:

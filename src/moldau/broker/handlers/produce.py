@@ -13,6 +13,8 @@ replicas).
   from version 12 on (transaction version 2), this request adds it. Otherwise the error is TRANSACTION_ABORTABLE
   (version 11 and later) or INVALID_TXN_STATE.
 * A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader (KIP-951).
+* A client that exceeds its byte rate is throttled: the response says for how long, and the broker reads no further
+  request from it meanwhile.
 * An unknown topic is UNKNOWN_TOPIC_OR_PARTITION by name and UNKNOWN_TOPIC_ID by id. Produce never creates topics.
 """
 
@@ -21,6 +23,7 @@ from __future__ import annotations
 import asyncio
 
 from moldau.broker.connection.session import Request
+from moldau.broker.quotas.request_time import throttle_time
 from moldau.broker.requests.delayed_requests import DelayedProduce
 from moldau.broker.requests.handler_registry import NO_REPLY, Answer, Body, DeferredAnswer, Encodable, Reply, handles
 from moldau.broker.requests.leader_hints import MOVED, CurrentLeader, addresses, present_leader
@@ -30,6 +33,7 @@ from moldau.log.errors import LogError, RejectedBatch
 from moldau.records.batch_layout import CODEC_MASK, FLAGS_AT, LENGTH_AT, LENGTH_END, Codec
 from moldau.replication.partition import Partition
 from moldau.security import Operation, ResourceType
+from moldau.security.quota_entities import PRODUCER_BYTE_RATE
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.tuned.produce import PartitionAnswer, ProduceCall, decode_produce, encode_produce
@@ -48,6 +52,8 @@ Failures = dict[tuple[int, int], LogError]
 @handles(ApiKey.PRODUCE, min_version=0, raw=True)
 def produce(request: Request, body: memoryview) -> Answer:
     call = decode_produce(body, request.version)
+    if request.broker.quotas.active:
+        _count_bytes(request, len(body))
     if call.transactional_id is not None:
         verification = request.broker.produce_verifier.begin(request, call)
         if verification is not None:
@@ -58,6 +64,15 @@ def produce(request: Request, body: memoryview) -> Answer:
             finally:
                 verification.release()
     return _produce(request, call)
+
+
+def _count_bytes(request: Request, size: int) -> None:
+    """Throttle the client if it exceeds its byte rate. The records are appended nevertheless. Later requests wait, also
+    those that the client sent before it got this response."""
+    quota = request.session.quota
+    limit = quota.limits(request.client_id).produce
+    if limit is not None:
+        quota.throttle(PRODUCER_BYTE_RATE, limit.charge(size, request.broker.loop.time()))
 
 
 async def _wait_for_transaction(request: Request, body: bytearray, verification: Verification) -> Encodable:
@@ -225,8 +240,12 @@ class PendingProduce(DeferredAnswer):
 
 
 def _encode(request: Request, results: Results, failures: Failures) -> bytes:
+    throttle_ms = 0
+    if request.broker.quotas.active:
+        throttle_time(request)
+        throttle_ms = request.session.quota.throttle_ms
     if not failures or not _has_details(request.version, failures):
-        return encode_produce(request.version, results)
+        return encode_produce(request.version, results, throttle_ms)
     from moldau.wire.messages import produce as messages
 
     broker = request.broker
@@ -257,17 +276,18 @@ def _encode(request: Request, results: Results, failures: Failures) -> bytes:
                         leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
                     )
             partitions.append(partition)
-        response = messages.ProduceResponseTopic(partition_responses=partitions)
+        one = messages.ProduceResponseTopic(partition_responses=partitions)
         if isinstance(topic, bytes):
-            response.topic_id = topic
+            one.topic_id = topic
         else:
-            response.name = topic
-        responses.append(response)
+            one.name = topic
+        responses.append(one)
     endpoints = [
         messages.ProduceResponseNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
         for one in addresses(broker.image, request.session.listener.name, leaders)
     ]
-    return messages.ProduceResponse(responses=responses, node_endpoints=endpoints).encode(request.version)
+    response = messages.ProduceResponse(responses=responses, node_endpoints=endpoints, throttle_time_ms=throttle_ms)
+    return response.encode(request.version)
 
 
 def _has_details(version: int, failures: Failures) -> bool:

@@ -45,7 +45,7 @@ def write_txn_markers(request: Request, message: WriteTxnMarkersRequest) -> Answ
     authorized = request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     if not authorized or not message.markers:
         return _response(message, [_all_refused(one) for one in message.markers])
-
+    request.session.quota.do_not_count_time()
     return BatchedMarkers(request, message)
 
 

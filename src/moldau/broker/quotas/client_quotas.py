@@ -90,8 +90,10 @@ class ClientLimits:
 class QuotaClient(Protocol):
     """What the quotas need of a session."""
 
-    principal: Principal
-    limits: ClientLimits | None
+    remembered: ClientLimits | None
+
+    @property
+    def principal(self) -> Principal: ...
 
 
 class _Limit(Protocol):
@@ -178,14 +180,14 @@ class ClientQuotas:
 
     def of(self, client: QuotaClient, client_id: str) -> ClientLimits:
         """The limits of a request's client, from its session's memory if nothing has changed since."""
-        limits = client.limits
+        limits = client.remembered
         if (
             limits is None
             or limits.table is not self._table
             or limits.client_id != client_id
             or limits.principal is not client.principal
         ):
-            limits = client.limits = self._look_up(client.principal, client_id)
+            limits = client.remembered = self._look_up(client.principal, client_id)
         return limits
 
     def _look_up(self, principal: Principal, client_id: str) -> ClientLimits:

@@ -214,7 +214,7 @@ class FetchSessions:
         """
         if call.session_epoch in (FULL_FETCH_FINAL, FULL_FETCH_NEW):
             if call.session_id != NO_SESSION:
-                self._drop(call.session_id)
+                self.drop(call.session_id)
             watched = list(watched_partitions(call))
             session = None
             if call.session_epoch == FULL_FETCH_NEW and watched:
@@ -237,7 +237,7 @@ class FetchSessions:
     def _create(self, partitions: int, uses_topic_ids: bool, now: float, replica_id: int) -> FetchSession | None:
         if replica_id >= 0:
             for former in [one.id for one in self._by_id.values() if one.replica_id == replica_id]:
-                self._drop(former)
+                self.drop(former)
         if len(self._by_id) >= self.slots and not self._evict(partitions, now, replica_id >= 0):
             return None
         session_id = NO_SESSION
@@ -248,7 +248,8 @@ class FetchSessions:
         self._by_id[session_id] = session
         return session
 
-    def _drop(self, session_id: int) -> None:
+    def drop(self, session_id: int) -> None:
+        """End a session, if it exists."""
         session = self._by_id.pop(session_id, None)
         if session is not None:
             session.close()

@@ -26,7 +26,7 @@ ALICE = Principal("User", "alice")
 class Client:
     def __init__(self, principal: Principal = ALICE) -> None:
         self.principal = principal
-        self.limits: ClientLimits | None = None
+        self.remembered: ClientLimits | None = None
 
 
 class World:
