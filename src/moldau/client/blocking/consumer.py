@@ -226,8 +226,9 @@ class Consumer:
     assignment = _on_loop(ConsumerCalls.assignment)
 
     # -- records ---------------------------------------------------------------------------------------------------
-    # `poll` and iteration mark records as read in the application's thread. If a coroutine on the loop thread did it, a
-    # KeyboardInterrupt between that and the return of `poll` would lose them: they would be committed, but never seen.
+    # `poll`, `poll_arrow` and iteration mark records as read in the application's thread. If a coroutine on the loop
+    # thread did it, a KeyboardInterrupt between that and the return of the call would lose them: they would be
+    # committed, but never seen.
 
     @_documented_by(AioConsumer.poll)
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
@@ -258,7 +259,7 @@ class Consumer:
             while True:
                 outcome = self._run(self._core.step_rows(deadline, max_rows, bool(headers)))
                 if not isinstance(outcome, CallbackDue):
-                    return outcome if outcome is not None else ArrowRows(headers=bool(headers)).finish()
+                    return ArrowRows(headers=bool(headers)).finish() if outcome is None else outcome.mark_read()
                 self._run_callback(outcome)
 
     def __iter__(self) -> Iterator[Record]:

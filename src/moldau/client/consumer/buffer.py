@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.fetched_partition import Failure, RecordSource
-from moldau.client.consumer.poll_results import PollResults, Span
+from moldau.client.consumer.poll_results import PollResults, RowResults, RowSpan, Span
 from moldau.client.consumer.subscription import AssignedPartition, Subscription
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
@@ -75,6 +75,19 @@ class FetchBuffer:
                 self._turns.remove(source.partition)
             self._sources.setdefault(source.partition, deque()).appendleft(source)
             self._turns.appendleft(source.partition)
+
+    def give_back_rows(self, results: RowResults) -> None:
+        """Move positions back to rows that the application did not get. They are fetched again: this is rare."""
+        for span in results.unread_spans():
+            state = self._subscription.assigned.get(span.partition)
+            if state is not span.state or state.topic_id != span.topic_id:
+                continue  # as in `give_back`
+            if state.version == span.version:
+                state.handed_out(span.position_before, span.epoch_before)
+                self._drop_stale(span.partition)
+            else:
+                state.seek(span.position_before, span.epoch_before)
+            self.drained = True
 
     def next_offset(self, state: AssignedPartition) -> tuple[int | None, int]:
         """Return the offset at which the next fetch for a partition starts, and the epoch of the record before it."""
@@ -149,8 +162,9 @@ class FetchBuffer:
                 spans.append(Span(partition, state, state.version, state.topic_id, *taken))
             self._after_take(partition, sources, used_up)
 
-    def take_rows(self, rows: ArrowRows, limit: int) -> None:
-        """Like `take`, for at most `limit` rows of a table; all of them count as read at once."""
+    def take_rows(self, rows: ArrowRows, limit: int) -> list[RowSpan]:
+        """Like `take`, for at most `limit` rows of a table."""
+        spans: list[RowSpan] = []
         for _ in range(len(self._turns)):  # each partition once
             partition = self._turns[0]
             state = self._drop_stale(partition)
@@ -160,16 +174,20 @@ class FetchBuffer:
                 self._turns.rotate(-1)
                 continue
             try:
-                self._take_rows_from(state, rows, limit)
+                self._take_rows_from(state, rows, spans, limit)
             except MoldauError:
                 if not rows.rows:
                     raise
-                return
+                break
             if rows.rows >= limit or rows.full:
-                return
+                break
+        return spans
 
-    def _take_rows_from(self, state: AssignedPartition, rows: ArrowRows, limit: int) -> None:
+    def _take_rows_from(self, state: AssignedPartition, rows: ArrowRows, spans: list[RowSpan], limit: int) -> None:
         sources = self._sources[state.partition]
+        first = rows.rows
+        assert state.position is not None
+        span = RowSpan(state.partition, state, state.version, state.topic_id, state.position, state.epoch)
         used_up = False
         try:
             while sources and rows.rows < limit and not rows.full:
@@ -190,6 +208,8 @@ class FetchBuffer:
                 sources.popleft()
                 used_up = self.drained = True
         finally:
+            if rows.rows > first:
+                spans.append(span)
             self._after_take(state.partition, sources, used_up)
 
     def _after_take(self, partition: TopicPartition, sources: deque[RecordSource], used_up: bool) -> None:

@@ -212,7 +212,7 @@ class Consumer(ConsumerCalls):
             while True:
                 outcome = await core.step_rows(deadline, max_rows, bool(headers))
                 if not isinstance(outcome, CallbackDue):
-                    return outcome if outcome is not None else ArrowRows(headers=bool(headers)).finish()
+                    return ArrowRows(headers=bool(headers)).finish() if outcome is None else outcome.mark_read()
                 await self._run_callback(core, outcome)
 
     def __aiter__(self) -> AsyncIterator[Record]:

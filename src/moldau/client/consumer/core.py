@@ -21,7 +21,7 @@ from moldau.client.consumer.group import GroupBinding, group_of
 from moldau.client.consumer.membership.membership import GroupMetadata
 from moldau.client.consumer.offset_lookup import OffsetLookup
 from moldau.client.consumer.offset_reset import EARLIEST, LATEST, CallbackDue, Reset, reset_of
-from moldau.client.consumer.poll_results import PollResults
+from moldau.client.consumer.poll_results import PollResults, RowResults
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.subscription import NO_EPOCH, Mode, Subscription
 from moldau.client.consumer.wakeup_signal import WakeupSignal
@@ -34,8 +34,6 @@ from moldau.host.clock import Clock, SystemClock
 from moldau.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from moldau.records.arrow import ArrowRows
 
 T = TypeVar("T")
@@ -219,14 +217,13 @@ class ConsumerCore:
             limit, piece = arguments.optional_number("max_records", max_records, 1) or self._max_records, 0
         return await self._step(deadline, lambda: self._take(limit, piece))
 
-    async def step_rows(self, deadline: float, max_rows: int, headers: bool) -> pa.RecordBatch | CallbackDue | None:
-        """Like `step`, with rows of a table. All rows count as read at once."""
+    async def step_rows(self, deadline: float, max_rows: int, headers: bool) -> RowResults | CallbackDue | None:
+        """Like `step`, with rows of a table."""
         from moldau.records.arrow import ArrowRows
 
         rows = ArrowRows(headers=headers)
         most = arguments.number("max_rows", max_rows, 1)
-        outcome = await self._step(deadline, lambda: self._take_rows(rows, most))
-        return outcome.finish() if isinstance(outcome, ArrowRows) else outcome
+        return await self._step(deadline, lambda: self._take_rows(rows, most))
 
     async def _step(self, deadline: float, take: Callable[[], T | None]) -> T | CallbackDue | None:
         self.check_open()
@@ -265,13 +262,17 @@ class ConsumerCore:
             self._early_end = asyncio.get_running_loop().call_later(END_EARLY_S, results.end_early)
         return results
 
-    def _take_rows(self, rows: ArrowRows, max_rows: int) -> ArrowRows | None:
-        self.buffer.take_rows(rows, max_rows)
-        self.records_handed_out += rows.rows
-        return rows if rows.rows else None
+    def _take_rows(self, rows: ArrowRows, max_rows: int) -> RowResults | None:
+        spans = self.buffer.take_rows(rows, max_rows)
+        if not rows.rows:
+            return None
+        results = RowResults(rows.finish(), rows.rows, spans)
+        self.subscription.in_hand = results
+        self.records_handed_out += results.count
+        return results
 
     def take_back(self) -> None:
-        """Take back the records that an iterator holds and has not yielded.
+        """Take back the records that an iterator holds and has not yielded, and rows that the application did not get.
 
         Every call that moves a position or changes the assignment does this first, so it starts from what the
         application has seen.
@@ -282,6 +283,10 @@ class ConsumerCore:
         results = self.subscription.in_hand
         if results is not None:
             self.subscription.in_hand = None
+            if isinstance(results, RowResults):
+                self.records_handed_out -= results.count if results.unread_spans() else 0
+                self.buffer.give_back_rows(results)
+                return
             assert isinstance(results, PollResults)
             self.records_handed_out -= len(results.records) - results.seen
             self.buffer.give_back(results)

@@ -1,4 +1,4 @@
-"""Poll results: the records of one poll, returned at once, or yielded one by one by an iterator.
+"""Poll results: the records of one poll, returned at once or yielded one by one, or the rows of a table.
 
 Records that an iterator has not yielded do not count as read. Positions and commits stop at the last record that was
 yielded. A call that interrupts the iteration (a seek, a pause, a poll, a rebalance) takes the other records back.
@@ -10,12 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 from operator import length_hint
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.fetched_partition import HandedBack
 from moldau.client.consumer.subscription import AssignedPartition
 from moldau.client.data_types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Prepare = Callable[[Record], bool]
 """Deserialises a record in place. Returns False to skip it. May raise DeserializationError."""
@@ -135,6 +138,47 @@ class PollResults:
             iterator.__setstate__(len(self.records))
         self.end_early()
         return rest
+
+
+class RowSpan(NamedTuple):
+    """One partition in a table of rows, and its position before them."""
+
+    partition: TopicPartition
+    state: AssignedPartition
+    version: int  # of the state when the rows were taken from the buffer
+    topic_id: bytes | None  # likewise
+    position_before: int
+    epoch_before: int
+
+
+class RowResults:
+    """The rows of one poll, as a table. They count as read when the application's thread calls `mark_read`.
+
+    The rows are taken on the loop thread. A KeyboardInterrupt may come before the application's thread gets them; if
+    they counted as read already, they would be committed and never seen.
+    """
+
+    __slots__ = ("_read", "_table", "count", "spans")
+
+    def __init__(self, table: pa.RecordBatch, count: int, spans: list[RowSpan]) -> None:
+        self._table = table
+        self._read = False
+        self.count = count
+        self.spans = spans
+
+    def mark_read(self) -> pa.RecordBatch:
+        """Return the table, and count its rows as read."""
+        self._read = True
+        return self._table
+
+    def unseen(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """Return offset and epoch of the partition before the rows, or None if they were read."""
+        return next(
+            ((one.position_before, one.epoch_before) for one in self.unread_spans() if one.partition == partition), None
+        )
+
+    def unread_spans(self) -> list[RowSpan]:
+        return [] if self._read else self.spans
 
 
 def _pieces(records: list[Record], size: int) -> list[list[Record]]:
