@@ -342,16 +342,11 @@ class LocalLog:
                 latest, holder = segment.max_timestamp, segment
         return None if latest < 0 else find_timestamp(holder, latest, self.start_offset)
 
-    def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that overlap `first_offset` to `end_offset` (exclusive). May read the disk."""
-        for segment, entries in self.read_aborted(first_offset, end_offset):
-            segment.keep_aborted(entries)
-        found = self.aborted_in_memory(first_offset, end_offset)
-        assert found is not None  # nothing else ran since the entries were read
-        return found
-
     def aborted_in_memory(self, first_offset: int, end_offset: int) -> list[AbortedTxn] | None:
-        """The same without the disk; None if a segment's entries have to be read first."""
+        """The aborted transactions that overlap `first_offset` to `end_offset` (exclusive), without reading the disk.
+
+        None if the entries of a segment have to be read first: see `read_aborted`.
+        """
         if self._active is None:
             self._open()
         found: list[AbortedTxn] = []

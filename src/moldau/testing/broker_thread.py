@@ -56,9 +56,9 @@ class BrokerThread:
         self._make = make
         self._clock = clock
         self._thread = threading.Thread(target=self._live, name="moldau-broker", daemon=True)
-        self._on_started: Future[Broker] = Future()
+        self._started: Future[Broker] = Future()
         self._ended: Future[None] = Future()
-        for future in (self._on_started, self._ended):
+        for future in (self._started, self._ended):
             future.set_running_or_notify_cancel()  # a caller that stops waiting must not cancel it
         self._loop: MovableLoop | None = None
         self._end: asyncio.Future[Callable[[], Awaitable[None]]] | None = None
@@ -68,7 +68,7 @@ class BrokerThread:
     def begin(self) -> Future[Broker]:
         """Start the thread. The future gets the broker when it serves, or the error of the start."""
         self._thread.start()
-        return self._on_started
+        return self._started
 
     def stop(self) -> Future[None]:
         """Stop cleanly, as with SIGTERM."""
@@ -80,7 +80,7 @@ class BrokerThread:
 
     def give_up(self) -> None:
         """Stop the broker if its start succeeded, and wait for the end of the thread."""
-        if self._on_started.exception(ANSWER_TIMEOUT_S) is None:
+        if self._started.exception(ANSWER_TIMEOUT_S) is None:
             self.stop()
         self.gone()
 
@@ -113,7 +113,7 @@ class BrokerThread:
     @property
     def broker(self) -> Broker:
         """The broker itself. Use it only in its own thread."""
-        return self._on_started.result(0)
+        return self._started.result(0)
 
     def advance(self, seconds: float) -> None:
         """Move the broker's time, and wait until everything that was due has happened."""
@@ -127,7 +127,7 @@ class BrokerThread:
             loop.run_until_complete(self._run_broker(loop))
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._close(loop)
-            (self._ended if self._on_started.done() else self._on_started).set_exception(error)
+            (self._ended if self._started.done() else self._started).set_exception(error)
         else:
             self._close(loop)
             self._ended.set_result(None)
@@ -145,7 +145,7 @@ class BrokerThread:
             raise
         self._loop = loop
         self._end = loop.create_future()
-        self._on_started.set_result(broker)
+        self._started.set_result(broker)
         ending = await self._end
         await ending()
         await loop.rest(lambda: False)  # sockets close one turn later

@@ -308,10 +308,13 @@ class Cluster(Hosted):
         return self._anyone().look(index)
 
     def wait_until(self, holds: Callable[[ClusterImage], bool], what: str = "", timeout: float = WAIT_S) -> None:
-        """Wait until a condition holds for the image of every live broker."""
+        """Wait until a condition holds for the image of every live broker.
+
+        The condition is called in the caller's thread, so it may call the cluster and its brokers as well.
+        """
         deadline = time.monotonic() + timeout
         for broker in self.live:
-            while broker.runs and not broker.look(lambda served: holds(served.image)):
+            while broker.runs and not holds(broker.look(lambda served: served.image)):
                 if time.monotonic() >= deadline:
                     raise TimeoutError(f"{broker!r} did not see within {timeout} s that {what or holds}")
                 time.sleep(LOOK_AGAIN_S)

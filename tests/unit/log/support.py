@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from moldau.host.clock import SeededRandomness
 from moldau.host.threads import Threads
+from moldau.log.aborted import AbortedTxn
 from moldau.log.config import LogConfig
 from moldau.log.directory import LogDirectory
 from moldau.log.dirs import LogDirs
@@ -174,3 +175,12 @@ def open_dirs(
 
 def close_dirs(dirs: LogDirs) -> None:
     with_threads(dirs.close)
+
+
+def aborted_transactions(log: Log, first_offset: int, end_offset: int) -> list[AbortedTxn]:
+    """The aborted transactions that overlap these offsets. Reads what is not in memory, as the fetch handler does."""
+    for segment, entries in log.read_aborted(first_offset, end_offset):
+        segment.keep_aborted(entries)
+    found = log.aborted_in_memory(first_offset, end_offset)
+    assert found is not None
+    return found

@@ -22,7 +22,7 @@ from moldau.log.producer_state import (
 )
 from moldau.records import ControlType, crc32c, encode_marker
 from moldau.wire.errors import ErrorCode
-from tests.unit.log.support import NOW, append_all, batch, flush, new_log, reload
+from tests.unit.log.support import NOW, aborted_transactions, append_all, batch, flush, new_log, reload
 
 OK = None
 GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -317,20 +317,20 @@ def test_a_transaction_stays_undecided_until_its_marker_is_below_the_high_waterm
 def test_aborted_transactions_are_listed_for_the_offsets_that_they_touch() -> None:
     log = two_transactions()
     aborted = AbortedTxn(producer_id=2, first_offset=2, last_offset=6, last_stable_offset=0)
-    assert log.aborted_transactions(0, 10) == [aborted]
-    assert log.aborted_transactions(6, 10) == [aborted]
-    assert log.aborted_transactions(7, 10) == []
-    assert log.aborted_transactions(0, 2) == []
+    assert aborted_transactions(log, 0, 10) == [aborted]
+    assert aborted_transactions(log, 6, 10) == [aborted]
+    assert aborted_transactions(log, 7, 10) == []
+    assert aborted_transactions(log, 0, 2) == []
 
 
 def test_transactions_are_remembered_over_a_clean_stop_and_over_a_crash() -> None:
     for come_back in (reload, closed_and_loaded):
         found = come_back(two_transactions())
         assert found.last_stable_offset == 8
-        assert [one.producer_id for one in found.aborted_transactions(0, 10)] == [2]
+        assert [one.producer_id for one in aborted_transactions(found, 0, 10)] == [2]
         end(found, 3, ControlType.ABORT)
         assert found.last_stable_offset == 11
-        assert [one.producer_id for one in found.aborted_transactions(0, 11)] == [2, 3]
+        assert [one.producer_id for one in aborted_transactions(found, 0, 11)] == [2, 3]
 
 
 def test_aborted_transactions_of_complete_segments_are_read_from_their_index() -> None:
@@ -341,7 +341,7 @@ def test_aborted_transactions_of_complete_segments_are_read_from_their_index() -
         log.roll(NOW)
     flush(log)
     found = reload(log, clean=True)
-    assert [one.producer_id for one in found.aborted_transactions(3, 12)] == [1, 2, 3]
+    assert [one.producer_id for one in aborted_transactions(found, 3, 12)] == [1, 2, 3]
     name = f"{log.directory}/{3:020d}.txnindex"
     assert log.data_dir.fs.read_bytes(name) == struct.pack(">hqqqq", 0, 1, 3, 5, 6)
 
@@ -349,7 +349,7 @@ def test_aborted_transactions_of_complete_segments_are_read_from_their_index() -
 def test_a_truncation_opens_a_transaction_again() -> None:
     log = two_transactions()
     log.truncate_to(6, NOW)
-    assert log.aborted_transactions(0, 10) == []
+    assert aborted_transactions(log, 0, 10) == []
     assert log.last_stable_offset == 0
     assert log.producers.open_transactions() == [(1, 0), (2, 2)]
 
@@ -379,7 +379,7 @@ def test_a_marker_without_records_before_it_leaves_no_trace() -> None:
     log = new_log()
     end(log, 5, ControlType.ABORT)
     assert log.last_stable_offset == 1
-    assert log.aborted_transactions(0, 1) == []
+    assert aborted_transactions(log, 0, 1) == []
 
 
 def test_the_entries_of_a_transaction_index_survive_and_a_torn_one_ends_them() -> None:

@@ -22,6 +22,7 @@ from moldau.log.log import Log
 from moldau.records import ControlType, Record, decode_batch, encode_batch, encode_marker, parse_marker, peek_header
 from moldau.testing.memory_disk import MemoryDisk
 from moldau.wire.topic_partition import TopicPartition
+from tests.unit.log.support import aborted_transactions
 
 NOW = 1_700_000_000_000
 DAY = 86_400_000
@@ -217,7 +218,7 @@ def offsets(log: Log) -> list[int]:
 
 def committed(log: Log) -> dict[bytes, bytes]:
     """The last value of each key, as a `read_committed` consumer sees them."""
-    aborted = sorted(log.aborted_transactions(log.start_offset, log.end_offset), key=lambda one: one.first_offset)
+    aborted = sorted(aborted_transactions(log, log.start_offset, log.end_offset), key=lambda one: one.first_offset)
     skipped: set[int] = set()
     last: dict[bytes, bytes] = {}
     for batch in batches(log):

@@ -31,6 +31,7 @@ from tests.unit.log.clean.support import (
     records,
     with_settings,
 )
+from tests.unit.log.support import aborted_transactions
 
 
 def test_the_last_record_of_each_key_stays_where_it_was() -> None:
@@ -246,7 +247,7 @@ def test_an_abort_is_listed_as_long_as_its_marker_ends_records() -> None:
     put(log, ("b", "1"))
     complete(log)
     clean(log)
-    assert [one.producer_id for one in log.aborted_transactions(0, log.end_offset)] == [7]
+    assert [one.producer_id for one in aborted_transactions(log, 0, log.end_offset)] == [7]
 
 
 # -- producers ---------------------------------------------------------------------------------------------------------

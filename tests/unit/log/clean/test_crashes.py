@@ -23,6 +23,7 @@ from tests.unit.log.clean.support import (
     flush,
     put,
 )
+from tests.unit.log.support import aborted_transactions
 
 CLEANER_POINTS = sorted(name for name in POINTS if name.startswith(("clean.", "swap.")))
 
@@ -125,7 +126,7 @@ def test_a_start_that_dies_as_well_is_finished_by_the_next_one(count: Callable[[
                 room.next_life_ends_at = None
                 room.restart(recovery_point=believed)
             # From the index alone: nothing was read again, so a lost one would show.
-            assert len(room.log.aborted_transactions(0, room.log.end_offset)) == 3
+            assert len(aborted_transactions(room.log, 0, room.log.end_offset)) == 3
             check(room, expected, allowed)
 
 
