@@ -12,6 +12,7 @@ Watches report what other brokers commit, as paths; only these paths are read ag
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
@@ -275,8 +276,9 @@ class ImagePublisher:
         answers: dict[int, A | Refusal],
         as_controller: bool,
     ) -> bool:
-        """Store and publish, one group at a time, and answer the stored requests. False: there was a conflict, decide
-        again."""
+        """Store and publish, one group at a time, and answer the requests whose steps are all stored. False: there was
+        a conflict, decide again."""
+        left = Counter(at for step, _ in prepared for at in step.places)
         for group in in_commits(prepared, itemgetter(1)):
             operations = [operation for _, operations in group for operation in operations]
             self._stale = True
@@ -291,7 +293,9 @@ class ImagePublisher:
                 await self.read_again([operation.path for operation in operations])
                 return False
             self._stale = False
-            answers.update({places[at]: verdict.answers[at] for step, _ in group for at in step.places})
+            left.subtract(at for step, _ in group for at in step.places)
+            done = [at for step, _ in group for at in step.places if not left[at]]
+            answers.update({places[at]: verdict.answers[at] for at in done})
             self.publish(applied(self._image, [step.change for step, _ in group]))
         return True
 

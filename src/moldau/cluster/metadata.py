@@ -33,6 +33,7 @@ from moldau.cluster.membership import EVERYTHING, BrokerMembership, Partitions, 
 from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, ControllerNode, IncarnationNode
 from moldau.cluster.partition_updates import PartitionUpdates
 from moldau.cluster.reassignments import Reassignment
+from moldau.cluster.security_requests import SecurityRequests
 from moldau.cluster.store import Check, OpenStore, Store, StoreError
 from moldau.cluster.topics import MorePartitions, TopicCreation, TopicDefaults, TopicRef
 from moldau.host.clock import Randomness
@@ -71,6 +72,8 @@ class Metadata:
         self._membership = BrokerMembership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
         duties = ControllerRules(rules.min_insync_replicas, rules.unclean_election, rules.rebalance)
         self._controller = Controller(self._view, duties)
+        self.security: Final = SecurityRequests(self._answers)
+        """Requests about rules, credentials, quotas and delegation tokens."""
         self._stopped = False
         self._waiting = 0
 

@@ -1,0 +1,86 @@
+"""Access control rules: which rules may be created, which ones a filter deletes, and the changes that follow. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from moldau.cluster.changes import AclsChanged
+from moldau.cluster.errors import Refusal
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.image_publisher import Decision, Step
+from moldau.security.acl_hosts import host_error
+from moldau.security.acls import AclEntry, AclFilter, AclRule, PatternType, Permission, ResourcePattern
+from moldau.security.resources import CLUSTER_NAME, Operation, ResourceType
+from moldau.wire.errors import ErrorCode
+
+Acls = Mapping[ResourcePattern, tuple[AclEntry, ...]]
+
+
+def create_acls(image: ClusterImage, rules: Sequence[AclRule]) -> Decision[None]:
+    """Decide a CreateAcls request. A rule that exists already is a success, and is not stored again."""
+    answers: list[Refusal | None] = []
+    places: dict[ResourcePattern, list[int]] = {}
+    added: dict[ResourcePattern, dict[AclEntry, None]] = {}
+    for place, (pattern, entry) in enumerate(rules):
+        error = rule_error(pattern, entry)
+        answers.append(None if error is None else Refusal(ErrorCode.INVALID_REQUEST, error))
+        if error is None and entry not in image.security.acls.get(pattern, ()):
+            places.setdefault(pattern, []).append(place)
+            added.setdefault(pattern, {})[entry] = None
+    steps = [
+        Step(AclsChanged(pattern, (*image.security.acls.get(pattern, ()), *entries)), tuple(places[pattern]))
+        for pattern, entries in added.items()
+    ]
+    return Decision(answers, steps)
+
+
+def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[tuple[AclRule, ...]]:
+    """Decide a DeleteAcls request. Each answer has all rules that its filter matches, also those that another filter of
+    the request matches as well."""
+    answers: list[tuple[AclRule, ...] | Refusal] = []
+    places: dict[ResourcePattern, dict[int, None]] = {}
+    removed: dict[ResourcePattern, set[AclEntry]] = {}
+    for place, wanted in enumerate(filters):
+        matching = tuple(matching_rules(image.security.acls, wanted))
+        answers.append(matching)
+        for pattern, entry in matching:
+            places.setdefault(pattern, {})[place] = None
+            removed.setdefault(pattern, set()).add(entry)
+    steps = [
+        Step(
+            AclsChanged(pattern, tuple(entry for entry in image.security.acls[pattern] if entry not in entries)),
+            tuple(places[pattern]),
+        )
+        for pattern, entries in removed.items()
+    ]
+    return Decision(answers, steps)
+
+
+def matching_rules(acls: Acls, wanted: AclFilter) -> list[AclRule]:
+    """The rules that a filter matches."""
+    return [
+        rule
+        for pattern, entries in acls.items()
+        for entry in entries
+        if wanted.matches(rule := AclRule(pattern, entry))
+    ]
+
+
+def rule_error(pattern: ResourcePattern, entry: AclEntry) -> str | None:
+    """Why a rule cannot be created; None if it can."""
+    if pattern.resource_type == ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}."
+    if not pattern.name:
+        return "A rule needs the name of a resource."
+    if pattern.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY):
+        return f"Invalid resource type {pattern.resource_type.name}."
+    if pattern.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return f"Invalid pattern type {pattern.pattern_type.name}."
+    if entry.operation in (Operation.UNKNOWN, Operation.ANY):
+        return f"Invalid operation {entry.operation.name}."
+    if entry.permission not in (Permission.DENY, Permission.ALLOW):
+        return f"Invalid permission {entry.permission.name}."
+    kind, colon, name = entry.principal.partition(":")
+    if not (kind and colon and name):
+        return f"Principal '{entry.principal}' is not of the form TYPE:NAME, such as User:alice."
+    return host_error(entry.host)

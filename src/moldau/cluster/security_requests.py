@@ -1,0 +1,94 @@
+"""Security requests of one broker: changes of rules, credentials, quotas and delegation tokens.
+
+The decisions are pure functions of the image. As with topics and settings, the broker that gets a request commits the
+result itself, with the expected versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol, TypeVar
+
+from moldau.cluster import acl_decisions, quota_decisions, scram_decisions, token_decisions
+from moldau.cluster.changes import DelegationTokenChanged
+from moldau.cluster.errors import Refusal
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.image_publisher import Decide, Decision, Step
+from moldau.cluster.quota_decisions import QuotaAlteration
+from moldau.cluster.scram_decisions import UserAlteration
+from moldau.cluster.token_decisions import NewToken, TokenExpiry, TokenRules
+from moldau.security.acls import AclFilter, AclRule
+from moldau.security.credentials import DelegationToken
+
+R = TypeVar("R")
+A = TypeVar("A")
+
+
+class Answers(Protocol):
+    """Decides requests, commits the result, and returns one answer for each request."""
+
+    def __call__(
+        self, requests: Sequence[R], decide: Decide[R, A], validate_only: bool = False
+    ) -> Awaitable[list[A | Refusal]]: ...
+
+
+class SecurityRequests:
+    """The requests that change the security part of the metadata. Each answer is a result or a refusal."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    async def create_acls(self, rules: Sequence[AclRule]) -> list[Refusal | None]:
+        return await self._answers(rules, acl_decisions.create_acls)
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[tuple[AclRule, ...] | Refusal]:
+        """Each answer has the rules that were deleted."""
+        return await self._answers(filters, acl_decisions.delete_acls)
+
+    async def alter_credentials(self, alterations: Sequence[UserAlteration]) -> list[Refusal | None]:
+        return await self._answers(alterations, scram_decisions.alter_credentials)
+
+    async def alter_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        return await self._answers(alterations, quota_decisions.alter_quotas, validate_only)
+
+    # -- delegation tokens -------------------------------------------------------------------------------------------
+
+    async def create_token(self, wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+        def decide(_image: ClusterImage, some: Sequence[NewToken]) -> Decision[DelegationToken]:
+            return _stored(token_decisions.created(some[0], rules, now_ms))
+
+        return (await self._answers([wanted], decide))[0]
+
+    async def renew_token(self, wanted: TokenExpiry, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+        def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> Decision[DelegationToken]:
+            return _stored(token_decisions.renewed(image.security.delegation_tokens, some[0], rules, now_ms))
+
+        return (await self._answers([wanted], decide))[0]
+
+    async def expire_token(self, wanted: TokenExpiry, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+        """The answer is the token with its new end, also if it is removed at once."""
+
+        def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> Decision[DelegationToken]:
+            decided = token_decisions.expiring(image.security.delegation_tokens, some[0], rules, now_ms)
+            if isinstance(decided, Refusal):
+                return Decision([decided], [])
+            token, at_once = decided
+            return Decision([token], [Step(DelegationTokenChanged(token.token_id, None if at_once else token), (0,))])
+
+        return (await self._answers([wanted], decide))[0]
+
+    async def remove_expired_tokens(self, now_ms: int) -> None:
+        """Remove all tokens whose end has passed. The controller calls it at intervals."""
+
+        def decide(image: ClusterImage, _: Sequence[None]) -> Decision[None]:
+            return Decision([], token_decisions.expired_steps(image.security.delegation_tokens, now_ms))
+
+        await self._answers([], decide)
+
+
+def _stored(token: DelegationToken | Refusal) -> Decision[DelegationToken]:
+    if isinstance(token, Refusal):
+        return Decision([token], [])
+    return Decision([token], [Step(DelegationTokenChanged(token.token_id, token), (0,))])
