@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from moldau.broker import handlers  # noqa: F401  (registers them)
 from moldau.broker.audit_log import AuditLog
-from moldau.broker.configs import authorizer_of, log_config, metadata_rules
+from moldau.broker.configs import authorizer_of, log_config, metadata_rules, token_rules
 from moldau.broker.connection.connection_limits import IDLE_SWEEPS, Connections
 from moldau.broker.connection.listener import Listener
 from moldau.broker.connection.reply_memory import ReplyMemory
@@ -85,6 +85,7 @@ class Broker:
         self.metrics = BrokerMetrics()
         self.authorizer = authorizer_of(settings)
         self.audit_log = AuditLog(self.loop)
+        self.token_rules = token_rules(settings)
 
         self.fetch_max_bytes: int = settings["fetch.max.bytes"]
         self.reads_by_rack: bool = settings["replica.selector.class"] == RACK_AWARE
@@ -188,6 +189,8 @@ class Broker:
             self._every(self.settings["connections.max.idle.ms"] / IDLE_SWEEPS, self._close_idle)
         self._every(self.settings["log.retention.check.interval.ms"], self._apply_retention)
         self._every(PRODUCER_EXPIRY_CHECK_MS, self._expire_producers)
+        if self.token_rules.secret_key is not None:
+            self._every(self.settings["delegation.token.expiry.check.interval.ms"], self._remove_expired_tokens)
         self._every(self.settings["log.flush.offset.checkpoint.interval.ms"], self._write_checkpoints)
         self._every(self.settings["replica.high.watermark.checkpoint.interval.ms"], self._write_high_watermarks)
         log.info(
@@ -366,6 +369,10 @@ class Broker:
 
     async def _expire_producers(self) -> None:
         await self.replicas.expire_producers(self.now_ms(), self.settings["producer.id.expiration.ms"])
+
+    async def _remove_expired_tokens(self) -> None:
+        if self.metadata.leads_cluster:
+            await self.metadata.security.remove_expired_tokens(self.now_ms())
 
     async def _apply_retention(self) -> None:
         await self.replicas.apply_retention(self.now_ms())

@@ -10,6 +10,7 @@ from moldau.cluster.configs import ConfigRules
 from moldau.cluster.controller import Rebalance
 from moldau.cluster.image import TopicImage
 from moldau.cluster.metadata import MetadataRules
+from moldau.cluster.token_decisions import TokenRules
 from moldau.cluster.topics import TopicDefaults
 from moldau.log.config import LogConfig
 from moldau.security import AllowAll, Authorizer, Principal
@@ -65,6 +66,14 @@ def authorizer_of(settings: BrokerSettings) -> Authorizer:
         return AllowAll()
     users = [Principal(kind, name) for kind, name in super_users(settings["super.users"])]
     return AclAuthorizer(users, allow_if_no_rule=settings["allow.everyone.if.no.acl.found"])
+
+
+def token_rules(settings: BrokerSettings) -> TokenRules:
+    return TokenRules(
+        settings["delegation.token.secret.key"] or None,
+        settings["delegation.token.max.lifetime.ms"],
+        settings["delegation.token.expiry.time.ms"],
+    )
 
 
 def _topic_value(settings: BrokerSettings, topic: TopicImage, name: str) -> Any:

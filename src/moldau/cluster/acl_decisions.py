@@ -1,4 +1,4 @@
-"""Access control rules: which rules may be created, which ones a filter deletes, and the changes that follow. Pure."""
+"""Access control rules: which may be created, which ones a filter deletes, what changes. Pure decisions."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[t
     places: dict[ResourcePattern, dict[int, None]] = {}
     removed: dict[ResourcePattern, set[AclEntry]] = {}
     for place, wanted in enumerate(filters):
+        if wanted.has_unknown:
+            answers.append(Refusal(ErrorCode.INVALID_REQUEST, "The filter has a code that is not known."))
+            continue
         matching = tuple(matching_rules(image.security.acls, wanted))
         answers.append(matching)
         for pattern, entry in matching:

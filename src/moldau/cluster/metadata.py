@@ -72,7 +72,7 @@ class Metadata:
         self._membership = BrokerMembership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
         duties = ControllerRules(rules.min_insync_replicas, rules.unclean_election, rules.rebalance)
         self._controller = Controller(self._view, duties)
-        self.security: Final = SecurityRequests(self._answers)
+        self.security: Final = SecurityRequests(self._answers, randomness)
         """Requests about rules, credentials, quotas and delegation tokens."""
         self._stopped = False
         self._waiting = 0

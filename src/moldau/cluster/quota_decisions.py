@@ -1,4 +1,4 @@
-"""Client quotas: which alterations are accepted, the changes that follow, and which quotas a filter matches. Pure.
+"""Client quotas: which alterations are accepted, and which quotas a filter matches. Pure decisions.
 
 Kafka's rules, with four differences:
 

@@ -14,9 +14,11 @@ from moldau.cluster.changes import DelegationTokenChanged
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.image_publisher import Decide, Decision, Step
+from moldau.cluster.nodes import id_text
 from moldau.cluster.quota_decisions import QuotaAlteration
 from moldau.cluster.scram_decisions import UserAlteration
 from moldau.cluster.token_decisions import NewToken, TokenExpiry, TokenRules
+from moldau.host.clock import Randomness
 from moldau.security.acls import AclFilter, AclRule
 from moldau.security.credentials import DelegationToken
 
@@ -35,8 +37,9 @@ class Answers(Protocol):
 class SecurityRequests:
     """The requests that change the security part of the metadata. Each answer is a result or a refusal."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers, randomness: Randomness) -> None:
         self._answers = answers
+        self._randomness = randomness
 
     async def create_acls(self, rules: Sequence[AclRule]) -> list[Refusal | None]:
         return await self._answers(rules, acl_decisions.create_acls)
@@ -56,8 +59,10 @@ class SecurityRequests:
     # -- delegation tokens -------------------------------------------------------------------------------------------
 
     async def create_token(self, wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+        token_id = id_text(self._randomness.uuid())
+
         def decide(_image: ClusterImage, some: Sequence[NewToken]) -> Decision[DelegationToken]:
-            return _stored(token_decisions.created(some[0], rules, now_ms))
+            return _stored(token_decisions.created(token_id, some[0], rules, now_ms))
 
         return (await self._answers([wanted], decide))[0]
 

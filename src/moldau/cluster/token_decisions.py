@@ -33,7 +33,6 @@ class TokenRules(NamedTuple):
 class NewToken(NamedTuple):
     """A request for a token. A `max_lifetime_ms` of 0 or less: as long as the settings allow."""
 
-    token_id: str
     owner: Principal
     requester: Principal
     renewers: tuple[Principal, ...]
@@ -56,7 +55,7 @@ DISABLED = Refusal(
 )
 
 
-def created(wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+def created(token_id: str, wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
     """The new token, or why there is none."""
     if rules.secret_key is None:
         return DISABLED
@@ -67,7 +66,7 @@ def created(wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken
         lifetime_ms = min(lifetime_ms, wanted.max_lifetime_ms)
     max_ms = now_ms + lifetime_ms
     expires_ms = min(max_ms, now_ms + rules.expiry_time_ms)
-    return DelegationToken(wanted.token_id, wanted.owner, wanted.requester, wanted.renewers, now_ms, expires_ms, max_ms)
+    return DelegationToken(token_id, wanted.owner, wanted.requester, wanted.renewers, now_ms, expires_ms, max_ms)
 
 
 def renewed(

@@ -78,6 +78,11 @@ class AclFilter(NamedTuple):
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
 
+    @property
+    def has_unknown(self) -> bool:
+        """Whether it names a type, an operation or a permission that this program does not know. It matches nothing."""
+        return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
+
     def matches(self, rule: AclRule) -> bool:
         pattern, entry = rule
         return (

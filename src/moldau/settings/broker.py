@@ -10,6 +10,7 @@ from functools import partial
 
 from moldau.settings.authorization import AUTHORIZATION
 from moldau.settings.cleaning import CLEANING
+from moldau.settings.delegation_tokens import DELEGATION_TOKENS
 from moldau.settings.elections import ELECTIONS
 from moldau.settings.groups import GROUPS
 from moldau.settings.listeners import SECURITY_PROTOCOLS
@@ -471,6 +472,7 @@ BROKER = SettingTable(
         "Topics": _TOPICS,
         "Storage": _STORAGE,
         "Compaction": CLEANING,
+        "Delegation tokens": DELEGATION_TOKENS,
         "Quotas": QUOTAS,
         "Replication": REPLICATION,
         "Defaults of topic settings": _TOPIC_DEFAULTS,

@@ -99,10 +99,6 @@ controller.quorum.retry.backoff.ms int read-only 20
 controller.socket.timeout.ms int read-only 30000
 cordoned.log.dirs list dynamic ""
 create.topic.policy.class.name class read-only -
-delegation.token.expiry.check.interval.ms long read-only 3600000
-delegation.token.expiry.time.ms long read-only 86400000
-delegation.token.max.lifetime.ms long read-only 604800000
-delegation.token.secret.key password read-only -
 early.start.listeners list read-only -
 follower.fetch.last.tiered.offset.enable boolean dynamic false
 group.consumer.assignment.interval.ms int dynamic 1000

@@ -193,6 +193,7 @@ class Session(FramedConnection):
         "listener",
         "principal",
         "quota",
+        "token_authenticated",
         "unsent",
     )
 
@@ -210,6 +211,7 @@ class Session(FramedConnection):
         self.broker = host.broker
         self.listener = listener
         self.principal: Principal = listener.default_principal
+        self.token_authenticated = False  # whether the client has logged in with a delegation token
         self.client_host = "?"
         self.client_port = 0
         self.client_software = ""
