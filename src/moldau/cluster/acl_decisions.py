@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from moldau.cluster.changes import AclsChanged
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
-from moldau.cluster.image_publisher import Decision, Step
+from moldau.cluster.image_publisher import MetadataDecision, Step
 from moldau.security.acl_hosts import host_error
 from moldau.security.acls import AclEntry, AclFilter, AclRule, PatternType, Permission, ResourcePattern
 from moldau.security.resources import CLUSTER_NAME, Operation, ResourceType
@@ -16,7 +16,7 @@ from moldau.wire.errors import ErrorCode
 Acls = Mapping[ResourcePattern, tuple[AclEntry, ...]]
 
 
-def create_acls(image: ClusterImage, rules: Sequence[AclRule]) -> Decision[None]:
+def create_acls(image: ClusterImage, rules: Sequence[AclRule]) -> MetadataDecision[None]:
     """Decide a CreateAcls request. A rule that exists already is a success, and is not stored again."""
     answers: list[Refusal | None] = []
     places: dict[ResourcePattern, list[int]] = {}
@@ -31,10 +31,10 @@ def create_acls(image: ClusterImage, rules: Sequence[AclRule]) -> Decision[None]
         Step(AclsChanged(pattern, (*image.security.acls.get(pattern, ()), *entries)), tuple(places[pattern]))
         for pattern, entries in added.items()
     ]
-    return Decision(answers, steps)
+    return MetadataDecision(answers, steps)
 
 
-def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[tuple[AclRule, ...]]:
+def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> MetadataDecision[tuple[AclRule, ...]]:
     """Decide a DeleteAcls request. Each answer has all rules that its filter matches, also those that another filter of
     the request matches as well."""
     answers: list[tuple[AclRule, ...] | Refusal] = []
@@ -56,7 +56,7 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[t
         )
         for pattern, entries in removed.items()
     ]
-    return Decision(answers, steps)
+    return MetadataDecision(answers, steps)
 
 
 def matching_rules(acls: Acls, wanted: AclFilter) -> list[AclRule]:

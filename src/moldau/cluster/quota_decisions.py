@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from moldau.cluster.changes import ClientQuotasChanged
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
-from moldau.cluster.image_publisher import Decision, Step
+from moldau.cluster.image_publisher import MetadataDecision, Step
 from moldau.security.quota_entities import (
     CLIENT_QUOTAS,
     CONNECTION_CREATION_RATE,
@@ -63,7 +63,7 @@ class QuotaComponent(NamedTuple):
     match: str | None
 
 
-def alter_quotas(image: ClusterImage, alterations: Sequence[QuotaAlteration]) -> Decision[None]:
+def alter_quotas(image: ClusterImage, alterations: Sequence[QuotaAlteration]) -> MetadataDecision[None]:
     """Decide an AlterClientQuotas request."""
     named = Counter(frozenset(alteration.entity) for alteration in alterations)
     answers: list[Refusal | None] = []
@@ -78,7 +78,7 @@ def alter_quotas(image: ClusterImage, alterations: Sequence[QuotaAlteration]) ->
         answers.append(None)
         if change.quotas != image.security.client_quotas.get(change.entity, {}):
             steps.append(Step(change, (place,)))
-    return Decision(answers, steps)
+    return MetadataDecision(answers, steps)
 
 
 def matching_quotas(quotas: Quotas, components: Sequence[QuotaComponent], *, strict: bool) -> Quotas | Refusal:

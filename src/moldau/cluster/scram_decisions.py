@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from moldau.cluster.changes import UserCredentialsChanged
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
-from moldau.cluster.image_publisher import Decision, Step
+from moldau.cluster.image_publisher import MetadataDecision, Step
 from moldau.cluster.security_image import UserCredentials
 from moldau.security.credentials import MAX_SCRAM_ITERATIONS, MIN_SCRAM_ITERATIONS, ScramMechanism
 from moldau.security.scram_keys import credential_from_salted
@@ -42,7 +42,7 @@ class UserAlteration(NamedTuple):
     alterations: tuple[CredentialDeletion | CredentialUpsertion, ...]
 
 
-def alter_credentials(image: ClusterImage, wanted: Sequence[UserAlteration]) -> Decision[None]:
+def alter_credentials(image: ClusterImage, wanted: Sequence[UserAlteration]) -> MetadataDecision[None]:
     """Decide an AlterUserScramCredentials request, which names each user once."""
     answers: list[Refusal | None] = []
     steps: list[Step] = []
@@ -53,7 +53,7 @@ def alter_credentials(image: ClusterImage, wanted: Sequence[UserAlteration]) -> 
         else:
             answers.append(None)
             steps.append(Step(change, (place,)))
-    return Decision(answers, steps)
+    return MetadataDecision(answers, steps)
 
 
 def _altered(

@@ -13,7 +13,7 @@ from moldau.cluster import acl_decisions, quota_decisions, scram_decisions, toke
 from moldau.cluster.changes import DelegationTokenChanged
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
-from moldau.cluster.image_publisher import Decide, Decision, Step
+from moldau.cluster.image_publisher import Decide, MetadataDecision, Step
 from moldau.cluster.nodes import id_text
 from moldau.cluster.quota_decisions import QuotaAlteration
 from moldau.cluster.scram_decisions import UserAlteration
@@ -61,13 +61,13 @@ class SecurityRequests:
     async def create_token(self, wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
         token_id = id_text(self._randomness.uuid())
 
-        def decide(_image: ClusterImage, some: Sequence[NewToken]) -> Decision[DelegationToken]:
+        def decide(_image: ClusterImage, some: Sequence[NewToken]) -> MetadataDecision[DelegationToken]:
             return _stored(token_decisions.created(token_id, some[0], rules, now_ms))
 
         return (await self._answers([wanted], decide))[0]
 
     async def renew_token(self, wanted: TokenExpiry, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
-        def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> Decision[DelegationToken]:
+        def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> MetadataDecision[DelegationToken]:
             return _stored(token_decisions.renewed(image.security.delegation_tokens, some[0], rules, now_ms))
 
         return (await self._answers([wanted], decide))[0]
@@ -75,25 +75,27 @@ class SecurityRequests:
     async def expire_token(self, wanted: TokenExpiry, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
         """The answer is the token with its new end, also if it is removed at once."""
 
-        def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> Decision[DelegationToken]:
+        def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> MetadataDecision[DelegationToken]:
             decided = token_decisions.expiring(image.security.delegation_tokens, some[0], rules, now_ms)
             if isinstance(decided, Refusal):
-                return Decision([decided], [])
+                return MetadataDecision([decided], [])
             token, at_once = decided
-            return Decision([token], [Step(DelegationTokenChanged(token.token_id, None if at_once else token), (0,))])
+            return MetadataDecision(
+                [token], [Step(DelegationTokenChanged(token.token_id, None if at_once else token), (0,))]
+            )
 
         return (await self._answers([wanted], decide))[0]
 
     async def remove_expired_tokens(self, now_ms: int) -> None:
         """Remove all tokens whose end has passed. The controller calls it at intervals."""
 
-        def decide(image: ClusterImage, _: Sequence[None]) -> Decision[None]:
-            return Decision([], token_decisions.expired_steps(image.security.delegation_tokens, now_ms))
+        def decide(image: ClusterImage, _: Sequence[None]) -> MetadataDecision[None]:
+            return MetadataDecision([], token_decisions.expired_steps(image.security.delegation_tokens, now_ms))
 
         await self._answers([], decide)
 
 
-def _stored(token: DelegationToken | Refusal) -> Decision[DelegationToken]:
+def _stored(token: DelegationToken | Refusal) -> MetadataDecision[DelegationToken]:
     if isinstance(token, Refusal):
-        return Decision([token], [])
-    return Decision([token], [Step(DelegationTokenChanged(token.token_id, token), (0,))])
+        return MetadataDecision([token], [])
+    return MetadataDecision([token], [Step(DelegationTokenChanged(token.token_id, token), (0,))])
