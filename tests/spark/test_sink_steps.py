@@ -14,7 +14,7 @@ from moldau.cli.main import app
 from moldau.client.errors import MoldauError
 from moldau.spark.columns import Columns
 from moldau.spark.commit_log import CommitDecision, PreparedWrite
-from moldau.spark.sink_broker import SinkBroker
+from moldau.spark.sink_broker import DECISIONS_TAIL, SinkBroker
 from moldau.spark.sink_options import SinkOptions, parse
 from moldau.spark.two_phase import DecidedButLost, TaskTransaction, TwoPhaseCommit, end_run
 from moldau.spark.writer import RunIsOver, Target, TaskAttempt, write_task
@@ -206,3 +206,48 @@ def test_a_task_without_rows_opens_nothing(options: SinkOptions, query: str) -> 
     assert (wrote.rows, wrote.write) == (0, None)
     with SinkBroker(options) as ground:
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
+
+
+@pytest.mark.parametrize(
+    ("later", "begins"),
+    [(0, [0]), (DECISIONS_TAIL - 3, [1]), (DECISIONS_TAIL, [4, 0]), (5 * DECISIONS_TAIL, [4 + 4 * DECISIONS_TAIL, 0])],
+)
+def test_the_last_decision_is_found_from_the_end_of_the_topic(
+    broker: Broker, query: str, monkeypatch: pytest.MonkeyPatch, later: int, begins: list[int]
+) -> None:
+    name = f"decisions-{uuid.uuid4().hex[:8]}"
+    options = parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": TOPIC, "decisionsTopic": name})
+    decided = [CommitDecision(query, "run", batch, (PreparedWrite(0, 0, 7, batch),)) for batch in range(2)]
+    with SinkBroker(options) as ground:
+        assert ground.take_over(query) is None
+        for decision in decided:
+            ground.decide(decision)
+    with Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
+        for number in range(later):
+            producer.send(name, b"{}", key=f"another query {number}".encode())
+    sought: list[int] = []
+    seek = Consumer.seek
+
+    def spy(self: Consumer, partition: TopicPartition, offset: int) -> None:
+        sought.append(offset)
+        seek(self, partition, offset)
+
+    monkeypatch.setattr(Consumer, "seek", spy)
+    with SinkBroker(options) as ground:
+        assert ground.take_over(query) == decided[-1]
+    assert sought == begins  # the two decisions have the offsets 0 and 2, with a marker after each
+
+
+def test_a_query_without_a_decision_and_one_whose_decision_was_deleted_have_none(broker: Broker, query: str) -> None:
+    name = f"decisions-{uuid.uuid4().hex[:8]}"
+    options = parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": TOPIC, "decisionsTopic": name})
+    with SinkBroker(options) as ground:
+        ground.take_over(query)
+        ground.decide(CommitDecision(query, "run", 3, ()))
+    with Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
+        producer.send(name, None, key=query.encode())
+        for number in range(2 * DECISIONS_TAIL):
+            producer.send(name, b"{}", key=f"another query {number}".encode())
+    with SinkBroker(options) as ground:
+        assert ground.take_over(query) is None
+        assert ground.take_over("unknown") is None

@@ -40,6 +40,9 @@ log = event_logger(__name__)
 LONGEST_TRANSACTION_MS: Final = 900_000
 """The default of the brokers' transaction.max.timeout.ms."""
 POLL_S: Final = 1.0
+DECISIONS_TAIL: Final = 256
+TAIL_GROWTH: Final = 16
+"""The last offsets of the decisions topic that are read first, and how many times more if the query is not in them."""
 OVER: Final = ("CompleteCommit", "PrepareCommit")
 ABORTED: Final = ("CompleteAbort", "PrepareAbort")
 
@@ -131,7 +134,7 @@ class SinkBroker:
             }
         )
         self._decisions.init_transactions()
-        return latest(query, self._stored_decisions())
+        return self._last_decision(query)
 
     def decide(self, decision: CommitDecision) -> None:
         producer = self._decisions
@@ -149,23 +152,34 @@ class SinkBroker:
         except TopicAlreadyExists:
             pass
 
-    def _stored_decisions(self) -> list[tuple[bytes | None, bytes | None]]:
-        """All decisions in the topic, of all queries, in order. The topic is compacted, so there is about one per
-        query.
+    def _last_decision(self, query: str) -> CommitDecision | None:
+        """The last decision of a query in the topic. Reads the end of the topic first, and more of it only if needed.
+
+        Any place to begin is safe: if a record of the query comes after it, the last such record is the last of all.
+        A running query commits often, so its last decision is near the end. The topic is compacted, but a day of
+        decisions may wait for it.
 
         Reads up to the log end offset, not only to the last stable offset: while another query writes its decision,
         ours may come after it.
         """
         partition = TopicPartition(self._options.decisions_topic, 0)
-        found: list[tuple[bytes | None, bytes | None]] = []
+        key = query.encode()
         end = self._run(self._admin.list_offsets({partition: OffsetSpec.LATEST}))[partition].offset
         settings = {"bootstrap.servers": self._options.settings["bootstrap.servers"]}
         with Consumer(settings | {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}) as consumer:
             consumer.assign([partition])
-            consumer.seek_to_beginning(partition)
-            while consumer.position(partition) < end:
-                found += [(record.key, record.value) for record in consumer.poll(timeout=POLL_S)]
-        return found
+            tail = DECISIONS_TAIL
+            while True:
+                begin = max(0, end - tail)
+                consumer.seek(partition, begin)
+                found: list[tuple[bytes | None, bytes | None]] = []
+                while consumer.position(partition) < end:
+                    found += [
+                        (record.key, record.value) for record in consumer.poll(timeout=POLL_S) if record.key == key
+                    ]
+                if found or begin == 0:
+                    return latest(query, found)
+                tail *= TAIL_GROWTH
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
