@@ -10,7 +10,7 @@ from moldau.cluster.configs import ConfigRules
 from moldau.cluster.controller import Rebalance
 from moldau.cluster.image import TopicImage
 from moldau.cluster.metadata import MetadataRules
-from moldau.cluster.token_decisions import TokenRules
+from moldau.cluster.token_decisions import DelegationTokenRules
 from moldau.cluster.topics import TopicDefaults
 from moldau.log.config import LogConfig
 from moldau.security import AllowAll, Authorizer, Principal
@@ -68,8 +68,8 @@ def authorizer_of(settings: BrokerSettings) -> Authorizer:
     return AclAuthorizer(users, allow_if_no_rule=settings["allow.everyone.if.no.acl.found"])
 
 
-def token_rules(settings: BrokerSettings) -> TokenRules:
-    return TokenRules(
+def token_rules(settings: BrokerSettings) -> DelegationTokenRules:
+    return DelegationTokenRules(
         settings["delegation.token.secret.key"] or None,
         settings["delegation.token.max.lifetime.ms"],
         settings["delegation.token.expiry.time.ms"],

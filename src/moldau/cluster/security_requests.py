@@ -17,7 +17,7 @@ from moldau.cluster.image_publisher import Decide, MetadataDecision, Step
 from moldau.cluster.nodes import id_text
 from moldau.cluster.quota_decisions import QuotaAlteration
 from moldau.cluster.scram_decisions import UserAlteration
-from moldau.cluster.token_decisions import NewToken, TokenExpiry, TokenRules
+from moldau.cluster.token_decisions import DelegationTokenRules, NewToken, TokenExpiry
 from moldau.host.clock import Randomness
 from moldau.security.acls import AclFilter, AclRule
 from moldau.security.credentials import DelegationToken
@@ -58,7 +58,9 @@ class SecurityRequests:
 
     # -- delegation tokens -------------------------------------------------------------------------------------------
 
-    async def create_token(self, wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+    async def create_token(
+        self, wanted: NewToken, rules: DelegationTokenRules, now_ms: int
+    ) -> DelegationToken | Refusal:
         token_id = id_text(self._randomness.uuid())
 
         def decide(_image: ClusterImage, some: Sequence[NewToken]) -> MetadataDecision[DelegationToken]:
@@ -66,13 +68,17 @@ class SecurityRequests:
 
         return (await self._answers([wanted], decide))[0]
 
-    async def renew_token(self, wanted: TokenExpiry, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+    async def renew_token(
+        self, wanted: TokenExpiry, rules: DelegationTokenRules, now_ms: int
+    ) -> DelegationToken | Refusal:
         def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> MetadataDecision[DelegationToken]:
             return _stored(token_decisions.renewed(image.security.delegation_tokens, some[0], rules, now_ms))
 
         return (await self._answers([wanted], decide))[0]
 
-    async def expire_token(self, wanted: TokenExpiry, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+    async def expire_token(
+        self, wanted: TokenExpiry, rules: DelegationTokenRules, now_ms: int
+    ) -> DelegationToken | Refusal:
         """The answer is the token with its new end, also if it is removed at once."""
 
         def decide(image: ClusterImage, some: Sequence[TokenExpiry]) -> MetadataDecision[DelegationToken]:

@@ -19,7 +19,7 @@ from moldau.wire.errors import ErrorCode
 RENEWER_TYPE = "User"
 
 
-class TokenRules(NamedTuple):
+class DelegationTokenRules(NamedTuple):
     """The broker settings of delegation tokens: `delegation.token.…`."""
 
     secret_key: str | None
@@ -55,7 +55,7 @@ DISABLED = Refusal(
 )
 
 
-def created(token_id: str, wanted: NewToken, rules: TokenRules, now_ms: int) -> DelegationToken | Refusal:
+def created(token_id: str, wanted: NewToken, rules: DelegationTokenRules, now_ms: int) -> DelegationToken | Refusal:
     """The new token, or why there is none."""
     if rules.secret_key is None:
         return DISABLED
@@ -70,7 +70,7 @@ def created(token_id: str, wanted: NewToken, rules: TokenRules, now_ms: int) -> 
 
 
 def renewed(
-    tokens: Mapping[str, DelegationToken], wanted: TokenExpiry, rules: TokenRules, now_ms: int
+    tokens: Mapping[str, DelegationToken], wanted: TokenExpiry, rules: DelegationTokenRules, now_ms: int
 ) -> DelegationToken | Refusal:
     """The token with a later end. A period of 0 or less is the one in the settings, which is also the longest."""
     token = _found(tokens, wanted, rules)
@@ -87,7 +87,7 @@ def renewed(
 
 
 def expiring(
-    tokens: Mapping[str, DelegationToken], wanted: TokenExpiry, rules: TokenRules, now_ms: int
+    tokens: Mapping[str, DelegationToken], wanted: TokenExpiry, rules: DelegationTokenRules, now_ms: int
 ) -> tuple[DelegationToken, bool] | Refusal:
     """The token with another end, and whether it ends now. A negative period ends it at once."""
     token = _found(tokens, wanted, rules)
@@ -109,7 +109,9 @@ def expired_steps(tokens: Mapping[str, DelegationToken], now_ms: int) -> list[St
     ]
 
 
-def _found(tokens: Mapping[str, DelegationToken], wanted: TokenExpiry, rules: TokenRules) -> DelegationToken | Refusal:
+def _found(
+    tokens: Mapping[str, DelegationToken], wanted: TokenExpiry, rules: DelegationTokenRules
+) -> DelegationToken | Refusal:
     if rules.secret_key is None:
         return DISABLED
     token = token_of(rules.secret_key, tokens.values(), wanted.hmac)
