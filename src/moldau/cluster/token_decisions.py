@@ -27,7 +27,7 @@ class DelegationTokenRules(NamedTuple):
     expiry_time_ms: int
 
     def __repr__(self) -> str:
-        return f"TokenRules(max_lifetime_ms={self.max_lifetime_ms}, expiry_time_ms={self.expiry_time_ms})"
+        return f"DelegationTokenRules(max_lifetime_ms={self.max_lifetime_ms}, expiry_time_ms={self.expiry_time_ms})"
 
 
 class NewToken(NamedTuple):
