@@ -195,7 +195,7 @@ def test_a_setting_is_set_and_taken_back(raw: RawConnection, topic: str) -> None
     assert increment(raw, TOPIC, topic, ("retention.ms", DELETE, None)).error_code == 0
 
 
-def test_lists_are_added_to_and_taken_from(raw: RawConnection, topic: str) -> None:
+def test_values_are_appended_to_and_subtracted_from_lists(raw: RawConnection, topic: str) -> None:
     assert increment(raw, TOPIC, topic, ("cleanup.policy", APPEND, "compact")).error_code == 0
     becomes(raw, topic, "cleanup.policy", "delete,compact")
     assert increment(raw, TOPIC, topic, ("cleanup.policy", APPEND, "compact")).error_code == 0

@@ -41,7 +41,7 @@ CLOSE_TIMEOUT_S = 1.0
 
 
 class Spoil(Enum):
-    """What can be done to one request and its answer; the connection is cut in every case."""
+    """Fault of one request or its answer. In every case the connection is cut."""
 
     HALF_REQUEST = "the broker gets half of the request"
     LOSE_REQUEST = "the broker gets nothing of the request"
@@ -50,24 +50,24 @@ class Spoil(Enum):
 
 
 class _CutError(Exception):
-    """This connection is to end now."""
+    """Raised to end a connection now."""
 
 
 class _Pair:
-    """A client's connection and the one to the broker that belongs to it."""
+    """A client's connection, and the proxy's connection to the broker for it."""
 
     def __init__(self, client: asyncio.StreamWriter, broker: asyncio.StreamWriter) -> None:
         self.client = client
         self.broker = broker
         self.asked: dict[int, tuple[ApiKey, int, Spoil | None]] = {}
-        """Requests whose answers are still to come, by correlation id: what, in which version, what is to go wrong."""
+        """Requests without an answer so far, by correlation id: the API, its version, and the planned fault."""
 
     def cut(self) -> None:
         for writer in (self.client, self.broker):
             writer.transport.abort()
 
     async def close(self) -> None:
-        """An end in good order: what was passed on still arrives, unless nobody takes it."""
+        """Close in good order: data that was passed on still arrives, unless the receiver does not read it."""
         for writer in (self.client, self.broker):
             writer.close()
         try:
@@ -80,7 +80,7 @@ class _Pair:
 
 
 class AdversityProxy:
-    """One address that stands for every broker behind it."""
+    """One address that stands for all brokers of a cluster."""
 
     def __init__(self, upstream: str) -> None:
         host, _, port = upstream.rpartition(":")
@@ -89,9 +89,9 @@ class AdversityProxy:
         self.seen: Counter[ApiKey] = Counter()
         """Requests that arrived at the proxy."""
         self.connections = 0
-        """Connections that were taken, over all time."""
+        """Connections accepted since the start."""
         self.troubles: Counter[str] = Counter()
-        """What `misbehave` chose, by name."""
+        """The faults that `misbehave` has chosen, by name."""
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket | None = None
@@ -122,12 +122,12 @@ class AdversityProxy:
     # -- commands ----------------------------------------------------------------------------------------------------
 
     def cut(self) -> None:
-        """Every connection ends now, without a word."""
+        """Abort all connections now."""
         self._call(self._cut_all)
 
     @contextlib.contextmanager
     def black_hole(self) -> Iterator[None]:
-        """Connections stay and new ones are taken, but nothing goes through; afterwards what was held back does."""
+        """Keep all connections and accept new ones, but hold all bytes back; pass them on at the end of the block."""
         self._call(self._open.clear)
         try:
             yield
@@ -136,7 +136,7 @@ class AdversityProxy:
 
     @contextlib.contextmanager
     def refusing(self) -> Iterator[None]:
-        """As if nobody listened: connections end, and new ones are refused."""
+        """Refuse new connections and end the existing ones, as if nobody listened."""
         self._do(self._stop_listening())
         try:
             yield
@@ -145,7 +145,7 @@ class AdversityProxy:
 
     @contextlib.contextmanager
     def delaying(self, seconds: float) -> Iterator[None]:
-        """Each frame waits so long, in both directions."""
+        """Delay each frame by this time, in both directions."""
         self._call(setattr, self, "_delay_s", seconds)
         try:
             yield
@@ -154,7 +154,7 @@ class AdversityProxy:
 
     @contextlib.contextmanager
     def dribbling(self, piece: int) -> Iterator[None]:
-        """Answers arrive in pieces of so many bytes, each in a segment of its own."""
+        """Send answers in pieces of this many bytes, each in its own TCP segment."""
         self._call(setattr, self, "_piece", piece)
         try:
             yield
@@ -162,20 +162,20 @@ class AdversityProxy:
             self._call(setattr, self, "_piece", 0)
 
     def spoil(self, how: Spoil, api: ApiKey | None = None) -> None:
-        """Spoil the next request, or the next one of that API. Several orders wait for a request each."""
+        """Spoil the next request, or the next request of this API. Several calls spoil one request each."""
         self._call(self._to_spoil.append, (how, api))
 
     def wait_until_spoiled(self, timeout_s: float = SPOILED_TIMEOUT_S) -> None:
-        """Returns when every order of `spoil` has found its request."""
+        """Return when each call of `spoil` has found its request."""
         self.wait_until(lambda: not self._to_spoil, timeout_s)
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float = SPOILED_TIMEOUT_S) -> None:
-        """Returns when the condition holds; it is looked at whenever a request or a connection comes."""
+        """Return when the condition holds. It is checked after each request and each new connection."""
         with self._changed:
-            assert self._changed.wait_for(condition, timeout_s), "what was waited for did not come through the proxy"
+            assert self._changed.wait_for(condition, timeout_s), "the expected traffic did not come through the proxy"
 
     def misbehave(self, chance: random.Random, longest_s: float = 0.3) -> str:
-        """One trouble of any kind, for at most so long; healed when this returns. Returns its name."""
+        """Cause one random fault of at most this duration, repair it, and return its name."""
         duration_s = chance.uniform(0.0, longest_s)
         trouble = chance.choice(("cut", "black hole", "refusing", "delaying", "dribbling", *Spoil))
         name = trouble.name.lower().replace("_", " ") if isinstance(trouble, Spoil) else trouble
@@ -192,10 +192,10 @@ class AdversityProxy:
                 "dribbling": lambda: self.dribbling(chance.randint(1, 50)),
             }
             with lasting[trouble]():
-                threading.Event().wait(duration_s)  # a trouble has a length; nothing is being waited for
+                threading.Event().wait(duration_s)  # the duration of the fault; this waits for no condition
         return name
 
-    # -- the loop's side ---------------------------------------------------------------------------------------------
+    # -- event loop side ---------------------------------------------------------------------------------------------
 
     def _do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(COMMAND_TIMEOUT_S)
@@ -212,7 +212,7 @@ class AdversityProxy:
         await self._listen()
 
     async def _listen(self) -> None:
-        # Not asyncio's server: that one forgets connections which come in the moment it is closed.
+        # asyncio's own server is not used: it loses connections that arrive while it is being closed.
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self._listener.setblocking(False)
         self.port = self._listener.getsockname()[1]
@@ -240,7 +240,7 @@ class AdversityProxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # transports that were aborted close their sockets
+        await asyncio.sleep(0)  # one loop turn, in which aborted transports close their sockets
 
     def _cut_all(self) -> None:
         for pair in list(self._pairs):
@@ -282,7 +282,8 @@ class AdversityProxy:
         pass_on: Callable[[_Pair, bytes], tuple[bytes, bool]],
         pair: _Pair,
     ) -> None:
-        """Frames from one side to the other; `pass_on` says what arrives of each, and whether that is the end."""
+        """Copy frames from one side to the other. `pass_on` returns the bytes to send for a frame, and whether to
+        stop."""
         while True:
             length = await reader.readexactly(4)
             frame = await reader.readexactly(int.from_bytes(length, "big"))
@@ -299,7 +300,7 @@ class AdversityProxy:
             writer.write(data)
         for start in range(0, len(data) if piece else 0, piece or 1):
             writer.write(data[start : start + piece])
-            await asyncio.sleep(0)  # let it leave as a segment of its own
+            await asyncio.sleep(0)  # one loop turn, so that the piece leaves as its own TCP segment
         await writer.drain()
 
     def _request(self, pair: _Pair, frame: bytes) -> tuple[bytes, bool]:
@@ -336,7 +337,7 @@ class AdversityProxy:
         return whole, False
 
     def _readdressed(self, api: ApiKey, version: int, frame: bytes) -> bytes:
-        """The answer with the proxy's address wherever it names a broker's."""
+        """The answer, with the proxy's address in place of each broker address."""
         correlation_id, start = decode_response_header(frame, api, version)
         response: Any = APIS[api].response_type().decode(frame, version, start)
         named = [*getattr(response, "brokers", ()), *getattr(response, "coordinators", ())]

@@ -18,7 +18,7 @@ START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
 
 
-# What Linux was asked to do at the end of the parent (SIGKILL: a broker may be paused) survives the exec.
+# PR_SET_PDEATHSIG survives the exec. The signal is SIGKILL, because the broker may be paused.
 _LAUNCH = """\
 import os, signal, sys
 try:
@@ -30,12 +30,12 @@ if os.getppid() == int(sys.argv[1]):
     os.execvp(sys.argv[2], sys.argv[2:])
 """
 
-# The parent is the thread that starts a process, not the whole of us: this one lives as long as we do.
+# For Linux, the parent is the thread that starts the process. This thread lives as long as the test process.
 _STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="starter")
 
 
 def start_mortal(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A process that ends with this one, also where this one is killed. Its standard error is a pipe."""
+    """Start a process that ends with this one, even if this one is killed. Its standard error is a pipe."""
     whole = [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), *command]
     started = _STARTER.submit(
         subprocess.Popen, whole, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment
@@ -44,7 +44,7 @@ def start_mortal(command: Sequence[str], environment: dict[str, str]) -> subproc
 
 
 class BrokerProcess:
-    """`moldau broker` on a data directory. The port is the system's choice at the first start, then it is kept."""
+    """`moldau broker` on a data directory. The system chooses the port at the first start; later starts keep it."""
 
     start_timeout_s: float = START_TIMEOUT_S
 
@@ -60,10 +60,10 @@ class BrokerProcess:
         enter: Sequence[str] = (),
     ) -> None:
         self.module = module
-        """What is run: `python -m moldau broker ...`, or a test's variant of it."""
+        """The command: `python -m moldau broker ...`, or a variant for one test."""
         self.host = host
         self.enter = enter
-        """What stands before the command: the way into another network namespace."""
+        """A prefix of the command, for example to enter another network namespace."""
         self.data = data
         self.settings = settings or {}
         self.arguments = arguments
@@ -86,7 +86,7 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        """Everything the broker has logged, over all its starts."""
+        """All log lines of the broker, over all its starts."""
         return b"".join(self._lines).decode(errors="replace")
 
     def command(self) -> list[str]:
@@ -97,11 +97,11 @@ class BrokerProcess:
         return command
 
     def start(self) -> Self:
-        """Returns when the broker says that it is ready."""
+        """Start the broker and return when it is ready."""
         return self.launch().wait_ready()
 
     def launch(self) -> Self:
-        """Begins to start it."""
+        """Start the process without waiting until it is ready."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
         if "MOLDAU_PURE" in os.environ:
             environment["MOLDAU_PURE"] = os.environ["MOLDAU_PURE"]
@@ -130,20 +130,20 @@ class BrokerProcess:
                 self._said_ready = True
                 ready.set()
         process.stderr.close()
-        ready.set()  # it ended: whoever waits should look
+        ready.set()  # The process has ended: wake the waiting thread.
 
     def stop(self) -> int:
-        """A clean stop; the exit code."""
+        """Stop the broker by SIGTERM and return its exit code."""
         self.ask_to_stop()
         return self.wait_ended()
 
     def ask_to_stop(self) -> None:
-        """SIGTERM. A second one would end it at once."""
+        """Send SIGTERM. A second SIGTERM would end the broker at once."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """kill -9."""
+        """End the broker by SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.wait_ended()

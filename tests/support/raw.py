@@ -39,7 +39,7 @@ class RawConnection:
         return self
 
     def send(self, api: ApiKey, version: int, body: bytes) -> int:
-        """Sends a request, returns its correlation id."""
+        """Send a request and return its correlation id."""
         self._correlation_id += 1
         header = encode_request_header(api, version, self._correlation_id, self.client_id)
         self.send_frame(header + body)
@@ -65,7 +65,7 @@ class RawConnection:
         return self.receive(api, version, response)
 
     def closed_by_peer(self) -> bool:
-        """Whether the broker has closed, or is about to close, without another word."""
+        """Whether the broker closes the connection without sending another byte."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:

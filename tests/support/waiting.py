@@ -91,7 +91,8 @@ class _Wait:
 
 
 def _pauses() -> Iterator[float]:
-    """A few quick looks, then pauses that double up to the longest: quick when it is quick, never a busy loop."""
+    """Ten looks without a pause, then pauses that double up to MAX_PAUSE_S: quick for a fast condition, cheap for a
+    slow one."""
     yield from itertools.repeat(0.0, QUICK_LOOKS)
     pause_s = FIRST_PAUSE_S
     while True:
@@ -100,7 +101,7 @@ def _pauses() -> Iterator[float]:
 
 
 def _source(condition: Callable[[], Any]) -> str:
-    """The code of the condition, for a wait whose caller did not name it."""
+    """The source code of the condition, for a wait whose caller gave no description."""
     try:
         return " ".join(inspect.getsource(condition).split())
     except (OSError, TypeError):

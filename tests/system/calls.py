@@ -40,7 +40,7 @@ from moldau.wire.messages.produce import (
 )
 from tests.support.raw import RawConnection
 
-# The last versions that speak of topics by name.
+# The last versions that name topics by name instead of by id.
 PRODUCE_VERSION = 12
 FETCH_VERSION = 12
 
@@ -64,7 +64,7 @@ def create_topic(
     configs: dict[str, str] | None = None,
     replication_factor: int = 1,
 ) -> bytes:
-    """Makes the topic and returns its id."""
+    """Create the topic and return its id."""
     answer = try_create_topic(connection, name, partitions, configs, replication_factor)
     assert answer.error_code == ErrorCode.NONE, (answer.error_code, answer.error_message)
     topic_id: bytes = answer.topic_id
@@ -78,7 +78,7 @@ def try_create_topic(
     configs: dict[str, str] | None = None,
     replication_factor: int = 1,
 ) -> Any:
-    """The answer for the topic, whatever it says."""
+    """The response for the topic, also if it is an error."""
     topic = CreateTopicsRequestTopic(
         name=name,
         num_partitions=partitions,
@@ -90,7 +90,7 @@ def try_create_topic(
 
 
 def batch_of(values: Iterable[bytes], codec: Codec = Codec.NONE) -> bytes:
-    """A batch with these values, keyless, without timestamps of its own."""
+    """A batch with these values, without keys and with no timestamps."""
     return bytes(encode_batch([Record(offset, 0, None, value) for offset, value in enumerate(values)], codec=codec))
 
 
@@ -107,7 +107,7 @@ def produce_answer(connection: RawConnection, correlation_id: int | None = None)
 def try_produce(
     connection: RawConnection, topic: str, partition: int, values: Sequence[bytes], acks: int = ALL_ACKS
 ) -> Any:
-    """The partition's answer, whatever it says."""
+    """The response for the partition, also if it is an error."""
     connection.send(ApiKey.PRODUCE, PRODUCE_VERSION, produce_body(topic, partition, batch_of(values), acks))
     return produce_answer(connection)
 
@@ -115,7 +115,7 @@ def try_produce(
 def produce(
     connection: RawConnection, topic: str, partition: int, values: Sequence[bytes], acks: int = ALL_ACKS
 ) -> int:
-    """Writes one batch; the offset of its first record."""
+    """Write one batch and return the offset of its first record."""
     answer = try_produce(connection, topic, partition, values, acks)
     assert answer.error_code == ErrorCode.NONE, (ErrorCode(answer.error_code).name, answer.error_message)
     base_offset: int = answer.base_offset
@@ -144,7 +144,7 @@ def fetch_request(
 
 
 def fetch(connection: RawConnection, topic: str, partition: int, offset: int, **limits: int) -> Any:
-    """The partition's answer, whatever it says; for the limits see `fetch_request`."""
+    """The response for the partition, also if it is an error. `fetch_request` describes the limits."""
     request = fetch_request(topic, partition, offset, **limits)
     response = connection.call(ApiKey.FETCH, FETCH_VERSION, request, FetchResponse)
     assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code).name
@@ -164,7 +164,7 @@ def records_in(data: bytes | memoryview | None) -> list[Record]:
 
 
 def read_all(connection: RawConnection, topic: str, partition: int, start: int = 0) -> list[Record]:
-    """Everything from `start` to the high watermark. Fails on any error."""
+    """All records from `start` to the high watermark. Fails on any error."""
     found: list[Record] = []
     offset = start
     while True:
@@ -189,7 +189,7 @@ def offset_of(connection: RawConnection, topic: str, partition: int, spec: int =
 
 
 def metadata(connection: RawConnection, *topics: str) -> MetadataResponse:
-    """About these topics, or about all; none is created by asking."""
+    """Metadata of these topics, or of all topics. Does not create topics automatically."""
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in topics] if topics else None, allow_auto_topic_creation=False
     )
@@ -199,7 +199,7 @@ def metadata(connection: RawConnection, *topics: str) -> MetadataResponse:
 
 
 def log_dirs(connection: RawConnection) -> dict[str, DescribeLogDirsResponseLogDir]:
-    """Every data directory, by path."""
+    """All data directories, by path."""
     request = DescribeLogDirsRequest(topics=None)
     response = connection.call(ApiKey.DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION, request, DescribeLogDirsResponse)
     assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code).name

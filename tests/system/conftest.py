@@ -14,7 +14,7 @@ NO_MOUNT = "a small tmpfs cannot be mounted here"
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """The root of a file system of its own with SMALL_DISK_BYTES."""
+    """The root of a separate file system of SMALL_DISK_BYTES."""
     root = tmp_path / "disk"
     root.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(root)]

@@ -32,7 +32,7 @@ class Stream:
         self.acked.append((first, count, offset))
 
     def refused(self, count: int) -> None:
-        """The last batch was answered with an error, so it is as if it had never been sent."""
+        """Record that the last batch was refused: it counts as not sent."""
         self.sent -= count
 
     def value(self, number: int) -> bytes:
@@ -59,17 +59,17 @@ class Ledger:
 
     @property
     def acked(self) -> int:
-        """Records that were acknowledged."""
+        """The number of acknowledged records."""
         with self._lock:
             return sum(count for stream in self._streams.values() for _, count, _ in stream.acked)
 
     def forget_from(self, end: int) -> None:
-        """Everything from this offset on was promised to nobody: the machine lost power before a flush."""
+        """Drop all expectations from this offset on: the machine lost power before these records were flushed."""
         for stream in self._streams.values():
             stream.acked = [one for one in stream.acked if one[2] < end]
 
     def check(self, records: Sequence[Record]) -> None:
-        """Fails where the partition, read from offset 0 to its end, is not what it must be."""
+        """Fail if the partition, read from offset 0 to its end, differs from what was sent and acknowledged."""
         found: dict[bytes, int] = dict.fromkeys(self._streams, 0)
         for offset, record in enumerate(records):
             assert record.offset == offset, f"{self}: offset {record.offset} where {offset} was expected"

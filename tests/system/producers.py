@@ -16,13 +16,13 @@ from tests.system.ledger import Ledger, Stream
 
 IN_FLIGHT = 5
 ACKS = (-1, 1, -1, 1, 0)
-"""In turn; 0 is answered by nothing."""
+"""The acks settings of the producers, in turn; acks=0 gets no answer."""
 
 JOIN_TIMEOUT_S = 30
 
 
 class Progress:
-    """How many records all producers together have seen acknowledged; somebody may wait for a number."""
+    """The number of records that all producers together have had acknowledged. Tests wait for a number."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -34,7 +34,7 @@ class Progress:
             self._changed.notify_all()
 
     def reach(self, count: int, timeout_s: float = 30) -> None:
-        """Returns when `count` more are acknowledged than now."""
+        """Return when `count` more records are acknowledged than now."""
         with self._changed:
             target = self._count + count
             assert self._changed.wait_for(lambda: self._count >= target, timeout_s), (
@@ -51,7 +51,7 @@ class Refused(AssertionError):
 
 
 class NumberingProducer:
-    """One connection and a stream to each partition. Ends when the broker does; a refusal is a failure."""
+    """One connection with a stream to each partition. Ends when the broker ends; an error code is a failure."""
 
     def __init__(self, bootstrap: str, ledgers: Sequence[Ledger], progress: Progress, seed: float) -> None:
         self._connection = RawConnection(bootstrap)
@@ -64,9 +64,9 @@ class NumberingProducer:
         self._thread.start()
 
     def join(self, *, unless: ErrorCode = ErrorCode.NONE) -> None:
-        """Waits for the end, and raises what went wrong before it, unless it was a refusal with this code."""
+        """Wait for the thread's end and raise its error, unless the broker refused with this code."""
         self._thread.join(JOIN_TIMEOUT_S)
-        assert not self._thread.is_alive(), "the producer did not notice that its broker is gone"
+        assert not self._thread.is_alive(), "the producer did not notice that its broker has ended"
         self._connection.close()
         if isinstance(self._failure, Refused) and self._failure.code == unless:
             return
@@ -82,7 +82,7 @@ class NumberingProducer:
                     self._receive()
                 turn += 1
         except (ConnectionClosedError, ConnectionError):
-            pass  # what was in flight may be there or not
+            pass  # batches in flight may be in the log or not
         except BaseException as failure:  # noqa: BLE001 - raised again by join
             self._failure = failure
 

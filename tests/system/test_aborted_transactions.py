@@ -16,7 +16,7 @@ TRANSACTIONS = 12
 
 
 def on_a_loop() -> bool:
-    """Whether the code that calls this runs inside a callback of an event loop."""
+    """Whether the caller runs inside a callback of an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -25,7 +25,7 @@ def on_a_loop() -> bool:
 
 
 def write(bootstrap: str) -> None:
-    """Half of the transactions are aborted; each has a segment of its own."""
+    """Write transactions, each in its own segment, and abort every second one."""
     with Producer(bootstrap_servers=bootstrap, transactional_id="writer") as producer:
         producer.init_transactions()
         for number in range(TRANSACTIONS):
@@ -60,5 +60,5 @@ def test_the_index_of_aborted_transactions_is_read_by_a_thread(monkeypatch: pyte
                 found += [int(record.value.rstrip(b"x")) for record in consumer.poll(timeout=5)]
         assert found == list(range(0, TRANSACTIONS, 2))
         assert len([one for one in reads if not one]) >= TRANSACTIONS // 2
-        # Only the active segment, to which the loop appends, is read by the loop itself.
+        # The loop itself reads only the active segment, to which it also appends.
         assert sum(reads) <= 1

@@ -16,7 +16,7 @@ from moldau.wire.messages.fetch import FetchResponse
 from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until_async
 from tests.system import calls
-from tests.system.in_process import InProcessBroker, Machine
+from tests.system.in_process_broker import InProcessBroker, Machine
 from tests.system.ledger import Ledger
 
 TOPIC = "orders"
@@ -26,7 +26,7 @@ STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class Setup:
-    """A broker on two directories, with a topic whose partitions are spread over both."""
+    """A broker with two data directories, and a topic with partitions in both."""
 
     def __init__(self, tmp_path: Path, machine: Machine) -> None:
         self.machine = machine
@@ -126,7 +126,8 @@ def test_a_record_whose_fsync_failed_is_not_acknowledged_and_the_directory_goes_
         setup.create_topic(connection, {"flush.messages": "1"})
         good, bad = setup.partitions_in(connection, setup.good), setup.partitions_in(connection, setup.bad)
         setup.write(connection, good + bad)
-        setup.machine.fs.fail("fdatasync", errno.EIO, path=f"{setup.bad}/*.log")  # once: the next one would lie
+        # only once: a second fsync would report success for lost data
+        setup.machine.fs.fail("fdatasync", errno.EIO, path=f"{setup.bad}/*.log")
         answers = [produce_pipelined(connection, partition) for partition in (bad[0], bad[0], good[0], bad[0])]
         assert [answer() for answer in answers] == [STORAGE_ERROR, STORAGE_ERROR, ErrorCode.NONE, STORAGE_ERROR]
         assert calls.log_dirs(connection)[str(setup.bad)].error_code == STORAGE_ERROR
@@ -135,7 +136,7 @@ def test_a_record_whose_fsync_failed_is_not_acknowledged_and_the_directory_goes_
 
 
 def produce_pipelined(connection: RawConnection, partition: int) -> Any:
-    """Sends now; what is returned reads the answer's code."""
+    """Send the request now; the returned function reads the error code of its answer."""
     body = calls.produce_body(TOPIC, partition, calls.batch_of([b"value"]))
     correlation_id = connection.send(ApiKey.PRODUCE, calls.PRODUCE_VERSION, body)
     return lambda: calls.produce_answer(connection, correlation_id).error_code

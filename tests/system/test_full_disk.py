@@ -12,7 +12,7 @@ from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until
 from tests.system import calls
-from tests.system.in_process import InProcessBroker, Machine
+from tests.system.in_process_broker import InProcessBroker, Machine
 from tests.system.ledger import Ledger
 
 TOPIC = "orders"
@@ -20,16 +20,16 @@ PARTITIONS = 2
 BATCH = 10
 PADDING = 1_000
 MOST_BATCHES = 5_000
-"""More than a small disk can hold."""
+"""More than the small disk can hold."""
 
 PATIENCE_S = 10
-"""For what the broker tries again by itself."""
+"""The time for operations that the broker retries by itself."""
 
 CHUNK = bytes(64 << 10)
 
 
 class Ballast:
-    """Takes all the room that a disk has left, and gives it back."""
+    """A file that takes all free space of a disk, and can be removed."""
 
     def __init__(self, disk: Path) -> None:
         self._path = disk / "ballast"
@@ -49,7 +49,7 @@ class Ballast:
 
 
 class Writer:
-    """Writes to all partitions in turn and keeps the books."""
+    """Writes to all partitions in turn and records the acknowledgements."""
 
     def __init__(self, connection: RawConnection, ledgers: list[Ledger]) -> None:
         self.connection = connection
@@ -155,7 +155,7 @@ def test_a_topic_that_cannot_be_stored_is_refused_and_can_be_created_later(small
         assert "Traceback" not in broker.log
 
 
-# Injected, where no real disk can be made to fail at just that moment -------------------------------------------------
+# Injected faults, where no real disk can be made to fail at the right moment ------------------------------------------
 
 
 @pytest.mark.parametrize("partial", [0, 1, 700], ids=["nothing-written", "a-byte-written", "half-written"])
@@ -181,7 +181,7 @@ def test_an_append_to_a_full_disk_leaves_nothing_in_the_log(tmp_path: Path, part
             ledger.check(records)
 
 
-def test_a_segment_that_cannot_be_begun_on_a_full_disk_is_begun_later(tmp_path: Path) -> None:
+def test_a_segment_that_cannot_be_created_on_a_full_disk_is_created_later(tmp_path: Path) -> None:
     machine = Machine()
     ledgers = new_ledgers()
     with InProcessBroker(machine.fs, tmp_path / "data") as broker, RawConnection(broker.bootstrap) as connection:
@@ -196,7 +196,7 @@ def test_a_segment_that_cannot_be_begun_on_a_full_disk_is_begun_later(tmp_path: 
         assert broker.handler_failures == 0
 
 
-def test_a_partition_that_found_no_room_is_made_when_there_is_some(tmp_path: Path) -> None:
+def test_a_partition_without_room_is_created_when_there_is_room(tmp_path: Path) -> None:
     machine = Machine()
     with InProcessBroker(machine.fs, tmp_path / "data") as broker, RawConnection(broker.bootstrap) as connection:
         machine.fs.fail("mkdir", errno.ENOSPC, path=f"*/{TOPIC}-1", times=None)

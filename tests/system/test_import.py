@@ -41,7 +41,7 @@ def import_(data: Path, connect: str) -> Result:
 
 
 class Seen:
-    """What clients see of a cluster, and must see again after the import."""
+    """The state of a cluster as clients see it. It must be the same after the import."""
 
     def __init__(self, bootstrap: str) -> None:
         with Admin(bootstrap_servers=bootstrap) as admin:
@@ -79,7 +79,7 @@ def fill(bootstrap: str) -> None:
 
 
 def unread(bootstrap: str, count: int) -> list[bytes | None]:
-    """What the group reads on from where it was."""
+    """The records that the group reads after its committed offsets."""
     found: list[bytes | None] = []
     with Consumer(TOPIC, bootstrap_servers=bootstrap, group_id=GROUP, isolation_level="read_committed") as consumer:
         while len(found) < count:
@@ -114,7 +114,7 @@ def test_a_broker_keeps_everything_on_its_way_into_a_cluster(zookeeper: ZooKeepe
             admin.create_topics([NewTopic("both", partitions=2, replication_factor=2)])
             assert replicas_of(admin, "both") == [[1, 2], [1, 2]]
 
-        # The numbers of producers go on where they were: no two producers ever share one.
+        # Producer ids continue after the imported ones: no two producers ever get the same id.
         with Producer(bootstrap_servers=second.bootstrap) as producer:
             producer.send(TOPIC, b"new", partition=0).result(TIMEOUT_S)
         with Producer(bootstrap_servers=second.bootstrap, transactional_id=TRANSACTIONAL_ID) as producer:
@@ -136,7 +136,7 @@ def test_a_broker_keeps_everything_on_its_way_into_a_cluster(zookeeper: ZooKeepe
 
 
 def as_of_a_broker(data: Path, cluster_id: str) -> None:
-    """The metadata that a broker has made at its first start."""
+    """The metadata that a single broker has created at its first start."""
 
     async def make() -> None:
         threads = Threads()
@@ -175,7 +175,8 @@ def test_an_obstacle_to_an_import_is_reported(zookeeper: ZooKeeperEnsemble, tmp_
     assert "has no metadata of a broker" in refused.stderr
     assert not nothing.exists()
 
-    # A directory is of a cluster, or of a broker alone: to start it as the other would hide all its topics.
+    # A directory belongs either to a cluster or to a single broker. A start as the other kind would hide all its
+    # topics.
     with pytest.raises(SettingError, match=r"zookeeper\.connect: is needed"):
         asyncio.run(assemble({"log.dirs": str(one)}))
     with pytest.raises(SettingError, match=f"moldau cluster import --data {other}"):

@@ -19,9 +19,9 @@ PRODUCERS = 3
 PARTITIONS = 3
 MOST_RECORDS_A_LIFE = 20_000
 CLEAN_STOP_EVERY = 3
-"""Each third life ends by SIGTERM instead, with the producers at work just the same."""
+"""Every third run of the broker ends by SIGTERM instead of SIGKILL, also while producers write."""
 
-# Segments as small as they may be, so that lives end while one is rolled; and a topic that syncs before it answers.
+# The smallest segments, so that some kills happen while a segment is rolled; and a topic that syncs before each answer.
 TOPICS = {"plain": {"segment.bytes": "1048576"}, "synced": {"segment.bytes": "1048576", "flush.messages": "1"}}
 
 RETRYING = {
@@ -36,7 +36,7 @@ RETRYING = {
     "log_level": 0,
 }
 
-# Checkpoints all the time, so that recovery does not always begin at the beginning.
+# Frequent checkpoints, so that recovery does not always start at the beginning of the log.
 SETTINGS = {"log.flush.offset.checkpoint.interval.ms": "50"}
 
 
@@ -69,7 +69,7 @@ def test_no_acknowledged_record_is_missing_after_the_broker_was_killed_while_it_
     assert "ERROR" not in broker.log
 
 
-def test_a_producer_that_retries_delivers_everything_over_kills(
+def test_a_producer_that_retries_delivers_everything_despite_kills(
     tmp_path: Path, seed: int, count: Callable[[int, int], int]
 ) -> None:
     rng = random.Random(seed)

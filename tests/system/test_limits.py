@@ -69,7 +69,7 @@ def admitted(connection: RawConnection) -> bool:
     ],
     ids=["in-all", "of-one-address", "of-one-address-by-override"],
 )
-def test_a_connection_too_many_is_closed_and_one_that_ends_makes_room(
+def test_a_connection_beyond_the_limit_is_closed_and_a_closed_one_makes_room(
     start: Callable[..., BrokerProcess], settings: dict[str, object]
 ) -> None:
     broker = start(**settings)
@@ -152,7 +152,7 @@ def test_requests_beyond_the_limit_in_flight_wait_and_are_answered_in_order(
             connection.receive(ApiKey.FETCH, calls.FETCH_VERSION, FetchResponse, correlation_id)
 
 
-def test_requests_beyond_the_memory_for_them_wait_until_there_is_some(start: Callable[..., BrokerProcess]) -> None:
+def test_requests_beyond_the_request_memory_wait_until_some_is_free(start: Callable[..., BrokerProcess]) -> None:
     megabyte = 1 << 20
     broker = start(socket_request_max_bytes=megabyte, queued_max_request_bytes=megabyte * 3 // 2)
     body = calls.produce_body(TOPIC, 0, calls.batch_of([b"x" * (megabyte - 1000)]))
@@ -163,7 +163,7 @@ def test_requests_beyond_the_memory_for_them_wait_until_there_is_some(start: Cal
         frames = [Slowly(connection, data) for connection in connections]
         for frame in frames:
             frame.send(len(body) // 2)
-        frames.pop().connection.close()  # what was set aside for it must come back
+        frames.pop().connection.close()  # the memory reserved for it must be freed
         for frame in frames:
             frame.send_rest()
         offsets = {calls.produce_answer(frame.connection, 0).base_offset for frame in frames}
@@ -171,13 +171,13 @@ def test_requests_beyond_the_memory_for_them_wait_until_there_is_some(start: Cal
 
 
 def framed(api: ApiKey, version: int, body: bytes, correlation_id: int = 0) -> bytes:
-    """A whole request as it goes over the wire."""
+    """A complete request, as sent over the wire."""
     frame = encode_request_header(api, version, correlation_id, "raw") + body
     return struct.pack(">i", len(frame)) + frame
 
 
 class Slowly:
-    """A request that is sent bit by bit."""
+    """A request that is sent piece by piece."""
 
     def __init__(self, connection: RawConnection, data: bytes) -> None:
         self.connection = connection
@@ -197,7 +197,7 @@ class Slowly:
 RECORDS = 10
 UNREAD_REQUESTS = 1_000
 MAX_MEMORY_FOR_UNREAD_BYTES = 100 << 20
-"""The replies to them would be ten times that."""
+"""The replies to these requests would be ten times larger."""
 
 
 def test_a_client_that_requests_much_and_reads_nothing_costs_little_memory_and_blocks_no_other(
@@ -217,7 +217,7 @@ def test_a_client_that_requests_much_and_reads_nothing_costs_little_memory_and_b
         assert time.monotonic() - began < PATIENCE_S
         growth = psutil.Process(broker.pid).memory_info().rss - before
         assert growth < MAX_MEMORY_FOR_UNREAD_BYTES
-        for _ in range(20):  # once it does read, it gets what it asked for
+        for _ in range(20):  # when it reads at last, it gets all answers
             response = greedy.receive(ApiKey.FETCH, calls.FETCH_VERSION, FetchResponse, 0)
             assert len(calls.records_in(response.responses[0].partitions[0].records)) == RECORDS
 
@@ -226,11 +226,11 @@ COLD = "cold_reads_total"
 PIPELINED = 100
 BATCH_BYTES = 900_000
 BATCHES = 4
-"""In one answer. All answers together are more than three times what the broker may grow by."""
+"""Size of one answer. All answers together are more than three times the allowed growth of the broker."""
 
 
 def evict(broker: BrokerProcess) -> None:
-    """Empties the page cache of the broker's logs: the next read of them must ask the disk."""
+    """Remove the broker's logs from the page cache, so that the next read comes from the disk."""
     for path in broker.data.glob("*/*.log"):
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -238,7 +238,7 @@ def evict(broker: BrokerProcess) -> None:
 
 
 class Metrics:
-    """The numbers of a broker, by the page that it has for them."""
+    """The metrics of a broker, read from its metrics page."""
 
     def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -256,7 +256,7 @@ def write_batches(connection: RawConnection) -> None:
 
 
 def send_fetches(connection: RawConnection, **limits: int) -> range:
-    """Many fetches at once, for an answer with all batches each; returns their correlation ids."""
+    """Send many fetches at once, each for all batches. Returns their correlation ids."""
     body = calls.fetch_request(TOPIC, 0, 0, **limits).encode(calls.FETCH_VERSION)
     ids = range(PIPELINED)
     connection.socket.sendall(b"".join(framed(ApiKey.FETCH, calls.FETCH_VERSION, body, one) for one in ids))
@@ -264,7 +264,7 @@ def send_fetches(connection: RawConnection, **limits: int) -> range:
 
 
 @pytest.mark.parametrize("cold", [False, True], ids=["woken-together", "read-from-disk"])
-def test_answers_that_are_not_read_take_bounded_memory_and_come_in_order_when_they_are(
+def test_unread_answers_take_bounded_memory_and_arrive_in_order_when_they_are_read(
     cold: bool, start: Callable[..., BrokerProcess]
 ) -> None:
     metrics = Metrics()
@@ -277,7 +277,7 @@ def test_answers_that_are_not_read_take_bounded_memory_and_come_in_order_when_th
         before = psutil.Process(broker.pid).memory_info().rss
         ids = send_fetches(greedy, min_bytes=BATCHES * BATCH_BYTES, max_wait_ms=60_000)
         if cold:
-            # Where the disk is memory nothing is read from it, and the first answer stops the others.
+            # On a tmpfs nothing is read ahead from a disk, and the first answer already stops the others.
             wait_until(lambda: metrics["reply_memory_bytes"] and (metrics["reply_memory_waits"] or not metrics[COLD]))
         else:
             wait_until(lambda: metrics["fetches_waiting"] == PIPELINED)
@@ -295,7 +295,7 @@ def test_answers_that_are_not_read_take_bounded_memory_and_come_in_order_when_th
         wait_until(lambda: metrics["reply_memory_bytes"] == 0)
 
 
-def test_when_others_have_filled_the_memory_for_answers_a_reader_gets_on_batch_by_batch(
+def test_a_reader_continues_batch_by_batch_when_others_have_filled_the_memory_for_answers(
     start: Callable[..., BrokerProcess],
 ) -> None:
     metrics = Metrics()

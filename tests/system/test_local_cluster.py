@@ -32,7 +32,7 @@ RECORDS = 50
 
 
 class Command:
-    """A command that runs until it is told to stop, with what it says and the processes that it started."""
+    """A command that runs until SIGINT, with its output and the processes that it started."""
 
     def __init__(self, *arguments: str) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
@@ -52,7 +52,7 @@ class Command:
         self.banner: list[str] = []
 
     def ready(self) -> Self:
-        """Reads its table of processes, and the line that says that all of them serve."""
+        """Read the table of processes and the line that says that all of them serve."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if " is ready on " in line:
@@ -80,7 +80,7 @@ class Command:
                     self._complained.notify_all()
 
     def complained(self, text: str) -> str:
-        """The line that has this text, when it comes."""
+        """Wait for a line on standard error that contains this text."""
 
         def found() -> str | None:
             return next((line for line in self.complaints if text in line), None)
@@ -108,7 +108,7 @@ class Command:
         return self.end()
 
     def end(self) -> int:
-        """Its exit code. Nothing that it had started may be left."""
+        """Wait for the end and return the exit code. Fails if a process that it started still runs."""
         code = self.process.wait(END_TIMEOUT_S)
         self._reader.join(END_TIMEOUT_S)
         assert self.process.stdout is not None
@@ -134,7 +134,8 @@ def moldau() -> Iterator[Callable[..., Command]]:
 
 
 def replicas_of(admin: Admin, topic: str) -> list[list[int]]:
-    """Of each partition. Any broker is asked, and may hear of the topic a moment after the one that made it."""
+    """The replicas of each partition. Any broker is asked, and may hear of the topic later than the one that created
+    it."""
 
     def look() -> list[list[int]]:
         return [sorted(one.replicas) for one in admin.describe_topics([topic])[topic].partitions]
@@ -171,7 +172,7 @@ def test_a_cluster_starts_stops_and_starts_again_with_everything(
         assert internal.replication_factor == 3
         assert admin.describe_cluster().brokers[0].id == 0
 
-    # A broker that dies is told of, the others go on, and the exit code remembers.
+    # The command reports a broker that dies, the others continue, and the exit code shows the failure.
     os.kill(second.pid("broker 1"), signal.SIGKILL)
     line = second.complained("has died")
     assert f"broker 1 (process {second.pid('broker 1')}) has died: killed by signal 9" in line
@@ -180,7 +181,7 @@ def test_a_cluster_starts_stops_and_starts_again_with_everything(
     with Producer(bootstrap_servers=second.addresses) as producer:
         producer.send("orders", b"after a death").result(60)
 
-    # Somebody starts a broker by hand in its place: it is not the command's to stop, and is named.
+    # A user starts a broker by hand in its place. The command does not stop that broker, but names it.
     host, _, port = second.table["broker 1"][0].rpartition(":")
     with socket.create_server((host, int(port))):
         assert second.stop(signal.SIGINT) == 1
@@ -200,7 +201,7 @@ def read(consumer: Consumer, count: int) -> list[bytes | None]:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many consecutive ports that nobody has. Linux gives clients others."""
+    """The first of so many consecutive free ports, outside Linux's range for client ports."""
     starts = range(20_000, 32_000, count)
     for first in random.sample(starts, len(starts)):
         with contextlib.ExitStack() as held:
@@ -217,7 +218,7 @@ def test_nothing_listens_beyond_this_machine_and_zookeeper_has_the_next_free_por
     moldau: Callable[..., Command], tmp_path: Path
 ) -> None:
     first = free_ports(6)
-    # The brokers have two ports, metrics the third and fourth, another program the fifth.
+    # Brokers use two ports, metrics the third and fourth, another program the fifth.
     with socket.create_server(("127.0.0.1", first + 4)):
         cluster = moldau(
             *("up", "--brokers", 2, "--port", first, "--metrics-port", first + 2, "--data", tmp_path / "cluster")
@@ -269,7 +270,7 @@ def test_three_zookeepers_continue_without_one_and_sessions_move_to_the_others(
     assert ensemble.stop(signal.SIGINT) == 1
 
 
-def test_one_brokers_data_and_a_clusters_are_not_taken_for_each_other(
+def test_data_of_a_single_broker_and_of_a_cluster_are_not_confused(
     moldau: Callable[..., Command], tmp_path: Path
 ) -> None:
     alone, several = tmp_path / "alone", tmp_path / "several"

@@ -24,7 +24,7 @@ from tests.support.process import BrokerProcess
 from tests.support.raw import ConnectionClosedError, RawConnection
 from tests.support.waiting import wait_until, wait_until_async
 from tests.system import calls
-from tests.system.in_process import InProcessBroker, Machine
+from tests.system.in_process_broker import InProcessBroker, Machine
 from tests.system.test_limits import framed, ping
 
 TOPIC = "orders"
@@ -32,11 +32,11 @@ UNSERVED = next(api for api in APIS.values() if api.key not in HANDLERS)
 PATIENCE_S = 10
 LONG_POLL_MS = 600_000
 RESET = struct.pack("ii", 1, 0)
-"""For SO_LINGER: close with a reset instead of a farewell."""
+"""A value for SO_LINGER: close with a reset instead of a FIN."""
 
 
 def wait_on_loop(broker: InProcessBroker, condition: Callable[[], bool]) -> None:
-    """Wait for a condition that is read on the broker's own loop."""
+    """Wait for a condition that is evaluated on the broker's own loop."""
     assert broker.broker is not None
     waiting = wait_until_async(condition, timeout_s=PATIENCE_S)
     asyncio.run_coroutine_threadsafe(waiting, broker.broker.loop).result()
@@ -75,7 +75,7 @@ def test_an_api_or_version_that_is_not_served_is_named_in_the_log(
 ) -> None:
     caplog.set_level(
         logging.WARNING, "moldau.broker.connection.connection_limits"
-    )  # a broker of another test may have silenced it
+    )  # a broker of another test may have disabled the logger
     with InProcessBroker(Machine().fs, tmp_path) as broker:
         assert broker.broker is not None
         with RawConnection(broker.bootstrap) as client:
@@ -110,7 +110,7 @@ def test_a_client_that_disconnects_before_its_request_starts_leaves_no_coroutine
             broker.broker.loop.call_soon_threadsafe(ask_and_leave)
             wait_on_loop(broker, lambda: len(connections) == 0)
             broker.broker.loop.call_soon_threadsafe(gc.collect)
-            wait_on_loop(broker, lambda: True)  # two rounds of the loop after the connection was lost
+            wait_on_loop(broker, lambda: True)  # two turns of the loop after the connection was lost
         assert [str(one.message) for one in caught] == []
         assert broker.handler_failures == 0
 
@@ -145,7 +145,7 @@ def test_a_topic_is_created_completely_although_its_client_disconnects(broker: B
                 "the topic is created although the client has left",
                 PATIENCE_S,
             )
-            calls.create_topic(admin, f"after-{number}")  # is carried out after it
+            calls.create_topic(admin, f"after-{number}")  # the request is still carried out
             for partition in range(partitions):
                 assert calls.produce(admin, name, partition, [b"value"]) == 0
     assert "Traceback" not in broker.log
@@ -158,7 +158,7 @@ def test_a_client_that_disconnects_in_the_middle_of_a_request_leaves_nothing(bro
         for size in range(1, len(whole)):
             with RawConnection(broker.bootstrap) as rude:
                 rude.socket.sendall(whole[:size])
-            ping(good)  # and no more of them at a time than the listen queue holds
+            ping(good)  # no more connections at a time than the listen queue holds
         assert calls.offset_of(good, TOPIC, 0) == 0
         assert calls.produce(good, TOPIC, 0, [b"whole"]) == 0
     assert "Traceback" not in broker.log

@@ -22,7 +22,7 @@ from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until
 from tests.system import calls
 
-# As Kafka's own config/server.properties has it, apart from the comments.
+# As in Kafka's own config/server.properties, without the comments.
 KAFKA_PROPERTIES = """
 process.roles=broker,controller
 node.id=7
@@ -60,7 +60,7 @@ def properties(tmp_path: Path) -> Path:
 
 
 def partitions_of_a_new_topic(connection: RawConnection) -> int:
-    """Of one that is created by asking for it."""
+    """The partition count of a topic that is created automatically."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
     response = connection.call(ApiKey.METADATA, calls.METADATA_VERSION, request, MetadataResponse)
     assert response.topics[0].error_code == ErrorCode.NONE
@@ -75,7 +75,7 @@ def test_a_properties_file_written_for_kafka_is_accepted(tmp_path: Path, propert
         assert calls.describe_configs(connection, calls.BROKER, "7")["num.io.threads"] == "8"
         assert calls.describe_configs(connection, calls.TOPIC, "new")["retention.ms"] == str(100 * 3_600_000)
         for setting in ("num.network.threads", "sasl.kerberos.min.time.before.relogin", "my.plugin.url"):
-            assert setting in broker.log, "what has no effect is said"
+            assert setting in broker.log, "the log names settings without effect"
 
 
 def test_a_setting_without_effect_that_is_altered_at_run_time_is_logged(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_several_data_directories_are_filled_evenly_and_keep_their_logs(tmp_path
 
 
 class NoData(BrokerProcess):
-    """Started without --data."""
+    """A broker that is started without --data."""
 
     def command(self) -> list[str]:
         first, *rest = super().command()
@@ -150,7 +150,7 @@ def test_clients_get_the_address_of_the_listener_that_they_use(tmp_path: Path) -
 
 
 def addresses(connection: RawConnection) -> list[tuple[str, int]]:
-    """As Metadata and as DescribeCluster tell them."""
+    """The addresses in Metadata and in DescribeCluster."""
     (one,) = calls.metadata(connection).brokers
     response = connection.call(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest(), DescribeClusterResponse)
     (other,) = response.brokers

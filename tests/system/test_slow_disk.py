@@ -22,20 +22,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 THREADS = 4
 SLOW_READERS = 5
-"""More than the broker has threads."""
+"""More readers than the broker has threads."""
 
 QUICK_CLIENTS = 2
 ROUNDS = 2
 CHUNK = 200
 QUICK_CALLS = 3 * CHUNK
-"""A round, at least."""
+"""Calls per round, at least."""
 
 SLOW_READS = 3
 ATTEMPTS = 3
-"""The percentiles are of a millisecond or so, and others use these cores, too. What blocks does so every time."""
+"""A tolerance, since the percentiles are about a millisecond and the cores are shared. Blocking shows in every call."""
 
 BLOCKED_S = 0.8 * SLOW_S
-"""A loop that waits for one slow read, or a thread that must be waited for, shows as a call that takes this long."""
+"""A call that takes this long was blocked by a slow read on the loop, or waited for a thread."""
 
 PATIENCE_S = 60
 BATCHES = 400
@@ -46,7 +46,7 @@ VALUE = b"x" * 100
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """With topics of several segments, all of which a restart has closed and forgotten."""
+    """A broker with topics of several segments. After a restart, none of their files is open."""
     environment = {"PYTHONPATH": str(ROOT)}
     settings = {"moldau.threads": str(THREADS)}
     with BrokerProcess(
@@ -63,7 +63,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 class Workers:
-    """Threads that do a thing over and over, each on a connection of its own, and note how long each time took."""
+    """Threads that repeat a call, each on its own connection, and measure each call."""
 
     def __init__(
         self, bootstrap: str, count: int, work: Callable[[RawConnection, int], None], pause_s: float = 0
@@ -108,7 +108,7 @@ class Workers:
             self._failures.append(failure)
 
     def reach(self, count: int) -> None:
-        """Returns when they have done it so often, all together."""
+        """Return when all threads together have made this many calls."""
         with self._progress:
             assert self._progress.wait_for(lambda: len(self.times) >= count or self._failures, PATIENCE_S)
 
@@ -117,7 +117,7 @@ class Workers:
         return sorted(ended - began for began, ended in self.times)
 
     def p99s(self) -> list[float]:
-        """Of each CHUNK calls in a row: so that rounds of different lengths can be compared."""
+        """The 99th percentile of each CHUNK consecutive calls, so that rounds of different lengths can be compared."""
         in_order = [ended - began for began, ended in self.times]
         chunks = [sorted(in_order[at : at + CHUNK]) for at in range(0, len(in_order) - CHUNK + 1, CHUNK)]
         return [chunk[CHUNK * 99 // 100] for chunk in chunks]
@@ -125,7 +125,8 @@ class Workers:
 
 def read_from(topic: str) -> Callable[[RawConnection, int], None]:
     def work(connection: RawConnection, _: int) -> None:
-        answer = calls.fetch(connection, topic, 0, 1, max_bytes=1)  # one batch: the first is never too large
+        # one batch: the first batch is returned even if it is larger than the limit
+        answer = calls.fetch(connection, topic, 0, 1, max_bytes=1)
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code).name
         assert calls.records_in(answer.records)
 
@@ -151,10 +152,11 @@ def test_clients_of_other_topics_keep_their_pace_while_one_topic_takes_half_a_se
 
 
 def measure(broker: BrokerProcess, rounds: int) -> tuple[float, float]:
-    """The 99th percentile of clients of another topic without and with slow reads beside them; the median of many."""
+    """The 99th percentile of clients of another topic, without and with slow reads at the same time; medians of
+    rounds."""
     p99s: dict[str, list[float]] = {"control": [], "slow": []}
     for _ in range(rounds):
-        # The same readers at the same pace, once of a topic that is in memory and once of the slow one.
+        # The same readers at the same pace, first of a topic in memory and then of the slow one.
         for topic in p99s:
             with (
                 Workers(broker.bootstrap, SLOW_READERS, read_from(topic), pause_s=SLOW_S) as readers,
@@ -163,12 +165,12 @@ def measure(broker: BrokerProcess, rounds: int) -> tuple[float, float]:
             ):
                 readers.reach(SLOW_READS)
                 quick.reach(QUICK_CALLS)
-                slow_reads = list(readers.times)  # those that were through while the others were still at work
+                slow_reads = list(readers.times)  # calls that began and ended while a slow read was in progress
             p99s[topic] += quick.p99s()
-            assert quick.durations[-1] < BLOCKED_S, "the loop waited for the disk"
-            assert cold.durations[-1] < BLOCKED_S, "the slow topic had all the threads"
+            assert quick.durations[-1] < BLOCKED_S, "the event loop waited for the disk"
+            assert cold.durations[-1] < BLOCKED_S, "the slow topic used all threads"
             if topic == "slow":
-                assert readers.durations[0] >= SLOW_S, "the slow topic was not slow: nothing was tested"
+                assert readers.durations[0] >= SLOW_S, "the slow topic was not slow: the test checks nothing"
                 for began, ended in slow_reads:
                     during = sum(began <= a and b <= ended for a, b in quick.times)
                     assert during > 20, f"{during} others were served while a slow read took {ended - began:.2f} s"

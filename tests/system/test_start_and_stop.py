@@ -31,13 +31,13 @@ from tests.system.test_full_disk import Ballast
 
 TIMEOUT_S = 30
 STOP_S = 5.0
-"""A stop with clients connected; a few milliseconds where nothing else runs."""
+"""The longest duration of a stop with connected clients; on an idle machine it takes a few milliseconds."""
 
 TOPIC = "orders"
 
 
 def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
-    """Starts a broker that cannot start; the line that it says. Anything more, or another exit code, is a failure."""
+    """Start a broker that cannot start, and return its error line. Fails on more output or another exit code."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
     done = subprocess.run(
         [sys.executable, "-m", "moldau", "broker", *arguments],
@@ -91,7 +91,7 @@ IMPOSSIBLE = {
 }
 
 
-def test_settings_that_cannot_be_are_refused_by_name_before_the_disk_is_touched(data: Path) -> None:
+def test_impossible_settings_are_refused_by_name_before_the_disk_is_touched(data: Path) -> None:
     def refusal(option: tuple[str, str]) -> str:
         return refused("--data", str(data), "--listen", "127.0.0.1:0", *option)
 
@@ -159,7 +159,9 @@ def test_a_read_only_disk_is_refused(read_only_disk: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_stops_it_cleanly_with_clients_connected(broker: BrokerProcess, number: signal.Signals) -> None:
+def test_a_signal_stops_the_broker_cleanly_with_clients_connected(
+    broker: BrokerProcess, number: signal.Signals
+) -> None:
     with RawConnection(broker.bootstrap) as idle, RawConnection(broker.bootstrap) as waiting:
         calls.create_topic(idle, TOPIC)
         calls.produce(idle, TOPIC, 0, [b"value"])
@@ -181,13 +183,14 @@ def test_a_consumer_that_waits_gets_its_answer_before_the_broker_stops(broker: B
         calls.create_topic(admin, TOPIC)
         request = calls.fetch_request(TOPIC, 0, 0, max_wait_ms=60_000)
         waiting.send(ApiKey.FETCH, calls.FETCH_VERSION, request.encode(calls.FETCH_VERSION))
-        # An answer on the same connection would wait behind the fetch: that it has arrived shows in the next signal.
+        # An answer on the same connection would wait for the fetch, so there is none to wait for. The signal below
+        # comes after the fetch has arrived.
         assert broker.stop() == 0
         response = waiting.receive(ApiKey.FETCH, calls.FETCH_VERSION, FetchResponse)
         assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_a_client_that_does_not_take_its_answers_cannot_keep_it_from_stopping(broker: BrokerProcess) -> None:
+def test_a_client_that_does_not_read_its_answers_cannot_prevent_a_stop(broker: BrokerProcess) -> None:
     with RawConnection(broker.bootstrap) as connection:
         calls.create_topic(connection, TOPIC)
         for _ in range(20):
@@ -201,13 +204,13 @@ def test_a_client_that_does_not_take_its_answers_cannot_keep_it_from_stopping(br
 # Restarts -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_directory_is_made_if_missing_with_all_above_it(tmp_path: Path) -> None:
+def test_a_missing_directory_is_created_with_its_parents(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "not" / "there" / "yet") as broker:
         assert broker.data.is_dir()
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_a_restart_keeps_topics_ids_settings_records_and_who_the_broker_is(broker: BrokerProcess, ending: str) -> None:
+def test_a_restart_keeps_topics_ids_settings_records_and_the_broker_id(broker: BrokerProcess, ending: str) -> None:
     with RawConnection(broker.bootstrap) as connection:
         calls.create_topic(connection, TOPIC, 3, {"retention.ms": "12345", "segment.bytes": "1048576"})
         calls.create_topic(connection, "empty")
@@ -231,7 +234,7 @@ def test_a_restart_keeps_topics_ids_settings_records_and_who_the_broker_is(broke
 
 
 def everything(connection: RawConnection) -> list[object]:
-    """All that a client can see."""
+    """Everything that a client can see."""
     found = calls.metadata(connection)
     found.topics.sort(key=lambda topic: topic.name or "")
     records = [calls.read_all(connection, TOPIC, partition) for partition in range(3)]

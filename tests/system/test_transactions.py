@@ -35,7 +35,7 @@ from tests.compat.transactions.requests import committed_values, init, producer,
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until
-from tests.system.in_process import InProcessBroker
+from tests.system.in_process_broker import InProcessBroker
 
 E = ErrorCode
 SETTINGS = {
@@ -80,7 +80,8 @@ def test_a_transaction_that_was_open_when_the_broker_was_killed_continues(broker
     broker.start()
     with RawConnection(broker.bootstrap) as raw:
         requests.find_coordinator(raw, "x")
-        assert write(raw, "x", me, TOPIC, b"before", version=12) == E.NONE  # again, since no answer was heard
+        # sent again, as a producer does that got no answer
+        assert write(raw, "x", me, TOPIC, b"before", version=12) == E.NONE
         assert write(raw, "x", me, TOPIC, b"after", sequence=1, version=12) == E.NONE
         assert committed_values(raw, TOPIC) == []
         assert requests.end(raw, "x", me, True, version=NEW_EPOCHS).error == E.NONE
@@ -99,7 +100,7 @@ def test_producer_ids_are_never_given_twice(broker: BrokerProcess) -> None:
     assert min(given) >= 0
 
 
-def test_an_id_that_is_not_used_is_forgotten(tmp_path: Path) -> None:
+def test_an_unused_transactional_id_expires(tmp_path: Path) -> None:
     settings = {**SETTINGS, "transactional.id.expiration.ms": "50"}
     with BrokerProcess(tmp_path / "data", settings) as broker, RawConnection(broker.bootstrap) as raw:
         me = producer(raw, "x")
@@ -290,10 +291,10 @@ def test_a_topic_that_is_deleted_does_not_hold_up_its_transactions(tmp_path: Pat
         assert committed_values(raw, TOPIC) == [b"stays"]
 
 
-# -- where every record must be on disk before it counts ---------------------------------------------------------------
+# -- with a sync of every record ---------------------------------------------------------------------------------------
 
 
-def test_batches_that_are_sent_ahead_stay_in_order_while_the_transaction_takes_their_partition_in(
+def test_pipelined_batches_stay_in_order_while_their_partition_is_added_to_the_transaction(
     tmp_path: Path,
 ) -> None:
     settings = {**SETTINGS, "log.flush.interval.messages": "1"}

@@ -18,7 +18,7 @@ END_TIMEOUT_S = 60.0
 
 
 class Up:
-    """A running `moldau up`, with what it said when it was ready."""
+    """A running `moldau up`, with its output up to the ready line."""
 
     def __init__(self, *options: str, **environment: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
@@ -44,7 +44,7 @@ class Up:
             return admin.describe_configs([broker])[broker][name].value
 
     def end(self) -> tuple[int, str]:
-        """Its exit code and what it complained about."""
+        """The exit code and the output on standard error."""
         _, complaints = self.process.communicate(timeout=END_TIMEOUT_S)
         return self.process.returncode, complaints
 

@@ -23,7 +23,7 @@ from tests.compat.nulls.stage import (
 )
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
-from tests.system.in_process import InProcessBroker, Machine
+from tests.system.in_process_broker import InProcessBroker, Machine
 
 # Only a broker that is not the leader gives the leader's address.
 NEEDS_A_CLUSTER = {("ProduceResponse", "node_endpoints.rack"), ("FetchResponse", "node_endpoints.rack")}

@@ -1,16 +1,16 @@
-"""A consumer as an application has one: reads, processes, then commits what it has processed.
+"""Group consumer process: reads records, processes them, then commits their offsets.
 
-Run as a program of its own, so that it can be killed and stopped anywhere:
+It is a program of its own, so that tests can kill and pause it at any point:
 
     python member.py '{"client": "confluent-kafka", "bootstrap": ..., ...}'
 
-Says what happens to it, a line each, and says that records are processed before it commits them:
+It prints one line per event. It reports records as processed before it commits them:
 
     ready
     assigned PARTITION...
     revoked PARTITION...
-    got PARTITION FIRST LAST        numbers without a gap
-    refused WHY                     a commit did not count
+    got PARTITION FIRST LAST     numbers without a gap
+    refused WHY                  a commit failed
     closed
 
 SIGTERM makes it leave its group.
@@ -37,7 +37,7 @@ FETCH_WAIT_MS = 50
 
 @dataclass
 class Options:
-    """What a member is told by whoever starts it."""
+    """Options of a member, as JSON on its command line."""
 
     client: str
     bootstrap: str
@@ -53,7 +53,7 @@ class Options:
 
 
 class Stop:
-    """True when it is time to leave."""
+    """True after SIGTERM."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -67,13 +67,13 @@ class Stop:
 
 
 def say(*words: object) -> None:
-    # One write a line: a line that is there is there completely.
+    # One write per line, so that a line is either complete or absent.
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
 
 
 def process(partition: int, values: Iterable[bytes | None]) -> None:
-    """Reports the numbers of one partition's records, each stretch without a gap on a line."""
+    """Report the numbers of a partition's records, with one line for each range without a gap."""
     numbers = [int(value or b"-1") for value in values]
     ends = [at + 1 for at, (one, other) in enumerate(pairwise(numbers)) if other != one + 1] + [len(numbers)]
     start = 0
@@ -83,7 +83,7 @@ def process(partition: int, values: Iterable[bytes | None]) -> None:
 
 
 def member_settings(options: Options) -> dict[str, Any]:
-    """What clients with Kafka's names for settings are told alike."""
+    """Settings of all clients that use Kafka's setting names."""
     settings: dict[str, Any] = {
         "bootstrap.servers": options.bootstrap,
         "client.id": options.name,
@@ -213,8 +213,8 @@ async def run_aiokafka(options: Options, stop: Stop) -> None:
     from aiokafka.errors import IllegalStateError, KafkaError
 
     known = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
-    # It rebalances beside what the application does; records of a partition that is about to go are processed and
-    # committed before it goes, or not at all.
+    # aiokafka rebalances in the background, concurrently with the application. Records of a partition that is being
+    # revoked are either processed and committed before the revocation, or not processed at all.
     busy = asyncio.Lock()
     turn = 0
 

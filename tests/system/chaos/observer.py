@@ -23,13 +23,13 @@ CONSUMER_DESCRIBE_VERSION = 1
 
 
 class Seen(NamedTuple):
-    """A group at one moment."""
+    """State of a group at one moment."""
 
     state: str
     owned: dict[str, tuple[int, ...]]
     """Partitions by the client id of their owner."""
     converged: bool = True
-    """Whether every member has arrived at the assignment that it shall have."""
+    """Whether every member has reached its target assignment."""
 
 
 NOTHING = Seen("?", {})
@@ -63,7 +63,7 @@ def describe_consumer(connection: RawConnection, group: str) -> Seen:
 
 
 class Observer:
-    """Asks over a connection of its own, and makes a new one when the broker went away."""
+    """Describes the group on its own connection, and connects again after the broker was away."""
 
     def __init__(self, bootstrap: Callable[[], str], group: str) -> None:
         self._bootstrap = bootstrap
@@ -87,7 +87,7 @@ class Observer:
 
 
 def settled(seen: Seen, names: set[str], partitions: int) -> bool:
-    """Just these are members, and every partition has one owner; nobody has more than one above another."""
+    """Whether these are the members, each partition has one owner, and partition counts differ by at most one."""
     if not names:
         return seen.state in ("Empty", "Dead")
     if seen.state != "Stable" or not seen.converged or set(seen.owned) != names:
@@ -101,7 +101,7 @@ def balanced(seen: Seen) -> bool:
 
 
 class Commits(NamedTuple):
-    """What stands in the offsets topic about one group."""
+    """The records of one group in the offsets topic."""
 
     last: dict[int, int]
     """The committed offset by partition."""
@@ -110,7 +110,7 @@ class Commits(NamedTuple):
 
 
 def commits_of(connection: RawConnection, group: str) -> Commits:
-    """Every commit of a group in the order in which the coordinator has stored them."""
+    """Every commit of a group, in the order in which the coordinator has stored them."""
     generation = count = 0
     last: dict[int, int] = {}
     went_back = []

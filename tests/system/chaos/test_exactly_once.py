@@ -25,7 +25,7 @@ from tests.system import calls
 
 PARTITIONS = 2
 RECORDS_A_ROUND = 80
-"""In each partition: eight transactions at least, of which a copier freezes in one of the first."""
+"""Each partition has at least eight transactions; a copier is paused in one of the first."""
 
 FREEZES_IN = (1, 2, 3)
 STEPS = ("transaction", "flush", "offsets", "commit")
@@ -33,7 +33,7 @@ SETTINGS = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.part
 
 
 class Copier:
-    """A copier process, followed step by step."""
+    """A copier process whose output is read step by step."""
 
     def __init__(self, bootstrap: str) -> None:
         command = [sys.executable, copier.__file__, bootstrap, "source", "sink", "copier", "assign"]
@@ -47,7 +47,7 @@ class Copier:
         self.complaints = self.process.stderr.read()
 
     def follow(self, step: str, times: int = 1) -> None:
-        """Returns when it has said this so many times."""
+        """Return when the copier has printed this line so many times."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.strip() == step:
@@ -96,12 +96,12 @@ def test_a_paused_copier_is_fenced_when_it_resumes_and_every_input_is_copied_onc
                 with copying(broker.bootstrap) as successor:
                     successor.follow(rng.choice(STEPS), rng.choice(FREEZES_IN))
                     restart(broker, number)
-                    if rng.random() < 0.5:  # it wakes while the other is at work, or when that is done
+                    if rng.random() < 0.5:  # it resumes while the successor works, or after the successor has finished
                         zombie.process.send_signal(signal.SIGCONT)
                     successor.follow("done")
                     assert successor.wait() == 0, successor.complaints
                 zombie.process.send_signal(signal.SIGCONT)
-                assert zombie.wait() != 0, "it has committed although another has its place"
+                assert zombie.wait() != 0, "the fenced copier has committed"
                 assert "fenced" in zombie.complaints.lower(), zombie.complaints
         assert [read(broker.bootstrap, "sink", partition) for partition in range(PARTITIONS)] == inputs
     assert "handler" not in broker.log
@@ -109,7 +109,7 @@ def test_a_paused_copier_is_fenced_when_it_resumes_and_every_input_is_copied_onc
 
 
 def restart(broker: BrokerProcess, number: int) -> None:
-    """By kill -9, then cleanly, then not at all for two rounds."""
+    """The broker is killed in the first round, stopped cleanly in the second, and left running for two rounds."""
     if number % 4 == 0:
         broker.kill()
         broker.start()

@@ -18,23 +18,23 @@ import pytest
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
 from tests.system import calls
-from tests.system.chaos.crowd import Crowd, Member, Processed
+from tests.system.chaos.group_members import GroupMembers, Member, Processed
 from tests.system.chaos.member import Options
-from tests.system.chaos.numbered import NumberedRecords
+from tests.system.chaos.numbered_producer import NumberedProducer
 from tests.system.chaos.observer import Observer, Seen, balanced, commits_of, now, settled
 
 TOPIC = "numbers"
-GROUP = "crowd"
+GROUP = "members"
 PARTITIONS = 6
 RECORDS_A_TICK = 12
 MOST_MEMBERS = 5
-HICCUP_RECORDS = 200
+BRIEF_PAUSE_RECORDS = 200
 
 SESSION_MS = 2_500
 REBALANCE_MS = 4_000
 HEARTBEAT_MS = 250
 LATE_S = 4.0
-"""For clients that notice late: they look for a broker that went away, on cores that others use too."""
+"""A margin for clients that notice a change late: they look for the broker that went away, on busy cores."""
 
 LOOK_EVERY_S = 0.03
 CATCH_UP_S = 30.0
@@ -51,27 +51,28 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A kind of group, and what happens to it: these events in any order, again and again."""
+    """A kind of group and its events, which happen in any order, repeatedly."""
 
     name: str
     clients: Sequence[str]
     deck: Sequence[str]
     short: Sequence[str]
-    """What happens, once, where there are seconds and not minutes."""
+    """The events of a short run; each happens once."""
     assignors: Sequence[str] = ()
     protocols: Sequence[str] = ("classic",)
-    """In turn, as the clients."""
+    """Assigned to members in turn, as the clients are."""
     static: bool = False
     session_ms: int = SESSION_MS
 
 
 EVERY_CLIENT = ("confluent-kafka", "kafka-python", "aiokafka")
-EVERYTHING = ("join", "leave", "kill", "freeze", "hiccup", "stop the broker", "kill the broker")
+EVERYTHING = ("join", "leave", "kill", "pause", "pause briefly", "stop the broker", "kill the broker")
 
 VARIANTS = [
     Variant("three clients", EVERY_CLIENT, EVERYTHING, short=EVERYTHING, assignors=("range",)),
-    # The members vote, each prefers another assignor. aiokafka is not here: it joins once for each of its assignors,
-    # with one more each time, and two that do so in different orders never let a group settle (0.14.0).
+    # The members vote, and each prefers another assignor. aiokafka is not in this list: it joins once for each of its
+    # assignors, with one more assignor each time. Two aiokafka members that do so in different orders never let the
+    # group become stable (0.14.0).
     Variant(
         "two assignors",
         ("confluent-kafka", "kafka-python", "confluent-kafka"),
@@ -89,8 +90,8 @@ VARIANTS = [
     Variant(
         "static members",
         EVERY_CLIENT,
-        ("replace", "replace", "join", "kill", "freeze", "hiccup", "stop the broker", "kill the broker"),
-        short=("replace", "join", "hiccup", "replace", "kill the broker"),
+        ("replace", "replace", "join", "kill", "pause", "pause briefly", "stop the broker", "kill the broker"),
+        short=("replace", "join", "pause briefly", "replace", "kill the broker"),
         assignors=("range",),
         static=True,
         session_ms=6_000,
@@ -99,16 +100,16 @@ VARIANTS = [
         "new protocol",
         ("confluent-kafka",) * 3,
         EVERYTHING,
-        short=("join", "freeze", "leave", "kill the broker"),
+        short=("join", "pause", "leave", "kill the broker"),
         protocols=("consumer",),
     ),
-    # aiokafka is not here: it gives up when a group is upgraded while it joins, since it does not know
-    # REBALANCE_IN_PROGRESS as an answer to JoinGroup. Nobody freezes: when the last member of the new protocol is taken
-    # for dead, the group becomes classic again, and librdkafka gives up when it wakes and hears GROUP_ID_NOT_FOUND.
+    # aiokafka is not in this list: it fails if a group is upgraded while it joins, since it does not know
+    # REBALANCE_IN_PROGRESS as an answer to JoinGroup. No member is paused: when the last member of the new protocol
+    # times out, the group becomes classic again, and librdkafka fails when it resumes and gets GROUP_ID_NOT_FOUND.
     Variant(
         "both protocols",
         ("confluent-kafka", "confluent-kafka", "kafka-python"),
-        [event for event in EVERYTHING if event != "freeze"],
+        [event for event in EVERYTHING if event != "pause"],
         short=("join", "leave", "leave", "kill the broker"),
         assignors=("range",),
         protocols=("consumer", "classic", "classic"),
@@ -117,20 +118,20 @@ VARIANTS = [
 
 
 class Chaos:
-    """What can happen, each as a method; all return with the group settled."""
+    """The events, one method each. Each method returns when the group is stable again."""
 
     def __init__(
         self,
         variant: Variant,
         broker: BrokerProcess,
-        records: NumberedRecords,
-        crowd: Crowd,
+        records: NumberedProducer,
+        members: GroupMembers,
         rng: random.Random,
     ) -> None:
         self.variant = variant
         self.broker = broker
         self.records = records
-        self.crowd = crowd
+        self.members = members
         self.slowest_s = 0.0
         self._rng = rng
         self._started = 0
@@ -139,27 +140,28 @@ class Chaos:
             "join": self.join,
             "leave": self.leave,
             "kill": self.kill,
-            "freeze": self.freeze,
-            "hiccup": self.hiccup,
+            "pause": self.pause,
+            "pause briefly": self.pause_briefly,
             "replace": self.replace,
             "stop the broker": self.stop_broker,
             "kill the broker": self.kill_broker,
         }
 
     def happen(self, event: str) -> None:
-        if event in ("leave", "kill", "freeze") and len(self.crowd.members) < 2:
+        if event in ("leave", "kill", "pause") and len(self.members.running) < 2:
             self.join()
-        if event == "join" and len(self.crowd.members) >= MOST_MEMBERS:
+        if event == "join" and len(self.members.running) >= MOST_MEMBERS:
             self.leave()
         began = now()
         self._events[event]()
-        self.crowd.check()
-        print(f"{event}: {now() - began:.1f} s, {sorted(self.crowd.members)}, {self.crowd.processed.total()} processed")
+        self.members.check()
+        total = self.members.processed.total()
+        print(f"{event}: {now() - began:.1f} s, {sorted(self.members.running)}, {total} processed")
 
     # -- members ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """One member of each kind, all at once."""
+        """Start one member of each kind at the same time."""
         members = [self._start() for _ in self.variant.clients]
         for one in members:
             one.wait_ready()
@@ -170,39 +172,41 @@ class Chaos:
         self._settle()
 
     def leave(self) -> None:
-        self.crowd.remove(self._any().name).leave()
+        self.members.remove(self._any().name).leave()
         self._settle()
 
     def kill(self) -> None:
-        self.crowd.remove(self._any().name).kill()
+        self.members.remove(self._any().name).kill()
         self._settle()
 
-    def freeze(self) -> None:
-        """Long enough to be taken for dead; then it is back and wants to go on as if nothing had been."""
-        frozen = self._any()
-        frozen.pause()
-        self._settle(without=frozen.name)
-        frozen.resume()
+    def pause(self) -> None:
+        """Pause a member for longer than its session. The group removes it; it resumes and must join again."""
+        paused = self._any()
+        paused.pause()
+        self._settle(without=paused.name)
+        paused.resume()
         self._settle()
 
-    def hiccup(self) -> None:
-        """Not long enough for that."""
+    def pause_briefly(self) -> None:
+        """Pause a member for less than its session: the group keeps it."""
         one = self._any()
         one.pause()
-        target = self.crowd.processed.total() + HICCUP_RECORDS
-        self.crowd.processed.wait_for(lambda: self.crowd.processed.total() >= target, self.variant.session_ms / 2000)
+        target = self.members.processed.total() + BRIEF_PAUSE_RECORDS
+        self.members.processed.wait_for(
+            lambda: self.members.processed.total() >= target, self.variant.session_ms / 2000
+        )
         one.resume()
         self._settle()
 
     def replace(self) -> None:
-        """A static member is killed and comes back within its session: nobody else hears of it."""
+        """Kill a static member and start it again within its session. No other member rebalances."""
         old = self._any()
-        others = {name: one.rebalances for name, one in self.crowd.members.items() if name != old.name}
-        self.crowd.remove(old.name).kill()
-        self.crowd.start(old.options).wait_ready()
+        others = {name: one.rebalances for name, one in self.members.running.items() if name != old.name}
+        self.members.remove(old.name).kill()
+        self.members.start(old.options).wait_ready()
         self._settle()
         for name, rebalances in others.items():
-            one = self.crowd.members[name]
+            one = self.members.running[name]
             assert one.rebalances == rebalances, f"{name} had to rebalance because {old.name} came back: {one.story}"
 
     # -- the broker ------------------------------------------------------------------------------------------------
@@ -217,7 +221,7 @@ class Chaos:
         self.broker.start()
         self._settle()
 
-    # --------------------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _start(self) -> Member:
         variant = self.variant
@@ -225,7 +229,7 @@ class Chaos:
         protocol = variant.protocols[self._started % len(variant.protocols)]
         self._started += 1
         name = f"{client}-{self._started}"
-        return self.crowd.start(
+        return self.members.start(
             Options(
                 client=client,
                 bootstrap=self.broker.bootstrap,
@@ -242,30 +246,30 @@ class Chaos:
         )
 
     def _any(self) -> Member:
-        return self._rng.choice(list(self.crowd.members.values()))
+        return self._rng.choice(list(self.members.running.values()))
 
     def _settle(self, without: str = "") -> None:
-        """Waits until the group is what its living members make it and has read on; no longer than they are given."""
+        """Wait until the group has exactly its living members and reads on, at most for their time-outs."""
         written = list(self.records.written)
-        names = set(self.crowd.members) - {without}
+        names = set(self.members.running) - {without}
         began = now()
         deadline = began + (self.variant.session_ms + max(REBALANCE_MS, self.variant.session_ms)) / 1000 + LATE_S
         seen = self._observer.look()
         while not (settled(seen, names, PARTITIONS) and self._members_agree(seen)):
-            thought = {name: sorted(one.owned) for name, one in self.crowd.members.items()}
-            self.crowd.check()
+            thought = {name: sorted(one.owned) for name, one in self.members.running.items()}
+            self.members.check()
             assert now() < deadline, f"not settled after {now() - began:.1f} s: {seen}, members think {thought}"
-            with self.crowd.processed.changed:
-                self.crowd.processed.changed.wait(LOOK_EVERY_S)
+            with self.members.processed.changed:
+                self.members.processed.changed.wait(LOOK_EVERY_S)
             seen = self._observer.look()
         assert balanced(seen), seen
-        reached = self.crowd.processed.wait_for(lambda: not self.crowd.processed.behind(written), deadline - now())
-        assert reached, f"settled, but nobody reads on in {self.crowd.processed.behind(written)}: {seen}"
+        reached = self.members.processed.wait_for(lambda: not self.members.processed.behind(written), deadline - now())
+        assert reached, f"settled, but nobody reads on in {self.members.processed.behind(written)}: {seen}"
         self.slowest_s = max(self.slowest_s, now() - began)
 
     def _members_agree(self, seen: Seen) -> bool:
-        """Whether they have heard what the coordinator has decided."""
-        return all(self.crowd.members[name].owned == set(indexes) for name, indexes in seen.owned.items())
+        """Whether the members have heard the coordinator's assignment."""
+        return all(self.members.running[name].owned == set(indexes) for name, indexes in seen.owned.items())
 
     def __enter__(self) -> Self:
         return self
@@ -287,8 +291,11 @@ def test_every_record_is_processed_whatever_happens_to_consumers_and_broker(
         with RawConnection(broker.bootstrap) as connection:
             calls.create_topic(connection, TOPIC, PARTITIONS)
         processed = Processed(PARTITIONS)
-        with NumberedRecords(broker.bootstrap, TOPIC, PARTITIONS, RECORDS_A_TICK) as records, Crowd(processed) as crowd:
-            with Chaos(variant, broker, records, crowd, rng) as chaos:
+        with (
+            NumberedProducer(broker.bootstrap, TOPIC, PARTITIONS, RECORDS_A_TICK) as records,
+            GroupMembers(processed) as members,
+        ):
+            with Chaos(variant, broker, records, members, rng) as chaos:
                 chaos.begin()
                 dealt = False
                 while not dealt or now() < until:
@@ -297,11 +304,11 @@ def test_every_record_is_processed_whatever_happens_to_consumers_and_broker(
                     dealt = True
             written = records.end()
             assert processed.wait_for(lambda: processed.total() >= sum(written), CATCH_UP_S), (
-                f"never processed: {processed.missing(written)}"
+                f"not processed by any member: {processed.missing(written)}"
             )
-            for name in list(crowd.members):
-                crowd.remove(name).leave()
-            crowd.check()
+            for name in list(members.running):
+                members.remove(name).leave()
+            members.check()
         assert not processed.missing(written)
         with RawConnection(broker.bootstrap) as connection:
             commits = commits_of(connection, GROUP)

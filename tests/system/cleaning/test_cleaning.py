@@ -14,7 +14,7 @@ from moldau.host.fault_points import POINTS
 from moldau.wire.api import ApiKey
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic, DeleteTopicsResponse
 from tests.support.raw import RawConnection
-from tests.system.cleaning.keyed import (
+from tests.system.cleaning.compacted_topic import (
     CLEANED,
     TOPIC,
     WORKER_STARTED,
@@ -40,7 +40,7 @@ def worker_pid(line: str) -> int:
     return int(found[1])
 
 
-def test_old_values_go_and_readers_find_the_last_ones(tmp_path: Path, seed: int) -> None:
+def test_old_values_are_removed_and_readers_find_the_last_ones(tmp_path: Path, seed: int) -> None:
     history = History(seed)
     with WatchedBroker(tmp_path) as broker, RawConnection(broker.bootstrap) as connection:
         create(connection)
@@ -56,8 +56,8 @@ def test_old_values_go_and_readers_find_the_last_ones(tmp_path: Path, seed: int)
 
 
 def test_a_reader_of_replaced_segments_reads_on(tmp_path: Path, seed: int) -> None:
-    """Between its fetches a reader is overtaken by cleanings: every record is one that was written there, the last
-    value of each key is among them, and no offset comes twice."""
+    """Cleanings overtake a reader between its fetches. Every record that it reads was written at that offset, the last
+    value of each key is among them, and no offset appears twice."""
     history = History(seed)
     with WatchedBroker(tmp_path) as broker, RawConnection(broker.bootstrap) as connection:
         create(connection)
@@ -88,7 +88,7 @@ def test_a_reader_of_replaced_segments_reads_on(tmp_path: Path, seed: int) -> No
 
 
 @pytest.mark.timeout(300)
-def test_a_broker_killed_at_a_fault_point_leaves_the_old_or_the_new(
+def test_a_broker_killed_at_a_fault_point_leaves_the_old_or_the_new_segments(
     tmp_path: Path, seed: int, count: Callable[[list[str], list[str]], list[str]]
 ) -> None:
     for name in count(A_FEW_IN_BROKER, IN_BROKER):
@@ -99,7 +99,8 @@ def test_a_broker_killed_at_a_fault_point_leaves_the_old_or_the_new(
         try:
             with RawConnection(broker.bootstrap) as connection:
                 create(connection)
-                history.write(connection, 1.5)  # one segment is complete: the cleaner comes, and meets its end
+                # A segment is now complete, so the cleaner starts and reaches the fault point.
+                history.write(connection, 1.5)
         except (ConnectionError, EOFError):
             pytest.fail(f"{name}: the broker died before it had anything to clean\n{broker.log}")
         broker.wait_for_end()
@@ -112,7 +113,7 @@ def test_a_broker_killed_at_a_fault_point_leaves_the_old_or_the_new(
 
 
 @pytest.mark.timeout(300)
-def test_a_worker_killed_at_a_fault_point_costs_nothing_but_its_work(
+def test_a_worker_killed_at_a_fault_point_loses_only_its_own_work(
     tmp_path: Path, seed: int, count: Callable[[list[str], list[str]], list[str]]
 ) -> None:
     for name in count(IN_WORKER[:1], IN_WORKER):
@@ -129,7 +130,7 @@ def test_a_worker_killed_at_a_fault_point_costs_nothing_but_its_work(
             assert history.check(connection) < len(history.written)
 
 
-def test_a_killed_broker_takes_its_worker_along(tmp_path: Path, seed: int) -> None:
+def test_the_worker_ends_when_its_broker_is_killed(tmp_path: Path, seed: int) -> None:
     history = History(seed)
     broker = WatchedBroker(tmp_path, SLOW)
     broker.start()

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.raw import RawConnection
 from tests.system import calls
-from tests.system.cleaning.keyed import WatchedBroker
+from tests.system.cleaning.compacted_topic import WatchedBroker
 
 PARTITIONS = 100
 FILL = "x" * 200
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 class Filler:
-    """A group that commits a hundred offsets at a time, each larger than the last."""
+    """A group that commits a hundred offsets at a time, with growing values."""
 
     def __init__(self, bootstrap: str) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "filler", "enable.auto.commit": False})

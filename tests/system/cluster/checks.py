@@ -21,11 +21,11 @@ RECORDS_A_TURN = 5_000
 TURN_S = 0.05
 
 Numbers = list[tuple[int, int]]
-"""(offset, number) of each record of a partition, as they came."""
+"""(offset, number) of each record of a partition, in the order read."""
 
 
 def read_with_confluent_kafka(bootstrap: str, topic: str, partition: int) -> Numbers:
-    """All that is committed, by an assignment to this partition alone."""
+    """All committed records of this partition, read by manual assignment."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -61,7 +61,7 @@ def read_with_confluent_kafka(bootstrap: str, topic: str, partition: int) -> Num
 
 
 def read_with_moldau(bootstrap: str, topic: str, partition: int) -> Numbers:
-    """The same with our own consumer."""
+    """The same, read by Moldau's consumer."""
     place = moldau.TopicPartition(topic, partition)
     found: Numbers = []
     with moldau.Consumer(
@@ -83,7 +83,7 @@ READERS: dict[str, Callable[[str, str, int], Numbers]] = {
 
 
 def check_numbers(reader: str, bootstrap: str, topic: str, written: Sequence[int]) -> None:
-    """The topic, read by assignment, holds each number once and in order, at the offset that equals it."""
+    """Check that each number is in the topic once, in order, and at the offset that equals it."""
     for partition, count in enumerate(written):
         found = READERS[reader](bootstrap, topic, partition)
         for expected, one in enumerate(found):
@@ -94,7 +94,7 @@ def check_numbers(reader: str, bootstrap: str, topic: str, written: Sequence[int
 
 
 def high_watermarks(cluster: ProcessCluster) -> dict[tuple[str, int], int]:
-    """Of every partition, as its leader tells it."""
+    """The high watermark of every partition, as its leader reports it."""
     found = {}
     for topic, partitions in cluster.wait_whole().items():
         for index, state in partitions.items():
@@ -104,7 +104,7 @@ def high_watermarks(cluster: ProcessCluster) -> dict[tuple[str, int], int]:
 
 
 def check_replicas(cluster: ProcessCluster) -> int:
-    """Stops the brokers, and compares what each replica's files hold below the high watermark; bytes compared."""
+    """Stop the brokers and compare the replicas' files below the high watermark. Returns the bytes compared."""
     placed = cluster.wait_whole()
     watermarks = high_watermarks(cluster)
     cluster.stop()
@@ -115,7 +115,7 @@ def check_replicas(cluster: ProcessCluster) -> int:
 
 
 def check_files(brokers: Mapping[int, BrokerProcess], name: str, replicas: Sequence[int], end: int) -> int:
-    """Every replica of this partition has the same bytes up to this offset; how many."""
+    """Check that all replicas of this partition have the same bytes up to this offset. Returns their number."""
     first, *others = replicas
     expected = list(batches(brokers[first].data / name, end))
     reached = peek_header(expected[-1]).last_offset + 1 if expected else 0
@@ -128,7 +128,8 @@ def check_files(brokers: Mapping[int, BrokerProcess], name: str, replicas: Seque
 
 
 def batches(directory: Path, end: int) -> Iterator[bytes]:
-    """The batches of a partition's files up to an offset, in order: segments may begin elsewhere on each replica."""
+    """The batches of a partition's files up to an offset, in order. Segments may begin at other offsets on each
+    replica."""
     for path in sorted(directory.glob("*.log")):
         data = path.read_bytes()
         position = 0

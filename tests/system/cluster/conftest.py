@@ -10,12 +10,12 @@ import pytest
 from tests.system.cluster.network import NO_NAMESPACES, Bridge, Loopback, NoNamespaces
 
 _UNCUT = pytest.StashKey[list[str]]()
-"""The tests of this run that had to do without cutting links."""
+"""Tests of this run that could not cut links."""
 
 
 @pytest.fixture
 def network(request: pytest.FixtureRequest) -> Iterator[Bridge | Loopback]:
-    """Links that can be cut, or else loopback: processes can be troubled there just the same."""
+    """Network namespaces with links that can be cut; otherwise loopback, where only processes can be disturbed."""
     with ExitStack() as stack:
         found: Bridge | Loopback
         try:
@@ -28,13 +28,13 @@ def network(request: pytest.FixtureRequest) -> Iterator[Bridge | Loopback]:
 
 @pytest.fixture
 def bridge(network: Bridge | Loopback) -> Bridge:
-    """Links that can be cut; without them the test is skipped."""
+    """Network namespaces with links that can be cut; otherwise the test is skipped."""
     if not isinstance(network, Bridge):
         pytest.skip(NO_NAMESPACES)
     return network
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Links that were never cut are a promise not checked: say so in a line of its own."""
+    """Report tests that ran without cutting links: their guarantee was checked only in part."""
     for what in config.stash.get(_UNCUT, []):
         terminalreporter.write_line(f"WARNING: {NO_NAMESPACES}, NO LINK WAS CUT: {what}", red=True, bold=True)

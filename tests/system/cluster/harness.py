@@ -1,4 +1,4 @@
-"""Cluster of processes: ZooKeeper and brokers, and how they look from outside."""
+"""Cluster of processes: ZooKeeper and brokers, with their state as clients see it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.system.cluster.zookeeper import Ensemble
 SESSION_TIMEOUT_S = 2.0
 LAG_TIME_S = 2.0
 PATIENCE_S = 40.0
-"""For a cluster that has just lost something to be whole again, on cores that others use too."""
+"""The time in which a cluster must recover after a fault, also on busy cores."""
 
 ASK_TIMEOUT_S = 2.0
 LOG_LINES_SHOWN = 80
@@ -41,13 +41,13 @@ SETTINGS: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "group.min.session.timeout.ms": "500",
     "group.initial.rebalance.delay.ms": "100",
-    # Replicas are compared byte by byte: each cleans its own log when it likes.
+    # Replicas are compared byte by byte, and each replica cleans its log at its own time.
     "log.cleaner.enable": "false",
 }
 
 
 class PartitionSeen(NamedTuple):
-    """A partition as one broker tells it."""
+    """A partition as one broker describes it."""
 
     leader: int
     leader_epoch: int
@@ -62,7 +62,8 @@ class PartitionSeen(NamedTuple):
 class ClusterBroker(BrokerProcess):
     """One broker of a cluster."""
 
-    start_timeout_s = 2 * START_TIMEOUT_S  # they start at the same time, on the same cores
+    # longer than for one broker: all brokers start at the same time on the same cores
+    start_timeout_s = 2 * START_TIMEOUT_S
 
     def __init__(
         self, number: int, data: Path, network: Loopback | Bridge, zookeeper: str, settings: Mapping[str, str]
@@ -79,7 +80,7 @@ class ClusterBroker(BrokerProcess):
         self.paused = False
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Pause the process by SIGSTOP."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
         self.paused = True
@@ -90,7 +91,7 @@ class ClusterBroker(BrokerProcess):
         self.paused = False
 
     def end(self) -> None:
-        """Dead, whatever it was before."""
+        """Kill the process, whether it runs, is paused or has ended."""
         if self.alive():
             self.kill()
         self.paused = False
@@ -101,7 +102,7 @@ class ClusterBroker(BrokerProcess):
 
 
 class ProcessCluster:
-    """ZooKeeper and some brokers. Leaving the context ends them all, cleanly where nothing went wrong."""
+    """ZooKeeper and some brokers. Leaving the context ends them all, by a clean stop if the test has passed."""
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class ProcessCluster:
             self.add(number)
 
     def add(self, number: int, data: Path | None = None, settings: Mapping[str, str] | None = None) -> ClusterBroker:
-        """One more broker, not started yet; also one that takes the place of another with the same id."""
+        """Add a broker without starting it. A broker with an id that is already used replaces the old one."""
         place = data or self.directory / f"broker-{number}"
         found = ClusterBroker(
             number, place, self.network, self.zookeeper.connect, {**self.settings, **(settings or {})}
@@ -135,11 +136,11 @@ class ProcessCluster:
 
     @property
     def living(self) -> list[ClusterBroker]:
-        """Those that could answer."""
+        """The brokers that run and are not paused."""
         return [broker for broker in self.brokers.values() if broker.alive() and not broker.paused]
 
     def start(self) -> None:
-        """All brokers that do not run, at the same time."""
+        """Start all brokers that do not run, at the same time."""
         starting = [broker for broker in self.brokers.values() if not broker.alive()]
         for broker in starting:
             broker.launch()
@@ -147,7 +148,7 @@ class ProcessCluster:
             broker.wait_ready()
 
     def stop(self) -> None:
-        """All at the same time, by SIGTERM."""
+        """Stop all brokers at the same time, by SIGTERM."""
         stopping = [broker for broker in self.brokers.values() if broker.alive()]
         for broker in stopping:
             broker.ask_to_stop()
@@ -156,7 +157,7 @@ class ProcessCluster:
             assert code == 0, f"{broker.name} ended with {code}:\n{broker.log}"
 
     def erase(self, number: int) -> None:
-        """A new disk for a broker that is not running."""
+        """Delete all data of a broker that is not running, as if it got a new disk."""
         broker = self.brokers[number]
         assert not broker.alive()
         shutil.rmtree(broker.data)
@@ -166,17 +167,17 @@ class ProcessCluster:
     def create_topic(
         self, name: str, partitions: int, factor: int = 3, configs: dict[str, str] | None = None
     ) -> dict[int, PartitionSeen]:
-        """Made, and known and whole everywhere."""
+        """Create a topic and return when all brokers know it and all its replicas are in sync."""
         with RawConnection(self.living[0].bootstrap) as connection:
             calls.create_topic(connection, name, partitions, configs, factor)
         return self.wait_whole([name])[name]
 
     def describe(self, topic: str) -> dict[int, PartitionSeen]:
-        """As the first broker that answers tells it."""
+        """The topic as the first broker that answers describes it."""
         return seen(self.living[0].ask_metadata(topic)).get(topic, {})
 
     def known(self) -> dict[str, dict[int, PartitionSeen]]:
-        """All topics, likewise."""
+        """All topics, as the first broker that answers describes them."""
         return seen(self.living[0].ask_metadata())
 
     def leader_of(self, topic: str, index: int) -> ClusterBroker:
@@ -196,7 +197,7 @@ class ProcessCluster:
     def wait_whole(
         self, topics: Iterable[str] | None = None, within_s: float = PATIENCE_S
     ) -> dict[str, dict[int, PartitionSeen]]:
-        """Returns when all brokers that live say the same of these topics, or of all: every replica is in sync."""
+        """Return when all living brokers agree on these topics (or on all topics) and every replica is in sync."""
         wanted = None if topics is None else list(topics)
 
         def look() -> list[dict[str, dict[int, PartitionSeen]]]:
@@ -216,7 +217,7 @@ class ProcessCluster:
         answers = wait_until(look, "all replicas are in sync", within_s, retry_on=NETWORK_ERRORS)
         return dict(answers[0])
 
-    # --------------------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self.zookeeper.__enter__()
@@ -245,7 +246,7 @@ class ProcessCluster:
 
 
 def seen(metadata: MetadataResponse) -> dict[str, dict[int, PartitionSeen]]:
-    """Every topic that was told without an error."""
+    """All topics in the response that have no error."""
     return {
         topic.name: {
             one.partition_index: PartitionSeen(
@@ -259,7 +260,7 @@ def seen(metadata: MetadataResponse) -> dict[str, dict[int, PartitionSeen]]:
 
 
 def accidents(brokers: Iterable[BrokerProcess]) -> list[str]:
-    """What brokers have told of faults of their own, each with its stack."""
+    """Internal errors in the brokers' logs, each with its traceback."""
     found: list[str] = []
     for broker in brokers:
         inside = False

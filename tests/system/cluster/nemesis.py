@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from tests.system.chaos.crowd import Crowd
+from tests.system.chaos.group_members import GroupMembers
 from tests.system.chaos.member import Options
 from tests.system.cluster.harness import SESSION_TIMEOUT_S, ClusterBroker, ProcessCluster
 from tests.system.cluster.network import CLIENTS, Bridge
@@ -21,42 +21,42 @@ from tests.system.test_full_disk import Ballast
 Trouble = Callable[[], AbstractContextManager[str]]
 
 SHORT_S = (0.1, SESSION_TIMEOUT_S * 0.6)
-"""Less than a session: nobody is declared dead."""
+"""Shorter than a session: no broker is declared dead."""
 
 LONG_S = (SESSION_TIMEOUT_S * 1.2, SESSION_TIMEOUT_S * 2)
-"""More than a session: somebody is, and others take over."""
+"""Longer than a session: a broker is declared dead, and others take over."""
 
 DISK_FULL_S = (0.3, 1.5)
 
 
 class Nemesis:
-    """The troubles of one cluster, by name."""
+    """The faults of one cluster, by name."""
 
-    def __init__(self, cluster: ProcessCluster, crowd: Crowd, member: Options, rng: random.Random) -> None:
+    def __init__(self, cluster: ProcessCluster, members: GroupMembers, member: Options, rng: random.Random) -> None:
         self.cluster = cluster
-        self.crowd = crowd
+        self.members = members
         self.small_disks: dict[int, Path] = {}
-        """By broker: the root of the small file system that its data is on."""
+        """For each broker: the root of the small file system with its data."""
         self.victims: set[int] = set()
-        """Brokers that are in trouble now: the next trouble chooses others."""
+        """Brokers that a fault affects now. The next fault chooses other brokers."""
         self._member = member
         self._members_made = 0
         self._rng = rng
         self._pause = threading.Event()
 
     def troubles(self) -> dict[str, Trouble]:
-        """All that can be done on this machine."""
+        """All faults that this machine allows."""
         found: dict[str, Trouble] = {
             "kill a leader": self.broker_killed,
             "kill the controller": self.controller_killed,
             "stop a broker": self.broker_stopped,
-            "freeze a broker for long": lambda: self.broker_frozen(LONG_S),
-            "freeze a broker for a moment": lambda: self.broker_frozen(SHORT_S),
+            "pause a broker for long": lambda: self.broker_paused(LONG_S),
+            "pause a broker for a moment": lambda: self.broker_paused(SHORT_S),
             "kill all brokers": self.all_brokers_killed,
             "kill zookeeper": self.zookeeper_killed,
-            "freeze zookeeper for long": lambda: self.zookeeper_frozen(LONG_S),
+            "pause zookeeper for long": lambda: self.zookeeper_paused(LONG_S),
             "kill a member": self.member_killed,
-            "freeze a member": self.member_frozen,
+            "pause a member": self.member_paused,
         }
         if self.small_disks:
             found["fill a disk"] = self.disk_filled
@@ -72,7 +72,7 @@ class Nemesis:
         return found
 
     def last(self, between_s: tuple[float, float]) -> None:
-        """The trouble goes on for a while."""
+        """Let the fault last for a while."""
         self._pause.wait(self._rng.uniform(*between_s))
 
     # -- processes -------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Nemesis:
             broker.start()
 
     @contextmanager
-    def broker_frozen(self, between_s: tuple[float, float]) -> Iterator[str]:
+    def broker_paused(self, between_s: tuple[float, float]) -> Iterator[str]:
         with self._victim() as broker:
             broker.pause()
             try:
@@ -128,7 +128,7 @@ class Nemesis:
         self.cluster.zookeeper.restart(server)
 
     @contextmanager
-    def zookeeper_frozen(self, between_s: tuple[float, float]) -> Iterator[str]:
+    def zookeeper_paused(self, between_s: tuple[float, float]) -> Iterator[str]:
         server = self._rng.choice(self.cluster.zookeeper.servers)
         pause(server)
         try:
@@ -196,14 +196,14 @@ class Nemesis:
 
     @contextmanager
     def member_killed(self) -> Iterator[str]:
-        name = self._rng.choice(sorted(self.crowd.members))
-        self.crowd.remove(name).kill()
+        name = self._rng.choice(sorted(self.members.running))
+        self.members.remove(name).kill()
         yield f"killed {name}"
         self.new_member()
 
     @contextmanager
-    def member_frozen(self) -> Iterator[str]:
-        found = self.crowd.members[self._rng.choice(sorted(self.crowd.members))]
+    def member_paused(self) -> Iterator[str]:
+        found = self.members.running[self._rng.choice(sorted(self.members.running))]
         found.pause()
         try:
             yield f"froze {found.name}"
@@ -212,13 +212,13 @@ class Nemesis:
             found.resume()
 
     def new_member(self) -> None:
-        """Of the two libraries in turn."""
+        """Start a member, with the two libraries in turn."""
         self._members_made += 1
         client = ("confluent-kafka", "moldau")[self._members_made % 2]
         options = Options(**{**vars(self._member), "client": client, "name": f"{client}-{self._members_made}"})
-        self.crowd.start(options).wait_ready()
+        self.members.start(options).wait_ready()
 
-    # --------------------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _victim(self, number: int | None = None) -> Iterator[ClusterBroker]:

@@ -19,18 +19,18 @@ from types import TracebackType
 from typing import Self
 
 CLIENTS = "clients"
-"""The name of the place where this process and its children are."""
+"""The name of the place of this process and its children."""
 
 NO_NAMESPACES = "network namespaces cannot be made here"
 SUBNETS = 250
 NOBODY = "02:00:00:00:00:01"
-"""A hardware address that nothing on the bridge has."""
+"""A hardware address that no device on the bridge has."""
 
 _OWNER = re.compile(r"moldau test (\d+)")
 
 
 class Loopback:
-    """Everything on 127.0.0.1; nothing can be cut."""
+    """All processes on 127.0.0.1; no link can be cut."""
 
     def address(self, _: str) -> str:
         return "127.0.0.1"
@@ -40,11 +40,11 @@ class Loopback:
 
 
 class NoNamespaces(Exception):
-    """This machine does not let us."""
+    """This machine does not allow network namespaces."""
 
 
 class Bridge:
-    """A namespace for each name that is asked for. Leaving the context removes them all."""
+    """One namespace for each name. Leaving the context removes all of them."""
 
     def __init__(self) -> None:
         self._number = -1
@@ -55,11 +55,11 @@ class Bridge:
         return f"198.18.{self._number}.{254 if name == CLIENTS else self._place(name)}"
 
     def enter(self, name: str) -> list[str]:
-        """What to put before a command so that it runs in this place; the process stays the same one."""
+        """The prefix that makes a command run in this namespace. The process id does not change."""
         return [shutil.which("nsenter") or "nsenter", f"--net=/run/netns/{self._namespace(name)}"]
 
     def cut(self, sender: str, receiver: str) -> None:
-        """From now on nothing arrives that one sends to the other. What the other sends still does."""
+        """Cut the link from one place to another. Frames in the other direction still arrive."""
         _ip(*self._inside(sender), "neigh", "replace", self.address(receiver), "lladdr", NOBODY, *self._at(sender))
         self._cuts.add((sender, receiver))
 
@@ -68,17 +68,17 @@ class Bridge:
         self.cut(other, one)
 
     def isolate(self, name: str, others: list[str]) -> None:
-        """Alone: nothing in, nothing out."""
+        """Cut all links of this place, in both directions."""
         for other in others:
             self.cut_both_ways(name, other)
 
     def heal(self) -> None:
-        """All links work again."""
+        """Restore all links."""
         for sender, receiver in sorted(self._cuts):
             _ip(*self._inside(sender), "neigh", "del", self.address(receiver), "dev", self._device(sender))
         self._cuts.clear()
 
-    # --------------------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         remove_orphans()
@@ -109,7 +109,7 @@ class Bridge:
 
     @staticmethod
     def _claim() -> int:
-        """The first bridge that nobody else has: making it is what claims it."""
+        """Create the first bridge whose name is free. Creating it claims the name."""
         for number in range(SUBNETS):
             if not Path(f"/sys/class/net/mld{number}").exists():
                 with suppress(subprocess.CalledProcessError):
@@ -146,7 +146,7 @@ class Bridge:
 
 @contextmanager
 def cut_links(bridge: Bridge, *links: tuple[str, str]) -> Iterator[None]:
-    """These links are cut, each the way it is given, until the end of the block."""
+    """Cut these links, each in the given direction, until the end of the block."""
     for sender, receiver in links:
         bridge.cut(sender, receiver)
     try:
@@ -156,10 +156,11 @@ def cut_links(bridge: Bridge, *links: tuple[str, str]) -> Iterator[None]:
 
 
 def remove_bridge(number: int) -> None:
-    """The bridge and all that hangs on it; what is gone already does not matter."""
+    """Remove the bridge and its devices. Devices that are already gone are ignored."""
     for namespace in Path("/run/netns").glob(f"mld{number}-*"):
         with suppress(subprocess.CalledProcessError):
-            _ip("link", "del", namespace.name)  # the pair of devices; a namespace alone takes them along, but later
+            # Delete the device pair first: deleting only the namespace removes the pair with a delay.
+            _ip("link", "del", namespace.name)
         with suppress(subprocess.CalledProcessError):
             _ip("netns", "del", namespace.name)
     with suppress(subprocess.CalledProcessError):
@@ -167,7 +168,7 @@ def remove_bridge(number: int) -> None:
 
 
 def remove_orphans() -> None:
-    """What test runs that were killed with kill -9 have left."""
+    """Remove bridges of test runs that were killed by SIGKILL."""
     for alias in Path("/sys/class/net").glob("mld*/ifalias"):
         found = _OWNER.match(alias.read_text())
         if found and not Path(f"/proc/{found[1]}").exists():

@@ -63,7 +63,7 @@ def test_replicas_that_differ_are_found(broker: BrokerProcess, tmp_path: Path) -
     segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(AssertionError, match="differ from offset 3"):
         check_files(brokers, "copied-0", (1, 2), 4)
-    assert check_files(brokers, "copied-0", (1, 2), 3) > 0, "the high watermark is below what differs"
+    assert check_files(brokers, "copied-0", (1, 2), 3) > 0, "the high watermark is below the difference"
     segment.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(AssertionError):
         check_files(brokers, "copied-0", (1, 2), 4)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.chaos.crowd import Crowd, Processed
+from tests.system.chaos.group_members import GroupMembers, Processed
 from tests.system.chaos.observer import now
 from tests.system.chaos.test_exactly_once import copying
 from tests.system.cluster.checks import READERS, check_numbers, check_replicas
@@ -27,13 +27,13 @@ RECORDS_A_TICK = 2
 RECORDS_BETWEEN = 50
 SOAK_S = 900
 MOST_COPIERS_IN_A_ROW = 50
-"""So many may fail, one after the other, in catching up at the end, when nothing is in trouble any more."""
+"""The number of copiers that may fail in a row in the final phase, in which no fault is active."""
 
-OF_MEMBERS = {"kill a member", "freeze a member"}
+OF_MEMBERS = {"kill a member", "pause a member"}
 
 
-class Copying:
-    """A copier at work, then the next one, in a thread of its own; now and then one is killed."""
+class Copiers:
+    """Runs copiers one after the other, in its own thread, and kills one now and then."""
 
     def __init__(self, bootstrap: str, rng: random.Random) -> None:
         self.rounds = 0
@@ -49,7 +49,7 @@ class Copying:
             self.copy(kill=self._rng.random() < 0.3)
 
     def copy(self, *, kill: bool = False) -> bool:
-        """One copier, from its start to its end; whether it got to the end of what there was."""
+        """Run one copier to its end. Returns whether it has copied all of the input."""
         with copying(self._bootstrap) as copier:
             if kill:
                 for _ in range(self._rng.randrange(1, 40)):
@@ -66,7 +66,7 @@ class Copying:
     def end(self) -> None:
         self._ended.set()
         self._thread.join(PATIENCE_S * 2)
-        assert not self._thread.is_alive(), "a copier does not come to an end"
+        assert not self._thread.is_alive(), "a copier does not end"
         for _ in range(MOST_COPIERS_IN_A_ROW):
             if self.copy():
                 return
@@ -74,7 +74,7 @@ class Copying:
 
 
 @pytest.mark.needs_java
-def test_each_record_is_copied_exactly_once_whatever_strikes(
+def test_each_record_is_copied_exactly_once_under_any_fault(
     tmp_path: Path, network: Bridge | Loopback, seed: int, soak: bool
 ) -> None:
     if not soak:
@@ -83,10 +83,10 @@ def test_each_record_is_copied_exactly_once_whatever_strikes(
     with ProcessCluster(tmp_path, network) as cluster:
         for topic in ("source", "sink"):
             cluster.create_topic(topic, PARTITIONS)
-        nemesis = Nemesis(cluster, Crowd(Processed(PARTITIONS)), member_of(cluster), rng)
+        nemesis = Nemesis(cluster, GroupMembers(Processed(PARTITIONS)), member_of(cluster), rng)
         troubles = {name: trouble for name, trouble in nemesis.troubles().items() if name not in OF_MEMBERS}
         with ConfluentWriter(cluster.bootstrap, "source", PARTITIONS, RECORDS_A_TICK) as writer:
-            copiers = Copying(cluster.bootstrap, rng)
+            copiers = Copiers(cluster.bootstrap, rng)
             until = now() + SOAK_S
             while now() < until:
                 name = rng.choice(sorted(troubles))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.chaos.crowd import Crowd, Processed
+from tests.system.chaos.group_members import GroupMembers, Processed
 from tests.system.chaos.member import Options
 from tests.system.chaos.observer import now
 from tests.system.cluster.checks import check_numbers, check_replicas
@@ -26,19 +26,19 @@ from tests.system.cluster.writers import ConfluentWriter, MoldauWriter, Writer
 PARTITIONS = 3
 RECORDS_A_TICK = 6
 RECORDS_BETWEEN = 100
-"""Each writer gets so many acknowledged between two troubles."""
+"""The number of records that each writer must get acknowledged between two faults."""
 
-GROUP = "crowd"
+GROUP = "members"
 MEMBERS = 2
 CATCH_UP_S = 60.0
 
 SHORT_S = 60
 SOAK_S = 1_800
 OVERLAP = 0.25
-"""How often a second trouble strikes before the first is over; with `make soak` only."""
+"""The probability that a second fault begins before the first has ended; only with `make soak`."""
 
 TOGETHER_TOO_MUCH = {"kill all brokers", "kill the controller"}
-"""Troubles of the whole cluster: nothing else is told apart from them while they last."""
+"""Faults of the whole cluster. No other fault is added while one of these lasts."""
 
 DISK_MB = 64
 SOAK_DISK_MB = 1_024
@@ -46,12 +46,12 @@ SOAK_DISK_MB = 1_024
 
 @pytest.mark.needs_java
 @pytest.mark.timeout(180)
-def test_acknowledged_records_are_there_once_and_in_order_whatever_strikes(
+def test_acknowledged_records_are_there_once_and_in_order_under_any_fault(
     tmp_path: Path, network: Bridge | Loopback, seed: int, soak: bool, count: Callable[[int, int], int]
 ) -> None:
     rng = random.Random(seed)
     until = now() + count(SHORT_S, SOAK_S)
-    # Of an ensemble one server may be away, and nobody notices; with `make soak` every other seed has one.
+    # With `make soak`, every other seed runs an ensemble of ZooKeeper servers, one of which may fail unnoticed.
     cluster = ProcessCluster(tmp_path, network, zookeepers=3 if soak and seed % 2 else 1)
     disks = {}
     with ExitStack() as stack:
@@ -67,19 +67,19 @@ def test_acknowledged_records_are_there_once_and_in_order_whatever_strikes(
             stack.enter_context(MoldauWriter(cluster.bootstrap, "moldau", PARTITIONS, RECORDS_A_TICK)),
         ]
         processed = Processed(PARTITIONS)
-        crowd = stack.enter_context(Crowd(processed))
-        nemesis = Nemesis(cluster, crowd, member_of(cluster), rng)
+        members = stack.enter_context(GroupMembers(processed))
+        nemesis = Nemesis(cluster, members, member_of(cluster), rng)
         nemesis.small_disks = disks
         for _ in range(MEMBERS):
             nemesis.new_member()
         struck = strike(nemesis, writers, rng, until, overlap=soak)
-        finish(cluster, writers, crowd, processed)
+        finish(cluster, writers, members, processed)
         print(f"{struck} troubles, {sum(sum(writer.written) for writer in writers)} records")
     assert not "\n".join(accidents(cluster.brokers.values()))
 
 
 def strike(nemesis: Nemesis, writers: list[Writer], rng: random.Random, until: float, *, overlap: bool) -> int:
-    """Troubles in any order, each as often as the others, until it is time; how many there were."""
+    """Cause faults in random order, each equally often, until the time is over. Returns their number."""
     troubles = nemesis.troubles()
     deck: list[str] = []
     struck = 0
@@ -87,7 +87,7 @@ def strike(nemesis: Nemesis, writers: list[Writer], rng: random.Random, until: f
         deck = deck or rng.sample(sorted(troubles), len(troubles))
         names = [deck.pop()]
         if overlap and deck and rng.random() < OVERLAP and not TOGETHER_TOO_MUCH & {names[0], deck[-1]}:
-            # What is begun last is mended first: brokers cannot start without ZooKeeper.
+            # The last fault is repaired first: brokers cannot start without ZooKeeper.
             names = sorted([*names, deck.pop()], key=lambda name: "zookeeper" in name)
         began = now()
         with ExitStack() as lasting:
@@ -96,23 +96,23 @@ def strike(nemesis: Nemesis, writers: list[Writer], rng: random.Random, until: f
         nemesis.cluster.wait_whole()
         for writer in writers:
             writer.go_on(RECORDS_BETWEEN, PATIENCE_S)
-        nemesis.crowd.check()
+        nemesis.members.check()
         struck += len(names)
         print(f"{', '.join(told)}: mended after {lasted:.1f} s, whole after {now() - began - lasted:.1f} s")
     return struck
 
 
-def finish(cluster: ProcessCluster, writers: list[Writer], crowd: Crowd, processed: Processed) -> None:
-    """Everything comes to an end, and is looked at."""
+def finish(cluster: ProcessCluster, writers: list[Writer], members: GroupMembers, processed: Processed) -> None:
+    """Stop all writers and members, and check what they wrote and read."""
     for writer in writers:
         writer.end(PATIENCE_S)
     written = writers[0].written
     assert processed.wait_for(lambda: processed.total() >= sum(written), CATCH_UP_S), (
-        f"never processed: {processed.missing(written)}"
+        f"not processed by any member: {processed.missing(written)}"
     )
-    for name in list(crowd.members):
-        crowd.remove(name).leave()
-    crowd.check()
+    for name in list(members.running):
+        members.remove(name).leave()
+    members.check()
     for reader, writer in zip(("moldau", "confluent-kafka"), writers, strict=True):
         check_numbers(reader, cluster.bootstrap, writer.topic, writer.written)
     assert check_replicas(cluster)
@@ -134,7 +134,7 @@ def member_of(cluster: ProcessCluster) -> Options:
 
 @contextmanager
 def small_disk(root: Path, megabytes: int) -> Iterator[Path | None]:
-    """A file system of its own, or None where none can be mounted."""
+    """A small file system, or None if this machine does not allow mounting one."""
     root.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(root)]
     if subprocess.run(command, check=False, capture_output=True).returncode:

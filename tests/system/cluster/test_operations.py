@@ -17,7 +17,7 @@ from moldau import Admin, TopicPartition
 from tests.support.raw import RawConnection
 from tests.support.waiting import NETWORK_ERRORS, NotYet, wait_until
 from tests.system import calls
-from tests.system.chaos.crowd import Crowd, Processed
+from tests.system.chaos.group_members import GroupMembers, Processed
 from tests.system.chaos.member import Options
 from tests.system.cluster.checks import check_numbers
 from tests.system.cluster.harness import PATIENCE_S, SESSION_TIMEOUT_S, PartitionSeen, ProcessCluster, accidents
@@ -32,10 +32,10 @@ RECORDS_BETWEEN = 100
 IDS = {1, 2, 3}
 
 LONGEST_SILENCE_S = 2.0
-"""Between two acknowledgements while brokers are restarted one after the other: a wait, but no time-out of anybody."""
+"""The longest wait between two acknowledgements during a rolling restart. It is shorter than any client's time-out."""
 
 NOTICE_S = 4.0
-"""For a successor to be found and seen everywhere once a session has ended."""
+"""The time for a new controller to be elected and known everywhere, after the session of the old one has ended."""
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +48,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]
 @pytest.fixture
 def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
     yield shared
-    assert {broker.id for broker in shared.living} == IDS, "the test has not left the cluster as it found it"
+    assert {broker.id for broker in shared.living} == IDS, "the test has not restored the cluster"
     shared.wait_whole()
 
 
 @contextmanager
 def load(cluster: ProcessCluster, name: str) -> Iterator[list[Writer]]:
-    """Two writers at work, each on a topic of its own. All they wrote is there in the end, once and in order."""
+    """Two writers, each on its own topic. At the end, all their records are there, once and in order."""
     topics = [f"{name}-confluent", f"{name}-moldau"]
     for topic in topics:
         cluster.create_topic(topic, PARTITIONS)
@@ -80,9 +80,9 @@ def go_on(writers: list[Writer]) -> None:
 def test_all_brokers_are_restarted_in_turn_and_no_client_sees_an_error(cluster: ProcessCluster) -> None:
     with load(cluster, "rolling") as writers:
         processed = Processed(PARTITIONS)
-        with Crowd(processed) as crowd:
+        with GroupMembers(processed) as members:
             for client in ("confluent-kafka", "moldau"):
-                crowd.start(member(cluster, client, writers[0].topic)).wait_ready()
+                members.start(member(cluster, client, writers[0].topic)).wait_ready()
             read = processed.total
             assert processed.wait_for(lambda: read() > RECORDS_BETWEEN, PATIENCE_S)
             for writer in writers:
@@ -95,8 +95,8 @@ def test_all_brokers_are_restarted_in_turn_and_no_client_sees_an_error(cluster: 
                 cluster.wait_whole()
             target = sum(writers[0].written)
             assert processed.wait_for(lambda: read() >= target, PATIENCE_S), processed.missing(writers[0].written)
-            crowd.check()
-            refusals = [line for one in crowd.members.values() for line in one.story if line.startswith("refused")]
+            members.check()
+            refusals = [line for one in members.running.values() for line in one.story if line.startswith("refused")]
         assert not refusals
         for writer in writers:
             assert writer.longest_silence_s < LONGEST_SILENCE_S, f"{writer} waited {writer.longest_silence_s:.1f} s"
@@ -139,7 +139,7 @@ def test_producers_continue_after_zookeeper_was_away_and_all_sessions_were_lost(
 
 
 def told_by_all(cluster: ProcessCluster, *texts: str) -> list[Callable[[], bool]]:
-    """For each text a look whether all brokers have logged it once more than now."""
+    """For each text: a function that returns whether all brokers have logged it once more than now."""
     before = {(broker.id, text): broker.log.count(text) for broker in cluster.living for text in texts}
 
     def look(text: str) -> bool:
@@ -185,7 +185,7 @@ def test_a_broker_that_is_gone_for_good_is_replaced_by_one_with_another_id(clust
             reassign(cluster, None, lambda state: swapped(state.replicas, 3, 4))
             assert all(3 not in state.replicas for topic in cluster.wait_whole().values() for state in topic.values())
             go_on(writers)
-            # Back again, with all that it once had: stale replicas, of which nothing may remain.
+            # The old broker returns with all its data. Its replicas are stale and must be deleted.
             cluster.brokers[3] = lost
             lost.start()
             reassign(cluster, None, lambda state: swapped(state.replicas, 4, 3))
@@ -203,18 +203,18 @@ def test_a_broker_with_an_empty_disk_returns_with_the_same_id_and_copies_everyth
         cluster.wait_whole()
         go_on(writers)
         other = cluster.brokers[min(IDS - {victim.id})]
-        other.kill()  # what it alone had besides the one that was erased, that one must have now
+        other.kill()  # the other broker of these replicas is dead, so the erased one must have copied them
         go_on(writers)
         other.start()
         cluster.wait_whole()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# -- helpers -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def newcomer(cluster: ProcessCluster, number: int) -> Iterator[Path]:
-    """One more broker, on an empty directory, for as long as the block lasts. It must lead and hold nothing then."""
+    """A new broker on an empty directory until the end of the block. It must lead and hold nothing by then."""
     broker = cluster.add(number, cluster.directory / f"newcomer-{number}")
     broker.start()
     try:
@@ -229,7 +229,7 @@ def newcomer(cluster: ProcessCluster, number: int) -> Iterator[Path]:
 
 
 def known_everywhere(cluster: ProcessCluster, number: int) -> bool:
-    """A broker serves as soon as it is registered; the controller hears of it a moment later, and the others."""
+    """Whether all brokers know the new one. It serves as soon as it is registered; the others hear of it later."""
     for broker in cluster.living:
         if number not in {one.node_id for one in broker.ask_metadata("").brokers}:
             raise NotYet(f"{broker.name} does not know broker {number}")
@@ -237,7 +237,7 @@ def known_everywhere(cluster: ProcessCluster, number: int) -> bool:
 
 
 def reassign(cluster: ProcessCluster, topic: str | None, target: Callable[[PartitionSeen], tuple[int, ...]]) -> None:
-    """Has the partitions of one topic, or of all, held by others; returns when they are, and in sync."""
+    """Move the partitions of one topic, or of all, and return when the new replicas are in sync."""
     seen = cluster.known()
     wanted = {
         TopicPartition(name, index): target(state)
@@ -265,7 +265,7 @@ def swapped(replicas: tuple[int, ...], old: int, new: int) -> tuple[int, ...]:
 
 
 def gone(cluster: ProcessCluster, topic: str) -> bool:
-    """Brokers that hold a partition no more have none of its files, or have marked them for removal."""
+    """Check that brokers which no longer hold a partition have deleted its files or marked them for deletion."""
     for index, state in cluster.describe(topic).items():
         for number in IDS - set(state.replicas):
             if (cluster.brokers[number].data / f"{topic}-{index}").exists():

@@ -38,7 +38,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]
 
 @pytest.fixture
 def cluster(shared: ProcessCluster) -> Iterator[ProcessCluster]:
-    """All three brokers, and no topic but those of the test: what it does to a broker may cost others theirs."""
+    """Three brokers, with only the topics of this test: a fault in this test may lose records of other topics."""
     shared.wait_whole()
     yield shared
     shared.start()
@@ -53,9 +53,9 @@ def test_acks_1_loses_records_acknowledged_before_they_were_replicated(cluster: 
         calls.produce(connection, "hasty", 0, EVERYTHING_BEFORE)
         for follower in followers:
             follower.pause()
-        # Each follower has one fetch under way, which the first of these answers; nobody asks for the others.
+        # Each follower has one fetch in flight, and the first of these records answers it. Nobody fetches the others.
         offsets = [calls.produce(connection, "hasty", 0, [b"after-%d" % number], LEADER_ONLY) for number in range(5)]
-        assert offsets == [2, 3, 4, 5, 6], "they were acknowledged"
+        assert offsets == [2, 3, 4, 5, 6], "the records were not acknowledged"
     leader.kill()
     for follower in followers:
         follower.resume()
@@ -64,7 +64,9 @@ def test_acks_1_loses_records_acknowledged_before_they_were_replicated(cluster: 
     cluster.wait_whole(["hasty"])
     found = values(cluster, "hasty")
     assert found[:2] == EVERYTHING_BEFORE
-    assert b"after-4" not in found, "acknowledged with acks=1, and gone: the old leader gives up what nobody else has"
+    assert b"after-4" not in found, (
+        "records acknowledged with acks=1 must be gone: the old leader truncates what no follower has"
+    )
 
 
 def test_acks_all_acknowledges_nothing_that_was_not_copied(cluster: ProcessCluster) -> None:
@@ -78,10 +80,12 @@ def test_acks_all_acknowledges_nothing_that_was_not_copied(cluster: ProcessClust
         connection.send(ApiKey.PRODUCE, calls.PRODUCE_VERSION, body)
         wait_written(leader, "careful", 3)
         with RawConnection(leader.bootstrap) as another:
-            assert calls.offset_of(another, "careful", 0) == 2, "the leader has it, but nobody reads it"
+            assert calls.offset_of(another, "careful", 0) == 2, (
+                "the leader has the record, but it is above the high watermark"
+            )
         connection.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
-            connection.socket.recv(1)  # and nobody was told
+            connection.socket.recv(1)  # and the producer got no acknowledgement
     leader.kill()
     for follower in followers:
         follower.resume()
@@ -102,8 +106,10 @@ def test_an_unclean_election_loses_records_of_the_dead_leader(cluster: ProcessCl
         wait_until(partial(without_leader, cluster, topic), "no leader", PATIENCE_S, retry_on=NETWORK_ERRORS)
     with Admin(bootstrap_servers=stale.bootstrap) as admin:
         admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("impatient", 0)])
-    assert values(cluster, "impatient", without=alone) == EVERYTHING_BEFORE, "available again, and a record the poorer"
-    assert cluster.describe("patient")[0].leader == -1, "the other topic waits"
+    assert values(cluster, "impatient", without=alone) == EVERYTHING_BEFORE, (
+        "the partition must be available again, without the last record"
+    )
+    assert cluster.describe("patient")[0].leader == -1, "the other topic must have no leader"
     alone.start()
     cluster.wait_whole(["patient", "impatient"])
     assert values(cluster, "patient") == [*EVERYTHING_BEFORE, b"after"]
@@ -123,7 +129,9 @@ def test_min_insync_replicas_1_loses_records_of_a_single_disk_when_its_machine_l
         size = segment(alone, "one-disk").stat().st_size
         assert calls.produce(connection, "one-disk", 0, [b"after"]) == 2
         refused = calls.try_produce(connection, "two-disks", 0, [b"after"])
-        assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS, "where two must have it, one does not promise"
+        assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS, (
+            "with min.insync.replicas=2, one replica must not acknowledge"
+        )
     lose_power(alone, {"one-disk": size})
     alone.start()
     other.start()
@@ -132,11 +140,11 @@ def test_min_insync_replicas_1_loses_records_of_a_single_disk_when_its_machine_l
     wait_until(partial(without_leader, cluster, "one-disk"), "no leader", PATIENCE_S, retry_on=NETWORK_ERRORS)
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
         admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("one-disk", 0)])
-    assert values(cluster, "one-disk") == EVERYTHING_BEFORE, "acknowledged by the only replica in sync, and gone"
+    assert values(cluster, "one-disk") == EVERYTHING_BEFORE, "the record that only one in-sync replica had must be gone"
     back_to_normal(alone)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# -- helpers -----------------------------------------------------------------------------------------------------------
 
 
 def create(cluster: ProcessCluster, topic: str, replicas: tuple[int, ...], min_insync: str) -> None:
@@ -153,7 +161,7 @@ def write(leader: ClusterBroker, topics: list[str], what: list[bytes]) -> None:
 
 
 def values(cluster: ProcessCluster, topic: str, without: ClusterBroker | None = None) -> list[bytes | None]:
-    """All that can be read, from a leader that is not this broker."""
+    """All values that can be read from a leader other than this broker."""
 
     def look() -> list[bytes | None]:
         state = cluster.describe(topic).get(0)
@@ -190,7 +198,7 @@ def without_leader(cluster: ProcessCluster, topic: str) -> bool:
 
 
 def wait_written(leader: ClusterBroker, topic: str, end: int) -> None:
-    """Returns when the leader's own file ends there, whatever has been copied."""
+    """Return when the leader's own log file ends at this offset, regardless of replication."""
 
     def look() -> bool:
         last = peek_header(list(batches(leader.data / f"{topic}-0", end))[-1])
@@ -207,7 +215,7 @@ def segment(broker: ClusterBroker, topic: str) -> Path:
 
 
 def lose_power(broker: ClusterBroker, sizes: dict[str, int]) -> None:
-    """kill -9, the end of some logs never reached the disk, and the next start is on a machine that has booted."""
+    """SIGKILL, loss of the unsynced end of some logs, and a next start on a machine that has booted since."""
     broker.kill()
     for topic, size in sizes.items():
         with segment(broker, topic).open("r+b") as file:
@@ -216,6 +224,6 @@ def lose_power(broker: ClusterBroker, sizes: dict[str, int]) -> None:
 
 
 def back_to_normal(broker: ClusterBroker) -> None:
-    """The next start is on this machine again, which it takes for one more boot."""
+    """Let the next start run with this machine's real boot id, which the broker takes for another boot."""
     assert broker.stop() == 0, broker.log
     broker.module = "moldau"

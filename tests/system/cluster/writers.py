@@ -19,17 +19,17 @@ TICK_S = 0.02
 JOIN_TIMEOUT_S = 30
 ASK_TIMEOUT_S = 10
 MOST_UNACKNOWLEDGED = 20_000
-"""Enough for the longest time that a cluster may be away; then the writer waits."""
+"""Enough for the longest unavailability of a cluster; after that the writer waits."""
 
 GIVE_UP_MS = 3_600_000
-"""No record is given up while a test runs: what happened to it would not be known."""
+"""The delivery time-out: longer than a test, because the outcome of an expired record is unknown."""
 
 NO_OFFSET = None
-"""librdkafka's answer for a batch that is there already, when it cannot know where."""
+"""librdkafka's result for a batch that the broker already has at an unknown offset."""
 
 
 class Writer(ABC):
-    """Writes some records a tick, from entering the context until `end`."""
+    """Writes a few records per tick, from entering the context until `end`."""
 
     def __init__(self, topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
         self.topic = topic
@@ -37,11 +37,11 @@ class Writer(ABC):
         self.acknowledged = [0] * partitions
         self.progress = Progress()
         self.longest_silence_s = 0.0
-        """The longest time without an acknowledgement so far."""
+        """The longest time without an acknowledgement."""
         self._padding = b" " * padding
         self._a_tick = a_tick
         self._waiting: set[tuple[int, int]] = set()
-        """What is written and not acknowledged yet."""
+        """Records that are written and not yet acknowledged."""
         self._failures: list[str] = []
         self._last_heard = time.monotonic()
         self._ended = threading.Event()
@@ -52,7 +52,7 @@ class Writer(ABC):
 
     @abstractmethod
     def _serve(self) -> None:
-        """Called every tick: callbacks may be due."""
+        """Called every tick, to serve callbacks."""
 
     @abstractmethod
     def _flush(self, timeout_s: float) -> None: ...
@@ -82,7 +82,8 @@ class Writer(ABC):
             self._failures.append(f"{number} of partition {partition} was acknowledged at {offset}")
         if (partition, number) not in self._waiting:
             self._failures.append(f"{number} of partition {partition} was acknowledged twice")
-        # Not always in order: when the broker's answer to a batch is lost, that to the next one may come first.
+        # Acknowledgements may arrive out of order: if the answer to a batch is lost, the next batch's answer may be
+        # first.
         self._waiting.discard((partition, number))
         now = time.monotonic()
         self.longest_silence_s = max(self.longest_silence_s, now - self._last_heard)
@@ -92,16 +93,16 @@ class Writer(ABC):
 
     @abstractmethod
     def _learn_partitions(self, count: int) -> None:
-        """Has the client hear that there are so many partitions now."""
+        """Make the client learn the new partition count."""
 
     def add_partitions(self, count: int) -> None:
-        """The topic has more of them: they are written to as well."""
+        """Write to this many partitions of the topic from now on."""
         self._learn_partitions(count)
         self.acknowledged += [0] * (count - len(self.acknowledged))
         self.written += [0] * (count - len(self.written))
 
     def go_on(self, count: int, timeout_s: float) -> None:
-        """Returns when so many more are acknowledged."""
+        """Return when this many more records are acknowledged."""
         try:
             self.progress.reach(count, timeout_s)
         except AssertionError as error:
@@ -110,7 +111,7 @@ class Writer(ABC):
             self.check()
 
     def reach_everywhere(self, timeout_s: float) -> None:
-        """Returns when something is acknowledged in every partition."""
+        """Return when a record is acknowledged in every partition."""
         wait_until(self._acknowledged_everywhere, "an acknowledgement in each partition", timeout_s)
 
     def _acknowledged_everywhere(self) -> bool:
@@ -119,11 +120,11 @@ class Writer(ABC):
         return True
 
     def check(self) -> None:
-        """Nothing went wrong so far."""
+        """Fail if a delivery has failed."""
         assert not self._failures, f"{self}: {self._failures[:5]}"
 
     def end(self, within_s: float) -> list[int]:
-        """Writes no more; how many each partition has, all of them acknowledged."""
+        """Stop writing and return how many records each partition has. All of them were acknowledged."""
         self._stop()
         self._flush(within_s)
         self.check()
@@ -203,7 +204,7 @@ class ConfluentWriter(Writer):
 
 
 class MoldauWriter(Writer):
-    """Our own producer."""
+    """Moldau's producer."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
         from moldau import Producer
@@ -229,10 +230,10 @@ class MoldauWriter(Writer):
         self._producer.send(self.topic, value, partition=partition, on_delivery=delivered)
 
     def _serve(self) -> None:
-        """Its callbacks come by themselves."""
+        """Callbacks need no call: they run in the client's own thread."""
 
     def _learn_partitions(self, count: int) -> None:
-        """It asks by itself when it is given a record for a partition that it does not know."""
+        """The producer refreshes its metadata when it gets a record for an unknown partition."""
 
     def _flush(self, timeout_s: float) -> None:
         self._producer.flush(timeout_s)

@@ -9,7 +9,7 @@ from moldau.cli.zookeeper.server import START_TIMEOUT_S, Ports, ZooKeeperEnsembl
 from tests.system.cluster.network import Bridge, Loopback
 
 CLIENT_PORT, PEER_PORT, ELECTION_PORT = 2181, 2888, 3888
-"""In a namespace of its own nobody else has them."""
+"""Fixed ports: no other process runs in the server's namespace."""
 
 
 class Ensemble(ZooKeeperEnsemble):
@@ -26,7 +26,7 @@ class Ensemble(ZooKeeperEnsemble):
             ]
 
     def restart(self, server: ZooKeeperServer) -> None:
-        """Starts one that was killed; returns when all serve."""
+        """Start a server that was killed, and return when all servers serve."""
         server.launch()
         self.wait_until_serving(START_TIMEOUT_S)
 

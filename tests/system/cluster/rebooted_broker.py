@@ -1,4 +1,4 @@
-"""`python -m tests.system.cluster.rebooted broker ...`: the `moldau` command on a rebooted machine."""
+"""`python -m tests.system.cluster.rebooted_broker broker ...`: the `moldau` command on a rebooted machine."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from moldau.testing.memory_disk import MemoryDisk
 
 
 class InProcessBroker:
-    """From `with` to its end. `data` are its directories; only the first one needs to be real."""
+    """A broker that runs while the context is open. `data` are its directories; only the first must be a real one."""
 
     def __init__(self, fs: FileSystem, *data: Path, settings: dict[str, str] | None = None) -> None:
-        data[0].mkdir(parents=True, exist_ok=True)  # the metadata store is there
+        data[0].mkdir(parents=True, exist_ok=True)  # the metadata store is in this directory
         texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": ",".join(map(str, data)), **(settings or {})}
         self._life = BrokerThread(lambda: assemble(texts, fs=fs), MovableClock())
         self.broker: Broker | None = None
@@ -50,7 +50,7 @@ class InProcessBroker:
 
 
 class Machine:
-    """A disk in memory that outlives the brokers on it, and the power that they run on."""
+    """A disk in memory that outlives brokers, with a power switch."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
@@ -58,18 +58,18 @@ class Machine:
         self.fs = FaultyFileSystem(self._plug)
 
     def cut_power(self) -> None:
-        """From now on nothing reaches the disk. The broker does not know it yet, and may be stopped in peace."""
+        """Stop all writes to the disk. The broker does not notice; it may still be stopped cleanly."""
         self._plug.pull()
 
     def power_on(self, seed: int) -> None:
-        """What was not synced becomes what chance leaves of it; a new broker finds that in `fs`."""
+        """Apply a random outcome to unsynced data. The next broker finds the result in `fs`."""
         self.disk.lose_power(seed)
         self._plug = Plug(self.disk)
         self.fs = FaultyFileSystem(self._plug)
 
 
 class Plug:
-    """The calls of a disk in memory: one at a time, whatever thread they come from, and only while there is power."""
+    """Calls to a disk in memory: one at a time from any thread, and only while the power is on."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self._disk = disk
@@ -88,7 +88,7 @@ class Plug:
                 if not self._pulled:
                     return method(*arguments)
             if name == "close":
-                return None  # descriptors vanish with the process
+                return None  # descriptors vanish with the process, so closing one needs no power
             raise OSError(errno.EIO, "there is no power")
 
         self.__dict__[name] = call

@@ -22,7 +22,7 @@ END_TIMEOUT_S = 20
 
 
 class Processed:
-    """Which numbers were processed, by partition. Told by threads, waited for by the test."""
+    """The numbers that were processed, by partition. Reader threads add to it; the test waits on it."""
 
     def __init__(self, partitions: int) -> None:
         self.numbers: list[set[int]] = [set() for _ in range(partitions)]
@@ -36,7 +36,7 @@ class Processed:
             self.changed.notify_all()
 
     def missing(self, written: list[int]) -> dict[int, list[int]]:
-        """The first numbers that nobody has processed, by partition."""
+        """The first numbers that no member has processed, by partition."""
         found = {}
         for partition, count in enumerate(written):
             if len(self.numbers[partition]) < count:
@@ -44,7 +44,7 @@ class Processed:
         return found
 
     def behind(self, written: list[int]) -> list[int]:
-        """The partitions in which nobody has come this far."""
+        """The partitions in which no member has reached these numbers."""
         return [partition for partition, count in enumerate(written) if self.highest[partition] < count - 1]
 
     def total(self) -> int:
@@ -62,16 +62,16 @@ class Member:
         self.name = options.name
         self.options = options
         self.story: list[str] = []
-        """What it said, without what it processed."""
+        """The lines that the process printed, except for those on processed records."""
         self.complaints: list[str] = []
-        """What its client has logged."""
+        """The log lines of its client."""
         self.owned: set[int] = set()
-        """The partitions that it thinks it has."""
+        """The partitions that the process believes it owns."""
         self.rebalances = 0
         self.failure: str | None = None
         self._processed = processed
         self._next: dict[int, int] = {}
-        """By partition that it has read from since it was assigned: the number that has to follow."""
+        """For each partition read since its assignment: the number that must come next."""
         self._ready = threading.Event()
         command = [sys.executable, str(PROGRAM), json.dumps(asdict(options))]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -98,7 +98,7 @@ class Member:
         self._wait()
 
     def leave(self) -> None:
-        """A clean end."""
+        """End it by SIGTERM, so that it leaves the group."""
         self._process.terminate()
         code = self._wait()
         assert code == 0, f"{self.name} ended with {code}: {self.complaints[-20:]}"
@@ -118,7 +118,7 @@ class Member:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                if line.endswith("\n"):  # killed in the middle of one, it has not said it
+                if line.endswith("\n"):  # a member that was killed in the middle of a line has not reported it
                     self._heard(line.split())
         self._ready.set()
 
@@ -148,34 +148,34 @@ class Member:
             self._ready.set()
 
 
-class Crowd:
-    """All members that there have been. Leaving the context ends those that are left."""
+class GroupMembers:
+    """All members that were started in this test. Leaving the context ends those that still run."""
 
     def __init__(self, processed: Processed) -> None:
         self.processed = processed
-        self.members: dict[str, Member] = {}
-        """Those that are alive, by name."""
-        self.gone: list[Member] = []
+        self.running: dict[str, Member] = {}
+        """The running members, by name."""
+        self.ended: list[Member] = []
 
     def start(self, options: Options) -> Member:
-        found = self.members[options.name] = Member(options, self.processed)
+        found = self.running[options.name] = Member(options, self.processed)
         return found
 
     def remove(self, name: str) -> Member:
-        found = self.members.pop(name)
-        self.gone.append(found)
+        found = self.running.pop(name)
+        self.ended.append(found)
         return found
 
     def check(self) -> None:
-        """No member skipped a record, and none ended by itself."""
-        for one in [*self.members.values(), *self.gone]:
+        """Fail if a member skipped a record or ended without being asked to."""
+        for one in [*self.running.values(), *self.ended]:
             assert one.failure is None, one.failure
-        for one in self.members.values():
+        for one in self.running.values():
             assert one.alive(), f"{one.name} ended by itself: {one.complaints[-20:]}"
 
     def story(self) -> str:
         return "\n".join(
-            f"{one.name}: {one.story} {one.complaints[-3:]}" for one in [*self.gone, *self.members.values()]
+            f"{one.name}: {one.story} {one.complaints[-3:]}" for one in [*self.ended, *self.running.values()]
         )
 
     def __enter__(self) -> Self:
@@ -184,7 +184,7 @@ class Crowd:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for one in self.members.values():
+        for one in self.running.values():
             one.kill()
         if error is not None:
             print(self.story())

@@ -33,7 +33,7 @@ WORKER_STARTED = "cleaner process started"
 
 
 class Lines(list[bytes]):
-    """The broker's log as it comes in."""
+    """The broker's log lines, as they arrive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Lines(list[bytes]):
 
 
 class WatchedBroker(BrokerProcess):
-    """A broker that says in its log what a test waits for."""
+    """A broker process whose log lines a test can wait for."""
 
     def __init__(self, data: Path, settings: dict[str, str] | None = None, *, fault_point: str | None = None) -> None:
         environment = {"MOLDAU_FAULT_POINT": fault_point} if fault_point is not None else {}
@@ -55,7 +55,7 @@ class WatchedBroker(BrokerProcess):
         self._lines = self.lines
 
     def wait_for(self, text: str, *, since: int = 0) -> str:
-        """The first line with `text` in it, from line number `since` on."""
+        """The first line that contains `text`, starting at line number `since`."""
 
         def found() -> bytes | None:
             return next((line for line in self.lines[since:] if text.encode() in line), None)
@@ -67,12 +67,12 @@ class WatchedBroker(BrokerProcess):
         return line.decode()
 
     def wait_for_end(self) -> None:
-        """The process was killed, or kills itself: returns when it is gone."""
+        """Return when the process has ended, after it was killed or killed itself."""
         self.wait_ended()
 
 
 class History:
-    """What was written to the topic, and what a reader must find of it."""
+    """The records written to the topic, and what a reader must find after compaction."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -89,7 +89,7 @@ class History:
         return last
 
     def write(self, connection: RawConnection, megabytes: float) -> None:
-        """Appends about so much, a tenth of it deletes."""
+        """Write about this many bytes; a tenth of the records are deletes."""
         for _ in range(int(megabytes * 1_000_000 / (BATCH * VALUE_BYTES))):
             entries = [self._entry() for _ in range(BATCH)]
             records = [Record(number, 1_700_000_000_000, key, value) for number, (key, value) in enumerate(entries)]
@@ -101,7 +101,7 @@ class History:
         return key, None if self._random.random() < 0.1 else self._random.randbytes(VALUE_BYTES)
 
     def check(self, connection: RawConnection) -> int:
-        """Reads everything; returns how many records are left."""
+        """Read everything, compare, and return how many records are left."""
         found = read_through(connection)
         last: dict[bytes, bytes] = {}
         for record in found:
@@ -129,7 +129,7 @@ def produce(connection: RawConnection, batch: bytes) -> int:
 
 
 def read_through(connection: RawConnection, between: Any = lambda offset: None, **limits: int) -> list[Record]:
-    """Everything from the start to the end, as a consumer goes: over batches that are empty, too."""
+    """All records from start to end, read as a consumer does: it also passes over empty batches."""
     from moldau.records import peek_header
 
     found: list[Record] = []

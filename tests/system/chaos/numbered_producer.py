@@ -12,8 +12,8 @@ TICK_S = 0.02
 FLUSH_TIMEOUT_S = 30
 
 
-class NumberedRecords:
-    """Writes some records a tick, from entering the context to leaving it. Idempotent: number and offset agree."""
+class NumberedProducer:
+    """Writes a few records per tick while the context is open. It is idempotent, so a record's number is its offset."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, a_tick: int) -> None:
         self.written = [0] * partitions
@@ -47,7 +47,7 @@ class NumberedRecords:
             self._failures.append(error)
 
     def end(self) -> list[int]:
-        """Writes no more; how many each partition has, all of them acknowledged."""
+        """Stop writing and return how many records each partition has. All of them were acknowledged."""
         self._ended.set()
         self._thread.join(FLUSH_TIMEOUT_S)
         assert self._producer.flush(FLUSH_TIMEOUT_S) == 0

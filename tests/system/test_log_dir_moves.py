@@ -15,7 +15,7 @@ from moldau.wire.messages.alter_replica_log_dirs import (
 )
 from tests.support.raw import RawConnection
 from tests.system import calls
-from tests.system.cleaning.keyed import WatchedBroker
+from tests.system.cleaning.compacted_topic import WatchedBroker
 
 TOPIC = "moving"
 MOVED = "partition moved"
@@ -44,14 +44,14 @@ class BrokerWithTwoDirs(WatchedBroker):
         super().__init__(one, {"log.dirs": f"{one},{two}"})
 
     def command(self) -> list[str]:
-        """Without `--data`, which would win over the setting."""
+        """The command without `--data`, which would override the setting."""
         command = super().command()
         at = command.index("--data")
         return command[:at] + command[at + 2 :]
 
 
 class Writer(threading.Thread):
-    """Numbers, one batch after another, until it is told to stop."""
+    """Writes numbered records, one batch after another, until it is stopped."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -81,7 +81,7 @@ class Writer(threading.Thread):
             raise self.failure
 
 
-def test_a_partition_moves_to_and_fro_under_a_writer(tmp_path: Path) -> None:
+def test_a_partition_moves_back_and_forth_while_it_is_written(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     with BrokerWithTwoDirs(one, two) as broker, RawConnection(broker.bootstrap) as connection:
         calls.create_topic(connection, TOPIC, 1, {"flush.messages": "100", "file.delete.delay.ms": "0"})
