@@ -10,7 +10,7 @@ from tests.support.adversity import AdversityProxy
 from tests.support.process import BrokerProcess
 
 SETTINGS = {
-    # Members that a trouble has separated from their group are to be back soon.
+    # Members that a fault has separated from their group must return soon.
     "group.min.session.timeout.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.session.timeout.ms": "2000",
@@ -21,13 +21,13 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def mortal_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A Moldau broker whose groups are quick; it may be killed and is started again by whoever did it."""
+    """A Moldau broker with short group time-outs. Tests may kill it, and must start it again."""
     with BrokerProcess(tmp_path_factory.mktemp("adversity") / "data", SETTINGS) as broker:
         yield broker
 
 
 @pytest.fixture
 def proxy(mortal_broker: BrokerProcess) -> Iterator[AdversityProxy]:
-    """The way to it that misbehaves on command."""
+    """A faulty proxy in front of `mortal_broker`."""
     with AdversityProxy(mortal_broker.bootstrap) as proxy:
         yield proxy

@@ -90,7 +90,7 @@ class AdversityProxy:
         """Requests that arrived at the proxy."""
         self.connections = 0
         """Connections accepted since the start."""
-        self.troubles: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
         """The faults that `misbehave` has chosen, by name."""
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -177,12 +177,12 @@ class AdversityProxy:
     def misbehave(self, chance: random.Random, longest_s: float = 0.3) -> str:
         """Cause one random fault of at most this duration, repair it, and return its name."""
         duration_s = chance.uniform(0.0, longest_s)
-        trouble = chance.choice(("cut", "black hole", "refusing", "delaying", "dribbling", *Spoil))
-        name = trouble.name.lower().replace("_", " ") if isinstance(trouble, Spoil) else trouble
-        self.troubles[name] += 1
-        if isinstance(trouble, Spoil):
-            self.spoil(trouble)
-        elif trouble == "cut":
+        fault = chance.choice(("cut", "black hole", "refusing", "delaying", "dribbling", *Spoil))
+        name = fault.name.lower().replace("_", " ") if isinstance(fault, Spoil) else fault
+        self.faults[name] += 1
+        if isinstance(fault, Spoil):
+            self.spoil(fault)
+        elif fault == "cut":
             self.cut()
         else:
             lasting: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
@@ -191,7 +191,7 @@ class AdversityProxy:
                 "delaying": lambda: self.delaying(duration_s / 4),
                 "dribbling": lambda: self.dribbling(chance.randint(1, 50)),
             }
-            with lasting[trouble]():
+            with lasting[fault]():
                 threading.Event().wait(duration_s)  # the duration of the fault; this waits for no condition
         return name
 

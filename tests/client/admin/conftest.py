@@ -11,6 +11,6 @@ from moldau import Admin
 
 @pytest.fixture(scope="session")
 def admin(bootstrap: str) -> Iterator[Admin]:
-    """The blocking client, through which every call of the asyncio one goes; one for all tests, as applications do."""
+    """One blocking client for all tests. Each of its calls uses the asyncio client."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         yield admin

@@ -55,7 +55,7 @@ def test_features_and_apis_are_described(admin: Admin) -> None:
         admin.api_versions(4711)
 
 
-def test_data_directories_tell_how_large_partitions_are(admin: Admin, raw: RawConnection, topic: str) -> None:
+def test_data_directories_are_described_with_partition_sizes(admin: Admin, raw: RawConnection, topic: str) -> None:
     assert produce(raw, topic, batch_of(b"value")).error_code == 0
     (node,) = [node.id for node in admin.describe_cluster().brokers]
     partition = TopicPartition(topic, 0)
@@ -105,14 +105,14 @@ def test_a_partition_moves_to_another_data_directory(tmp_path: Path) -> None:
 
 
 def opened(raw: RawConnection, transactional_id: str, topic: str) -> tuple[int, int]:
-    """An open transaction with one record in a topic; the producer's id and epoch."""
+    """Open a transaction with one record, and return the producer's id and epoch."""
     identity = requests.producer(raw, transactional_id)
     assert requests.add_each(raw, transactional_id, identity, topic, [0]) == [ErrorCode.NONE]
     assert requests.write(raw, transactional_id, identity, topic, b"value") == ErrorCode.NONE
     return identity.producer_id, identity.epoch
 
 
-def test_an_open_transaction_is_seen_from_every_side(
+def test_an_open_transaction_is_described_by_every_call(
     admin: Admin, raw: RawConnection, topic: str, unused_name: Name
 ) -> None:
     name, partition = unused_name(), TopicPartition(topic, 0)
@@ -125,7 +125,7 @@ def test_an_open_transaction_is_seen_from_every_side(
     assert (described.state, described.producer_epoch, described.partitions) == ("Ongoing", epoch, (partition,))
     (producer,) = admin.describe_producers(partition)[partition]
     assert (producer.producer_id, producer.transaction_start_offset) == (producer_id, 0)
-    # Its coordinator will end it: however long it is open, it does not hang.
+    # Its coordinator will end it, so it does not count as hanging, however long it is open.
     assert admin.find_hanging_transactions([partition], longer_than_ms=-1) == []
 
     admin.terminate_transaction(name)
@@ -144,7 +144,7 @@ def test_an_abandoned_transaction_is_completed_with_its_producer_id_and_epoch(
     wait_until(lambda: admin.describe_transactions(name)[name].state == state)
 
 
-def test_a_marker_ends_a_transaction_past_its_coordinator(
+def test_a_marker_written_by_an_admin_ends_a_transaction_without_its_coordinator(
     admin: Admin, raw: RawConnection, topic: str, unused_name: Name
 ) -> None:
     name, partition = unused_name(), TopicPartition(topic, 0)
@@ -194,7 +194,7 @@ def test_a_cancelled_call_leaves_the_client_usable(bootstrap: str, topic: str) -
     asyncio.run(run())
 
 
-def test_every_call_of_the_asyncio_client_is_there_for_threads(bootstrap: str) -> None:
+def test_every_call_of_the_asyncio_client_exists_in_the_blocking_client(bootstrap: str) -> None:
     def calls(kind: type) -> dict[str, inspect.Signature]:
         return {
             name: inspect.signature(function)
@@ -206,7 +206,7 @@ def test_every_call_of_the_asyncio_client_is_there_for_threads(bootstrap: str) -
     assert Admin.create_topics.__doc__ == moldau.aio.Admin.create_topics.__doc__
 
 
-def test_a_closed_client_says_so(bootstrap: str) -> None:
+def test_a_closed_client_raises(bootstrap: str) -> None:
     admin = Admin(bootstrap_servers=bootstrap)
     admin.close()
     admin.close()

@@ -15,7 +15,7 @@ def values(admin: Admin, topic: str) -> dict[str, str | None]:
     return {name: entry.value for name, entry in admin.describe_configs(resource)[resource].items()}
 
 
-def test_a_setting_is_changed_and_taken_back_and_the_others_stay(admin: Admin, topic: str) -> None:
+def test_a_setting_is_changed_and_reset_and_the_others_stay(admin: Admin, topic: str) -> None:
     resource = ConfigResource.topic(topic)
     before = values(admin, topic)
     admin.alter_configs({resource: {"retention.ms": 123_456, "preallocate": True}})
@@ -30,7 +30,7 @@ def test_a_setting_is_changed_and_taken_back_and_the_others_stay(admin: Admin, t
     wait_until(lambda: values(admin, topic) == before)
 
 
-def test_lists_are_added_to_and_taken_from(admin: Admin, topic: str) -> None:
+def test_values_are_appended_to_and_subtracted_from_lists(admin: Admin, topic: str) -> None:
     resource = ConfigResource.topic(topic)
     admin.alter_configs({resource: {"cleanup.policy": Append("compact")}})
     wait_until(lambda: values(admin, topic)["cleanup.policy"] == "delete,compact")
@@ -58,7 +58,7 @@ def test_of_several_topics_the_unknown_one_is_named(admin: Admin, topic: str) ->
     assert "retention.ms" in raised.value.results[wanted[0]]
 
 
-def test_a_broker_tells_its_own_settings(admin: Admin) -> None:
+def test_a_broker_describes_its_own_settings(admin: Admin) -> None:
     node = admin.describe_cluster().brokers[0].id
     resource = ConfigResource.broker(node)
     entries = admin.describe_configs(resource, documentation=True)[resource]
@@ -66,7 +66,7 @@ def test_a_broker_tells_its_own_settings(admin: Admin) -> None:
     assert entries["node.id"].read_only
 
 
-def test_settings_of_all_brokers_are_kept_and_taken_back(admin: Admin) -> None:
+def test_cluster_wide_settings_are_stored_and_reset(admin: Admin) -> None:
     resource = ConfigResource.all_brokers()
     admin.alter_configs({resource: {"log.cleaner.delete.retention.ms": 86_400_001}})
     entry = wait_until(lambda: admin.describe_configs(resource)[resource].get("log.cleaner.delete.retention.ms"))

@@ -37,7 +37,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def written(raw: RawConnection, new_topic: Callable[..., str]) -> str:
-    """Two partitions with five records of long ago, and five of now in the first."""
+    """Two partitions with five old records each, and five new records in the first partition."""
     name = new_topic(partitions=2, configs={"retention.ms": "-1"})
     for index in range(2):
         produced(raw, name, *[b"old"] * 5, partition=index, timestamp=1_000_000_000_000)
@@ -91,7 +91,7 @@ def test_a_group_that_only_has_offsets_is_listed_described_and_deleted(
     assert all(isinstance(error, GroupIdNotFound) for error in raised.value.errors.values())
 
 
-def test_a_group_with_a_member_is_described_and_cannot_be_taken_away_from_it(
+def test_a_group_with_a_member_is_described_and_cannot_be_deleted(
     admin: Admin, bootstrap: str, written: str, unused_name: Name
 ) -> None:
     group = unused_name()

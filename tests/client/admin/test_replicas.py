@@ -21,7 +21,9 @@ def test_a_partition_that_is_led_by_its_first_replica_needs_no_election(admin: A
     partition = TopicPartition(topic, 0)
     assert admin.elect_leaders(ElectionType.PREFERRED, partition) == {partition: False}
     assert admin.elect_leaders(ElectionType.UNCLEAN, [partition]) == {partition: False}
-    assert partition not in admin.elect_leaders(ElectionType.PREFERRED), "of all, only those with a new leader are told"
+    assert partition not in admin.elect_leaders(ElectionType.PREFERRED), (
+        "without named partitions, only those with a new leader are in the result"
+    )
 
 
 def test_an_unknown_partition_has_no_election(admin: Admin, topic: str) -> None:
@@ -34,7 +36,7 @@ def test_an_unknown_partition_has_no_election(admin: Admin, topic: str) -> None:
     assert isinstance(some.value.errors[unknown], UnknownTopicOrPartition)
 
 
-def test_a_reassignment_to_where_it_is_changes_nothing(admin: Admin, topic: str) -> None:
+def test_a_reassignment_to_the_current_replicas_changes_nothing(admin: Admin, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     (node,) = admin.describe_topics(topic)[topic].partitions[0].replicas
     admin.alter_partition_reassignments({partition: [node]}, allow_replication_factor_change=False)
@@ -43,7 +45,7 @@ def test_a_reassignment_to_where_it_is_changes_nothing(admin: Admin, topic: str)
 
 
 @pytest.mark.parametrize("replicas", [[NOBODY], [], [-1]], ids=["unknown", "none", "negative"])
-def test_replicas_that_cannot_be_are_refused(admin: Admin, topic: str, replicas: list[int]) -> None:
+def test_impossible_replicas_are_refused(admin: Admin, topic: str, replicas: list[int]) -> None:
     with pytest.raises(InvalidReplicaAssignment, match=topic):
         admin.alter_partition_reassignments({TopicPartition(topic, 0): replicas})
 
@@ -60,7 +62,7 @@ def test_unknown_partitions_do_not_move(admin: Admin, topic: str) -> None:
     assert admin.list_partition_reassignments([unknown]) == {}
 
 
-def test_the_same_by_asyncio(bootstrap: str, topic: str) -> None:
+def test_elections_and_reassignments_with_asyncio(bootstrap: str, topic: str) -> None:
     async def ask() -> None:
         partition = TopicPartition(topic, 0)
         async with moldau.aio.Admin(bootstrap_servers=bootstrap) as admin:
@@ -70,7 +72,7 @@ def test_the_same_by_asyncio(bootstrap: str, topic: str) -> None:
     asyncio.run(ask())
 
 
-def test_descriptions_tell_who_is_eligible(admin: Admin, topic: str) -> None:
+def test_descriptions_contain_the_eligible_leader_replicas(admin: Admin, topic: str) -> None:
     (partition,) = admin.describe_topics(topic)[topic].partitions
     assert partition.eligible_leader_replicas == ()
     assert partition.last_known_elr == ()

@@ -73,12 +73,12 @@ def test_each_refused_topic_has_its_own_error(
         admin.create_topics(NewTopic(**{"name": unused_name(), **fields}))  # type: ignore[arg-type]
 
 
-def test_a_topic_that_is_there_cannot_be_created_again(admin: Admin, topic: str) -> None:
+def test_an_existing_topic_cannot_be_created_again(admin: Admin, topic: str) -> None:
     with pytest.raises(TopicAlreadyExists, match=topic):
         admin.create_topics(topic)
 
 
-def test_of_several_topics_those_that_can_be_created_are(admin: Admin, topic: str, unused_name: Name) -> None:
+def test_of_several_topics_the_valid_ones_are_created(admin: Admin, topic: str, unused_name: Name) -> None:
     name = unused_name()
     with pytest.raises(SomeFailed, match="1 of 2 failed") as raised:
         admin.create_topics([topic, name])

@@ -13,14 +13,14 @@ import pytest
 from moldau import Admin, Consumer, Producer, TopicPartition
 from moldau.client.admin.topics import NewTopic
 from moldau.wire.api import ApiKey
-from tests.client.adversity.troubles import Trouble, by_chance, killed, spoiled, swallowed
+from tests.client.adversity.faults import Fault, all_bytes_held, killed, random_faults, spoiled
 from tests.support.adversity import AdversityProxy, Spoil
 from tests.support.process import BrokerProcess
 
 PARTITIONS = 2
 BURST = 20
 PATIENCE_S = 60.0
-"""Far more than all time-outs of a consumer together: what takes longer has stalled."""
+"""Far more than all time-outs of a consumer together: a consumer that takes longer has stalled."""
 
 REQUEST_TIMEOUT_MS = 1_000
 
@@ -32,7 +32,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_after_each_trouble_there_is_progress(
+def test_there_is_progress_after_each_fault(
     mode: str,
     mortal_broker: BrokerProcess,
     proxy: AdversityProxy,
@@ -43,24 +43,24 @@ def test_after_each_trouble_there_is_progress(
     topic = unused_name()
     with Admin(bootstrap_servers=mortal_broker.bootstrap) as admin:
         admin.create_topics([NewTopic(topic, PARTITIONS)])
-    troubles = itertools.islice(all_troubles(mode, mortal_broker, proxy, random.Random(seed)), count(3, 200))
+    faults = itertools.islice(all_faults(mode, mortal_broker, proxy, random.Random(seed)), count(3, 200))
     with (
         Producer(bootstrap_servers=mortal_broker.bootstrap, reconnect_backoff_max_ms=200) as producer,
         consumer_of(mode, proxy, topic) as consumer,
     ):
         reader = Reader(consumer, exactly_once=mode == "alone")
         reader.read(send(producer, topic, 0))
-        for number, trouble in enumerate(troubles, 1):
-            trouble()
+        for number, fault in enumerate(faults, 1):
+            fault()
             reader.read(send(producer, topic, number))
 
 
-def all_troubles(mode: str, broker: BrokerProcess, proxy: AdversityProxy, chance: random.Random) -> Iterator[Trouble]:
+def all_faults(mode: str, broker: BrokerProcess, proxy: AdversityProxy, chance: random.Random) -> Iterator[Fault]:
     heartbeat = {"classic": ApiKey.HEARTBEAT, "consumer": ApiKey.CONSUMER_GROUP_HEARTBEAT}.get(mode, ApiKey.FETCH)
     yield spoiled(proxy, Spoil.LOSE_ANSWER, heartbeat)
     yield killed(broker) if mode == "consumer" else spoiled(proxy, Spoil.HALF_ANSWER, ApiKey.FETCH)
-    yield swallowed(proxy, REQUEST_TIMEOUT_MS / 1000 * 1.2)
-    yield from by_chance(proxy, broker, chance)
+    yield all_bytes_held(proxy, REQUEST_TIMEOUT_MS / 1000 * 1.2)
+    yield from random_faults(proxy, broker, chance)
 
 
 def consumer_of(mode: str, proxy: AdversityProxy, topic: str) -> Consumer:
@@ -81,7 +81,7 @@ def consumer_of(mode: str, proxy: AdversityProxy, topic: str) -> Consumer:
 
 
 def send(producer: Producer, topic: str, number: int) -> set[tuple[int, bytes]]:
-    """One burst to each partition, past the proxy; what is to be read of it."""
+    """Write one burst to each partition, without the proxy. Returns the records that must be read."""
     sent = [
         (producer.send(topic, b"%d.%d" % (number, i), partition=partition), (partition, b"%d.%d" % (number, i)))
         for i in range(BURST)
@@ -93,7 +93,7 @@ def send(producer: Producer, topic: str, number: int) -> set[tuple[int, bytes]]:
 
 
 class Reader:
-    """Reads what it is told to expect, and looks at the order in which it comes."""
+    """Reads the expected records and checks their order."""
 
     def __init__(self, consumer: Consumer, exactly_once: bool) -> None:
         self._consumer = consumer
@@ -102,13 +102,14 @@ class Reader:
         self._seen: set[tuple[int, bytes]] = set()
 
     def read(self, expected: set[tuple[int, bytes]]) -> None:
-        """Returns when all of it was read. A member that had to join again may read some of it again, never less."""
+        """Return when all expected records were read. A member that had to join again may read some twice, but must
+        miss none."""
         deadline = monotonic() + PATIENCE_S
         while not expected <= self._seen:
             assert monotonic() < deadline, f"stalled: {len(expected - self._seen)} records did not come"
             for record in self._consumer.poll(0.5):
-                assert record.offset <= self._next[record.partition], "a gap: records were lost"
+                assert record.offset <= self._next[record.partition], "a gap: records are missing"
                 if self._exactly_once:
-                    assert record.offset == self._next[record.partition], "a record came twice"
+                    assert record.offset == self._next[record.partition], "a record was read twice"
                 self._next[record.partition] = max(self._next[record.partition], record.offset + 1)
                 self._seen.add((record.partition, record.value))

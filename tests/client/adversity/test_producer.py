@@ -12,19 +12,19 @@ from typing import Any
 from moldau import Admin, Consumer, Producer, TopicPartition
 from moldau.client.admin.topics import NewTopic
 from moldau.wire.api import ApiKey
-from tests.client.adversity.troubles import Trouble, by_chance, killed, restarted, spoiled, swallowed
+from tests.client.adversity.faults import Fault, all_bytes_held, killed, random_faults, restarted, spoiled
 from tests.support.adversity import AdversityProxy, Spoil
 from tests.support.process import BrokerProcess
 
 PARTITIONS = 2
 BURST = 150
-"""Records that a round sends to each partition, in many small batches."""
+"""Records per round and partition, in many small batches."""
 
 PATIENCE_S = 110.0
 REQUEST_TIMEOUT_MS = 1_000
 
 
-def test_nothing_is_lost_or_doubled_or_out_of_order(
+def test_no_record_is_lost_duplicated_or_reordered(
     mortal_broker: BrokerProcess,
     proxy: AdversityProxy,
     unused_name: Callable[[], str],
@@ -34,7 +34,7 @@ def test_nothing_is_lost_or_doubled_or_out_of_order(
     topic = unused_name()
     create(mortal_broker, topic)
     rounds = count(10, 200)
-    troubles = itertools.islice(all_troubles(mortal_broker, proxy, random.Random(seed)), rounds)
+    faults = itertools.islice(all_faults(mortal_broker, proxy, random.Random(seed)), rounds)
     numbers: Iterator[int] = itertools.count()
     with (
         Producer(
@@ -47,10 +47,10 @@ def test_nothing_is_lost_or_doubled_or_out_of_order(
         ) as producer,
         ThreadPoolExecutor(1) as background,
     ):
-        for trouble in troubles:
+        for fault in faults:
             burst = list(itertools.islice(numbers, BURST))
             sending = background.submit(send, producer, topic, burst)
-            trouble()
+            fault()
             for future in sending.result(PATIENCE_S):
                 future.result(PATIENCE_S)
     stored = read(mortal_broker, topic)
@@ -58,13 +58,13 @@ def test_nothing_is_lost_or_doubled_or_out_of_order(
         assert stored[partition] == list(range(rounds * BURST)), f"partition {partition}"
 
 
-def all_troubles(broker: BrokerProcess, proxy: AdversityProxy, chance: random.Random) -> Iterator[Trouble]:
+def all_faults(broker: BrokerProcess, proxy: AdversityProxy, chance: random.Random) -> Iterator[Fault]:
     for how in Spoil:
         yield spoiled(proxy, how, ApiKey.PRODUCE)
     yield killed(broker)
     yield restarted(broker)
-    yield swallowed(proxy, REQUEST_TIMEOUT_MS / 1000 * 1.2)
-    yield from by_chance(proxy, broker, chance)
+    yield all_bytes_held(proxy, REQUEST_TIMEOUT_MS / 1000 * 1.2)
+    yield from random_faults(proxy, broker, chance)
 
 
 def send(producer: Producer, topic: str, burst: list[int]) -> list[Any]:
@@ -79,7 +79,7 @@ def create(broker: BrokerProcess, topic: str) -> None:
 
 
 def read(broker: BrokerProcess, topic: str) -> dict[int, list[int]]:
-    """All that is stored, past the proxy, partition by partition."""
+    """All stored records by partition, read without the proxy."""
     partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     found: dict[int, list[int]] = defaultdict(list)
     with Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:

@@ -12,7 +12,7 @@ import pytest
 
 from moldau import Admin, Consumer, Producer
 from moldau.client.admin.topics import NewTopic
-from tests.client.adversity.troubles import by_chance
+from tests.client.adversity.faults import random_faults
 from tests.support.adversity import AdversityProxy
 from tests.support.process import BrokerProcess
 
@@ -32,7 +32,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 
 class Readings:
-    """What the members of a group have read together."""
+    """The records that all members of a group have read."""
 
     def __init__(self) -> None:
         self._values: set[bytes] = set()
@@ -50,7 +50,7 @@ class Readings:
 
 
 class Member:
-    """A consumer that polls in a thread of its own until it is told to leave."""
+    """A consumer that polls in its own thread until it is told to leave."""
 
     def __init__(self, readings: Readings, topic: str, settings: dict[str, Any]) -> None:
         self._readings = readings
@@ -73,12 +73,12 @@ class Member:
     def leave(self) -> None:
         self._leave.set()
         self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive(), "a member does not come to its end"
+        assert not self._thread.is_alive(), "a member does not end"
         assert self._error is None, self._error
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_that_come_and_go_in_trouble_read_everything_together(
+def test_members_that_join_and_leave_during_faults_read_everything_together(
     protocol: str,
     mortal_broker: BrokerProcess,
     proxy: AdversityProxy,
@@ -99,13 +99,13 @@ def test_members_that_come_and_go_in_trouble_read_everything_together(
         **PROTOCOLS[protocol],
     }
     chance = random.Random(seed)
-    troubles = itertools.islice(by_chance(proxy, mortal_broker, chance), count(3, 200))
+    faults = itertools.islice(random_faults(proxy, mortal_broker, chance), count(3, 200))
     readings = Readings()
     members = [Member(readings, topic, settings) for _ in range(2)]
     with Producer(bootstrap_servers=mortal_broker.bootstrap, reconnect_backoff_max_ms=200) as producer:
-        for number, trouble in enumerate(troubles):
+        for number, fault in enumerate(faults):
             members.append(Member(readings, topic, settings))
-            trouble()
+            fault()
             members.pop(chance.randrange(len(members))).leave()
             values = [b"%d.%d" % (number, i) for i in range(BURST)]
             sent = [producer.send(topic, value, partition=i % PARTITIONS) for i, value in enumerate(values)]

@@ -13,7 +13,7 @@ from moldau.client.admin import AbortSpec, ConfigKind, ElectionType, NewPartitio
 
 
 class Call(NamedTuple):
-    """The arguments of a call, by name where it has names; `many` are those of `*arguments`."""
+    """The arguments of a call, by name where it has names; `many` are the positional `*arguments`."""
 
     arguments: Mapping[str, Any] = {}
     many: tuple[Any, ...] = ()
@@ -146,7 +146,7 @@ def print_nothing(*_arguments: object) -> None:
 
 
 class Odd:
-    """Of no type that any call takes."""
+    """A value of a type that no call accepts."""
 
     def __repr__(self) -> str:
         return "Odd()"
@@ -176,11 +176,11 @@ WRONG: Mapping[str, Any] = {
 }
 
 WAIT_FOR_EVER = frozenset({"None", "a large number"})
-"""As a time-out these are right, and some calls would not come back."""
+"""Valid values for a time-out, with which some calls would not return."""
 
 
 def with_wrong(call: Call) -> list[tuple[str, Call]]:
-    """The call with each of its arguments wrong in each way, and what was done to it."""
+    """Copies of the call with one wrong argument each, with a description of what is wrong."""
     changed: list[tuple[str, Call]] = []
     for what, wrong in WRONG.items():
         changed += [

@@ -40,8 +40,8 @@ def settings(kind: str, topic: str) -> dict[str, Any]:
     return {"default_api_timeout_ms": 200}
 
 
-def not_ours(problem: BaseException) -> str | None:
-    """What is wrong with an error that a call raised; None where nothing is."""
+def error_fault(problem: BaseException) -> str | None:
+    """What is wrong with an error that a call raised, or None."""
     return None if isinstance(problem, MoldauError) else f"{type(problem).__name__}: {problem}"
 
 
@@ -60,7 +60,7 @@ def test_no_wrong_argument_ends_in_a_raw_error(bootstrap: str, topic: str, kind:
             try:
                 getattr(client, name)(*wrong.many, **wrong.arguments)
             except Exception as error:  # noqa: BLE001 - all of them are judged
-                if problem := not_ours(error):
+                if problem := error_fault(error):
                     found.append(f"{name}: {what}: {problem}")
         if name != "close":
             is_usable(kind, client, topic)
@@ -75,7 +75,7 @@ def open_client(kind: str, bootstrap: str, topic: str) -> Any:
 
 
 def is_usable(kind: str, client: Any, topic: str) -> None:
-    """Wrong calls must not have ended a task that the client needs."""
+    """Whether the client still works: a wrong call must not end one of its tasks."""
     if kind == "Admin":
         assert topic in client.describe_topics(topic, timeout=10)
     elif kind == "Producer":
@@ -99,7 +99,7 @@ def test_no_wrong_argument_ends_in_a_raw_error_in_asyncio(bootstrap: str, topic:
                     if inspect.isawaitable(outcome):
                         await outcome
                 except Exception as error:  # noqa: BLE001 - all of them are judged
-                    if problem := not_ours(error):
+                    if problem := error_fault(error):
                         found.append(f"{name}: {what}: {problem}")
         return found
 
@@ -110,7 +110,7 @@ def test_no_wrong_argument_ends_in_a_raw_error_in_asyncio(bootstrap: str, topic:
 def test_no_wrong_argument_of_send_offsets_ends_in_a_raw_error(
     bootstrap: str, topic: str, unused_name: Callable[[], str]
 ) -> None:
-    """In a transaction, where the offsets would really be sent."""
+    """The calls are made in a transaction, in which the offsets would be sent."""
     found = []
     call = producer_calls(topic)["send_offsets"]
     with moldau.Producer(bootstrap_servers=bootstrap, transactional_id=unused_name(), max_block_ms=10_000) as producer:
@@ -123,13 +123,13 @@ def test_no_wrong_argument_of_send_offsets_ends_in_a_raw_error(
                 if not what.startswith("offsets is a negative"):
                     producer.send_offsets(**wrong.arguments)
             except Exception as error:  # noqa: BLE001 - all of them are judged
-                if problem := not_ours(error):
+                if problem := error_fault(error):
                     found.append(f"{what}: {problem}")
             producer.abort_transaction()
     assert not found, "\n" + "\n".join(found)
 
 
-# What the errors say --------------------------------------------------------------------------------------------------
+# Error messages -------------------------------------------------------------------------------------------------------
 
 
 def test_names_of_topics_instead_of_partitions(bootstrap: str) -> None:
@@ -151,7 +151,7 @@ def test_an_argument_error_is_pythons_type_error_and_value_error(bootstrap: str)
             producer.send("t", b"value", on_delivery="x")
 
 
-# Constructors, and what calls take and return -------------------------------------------------------------------------
+# Constructors, arguments and results ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["Producer", "Admin"])
@@ -178,7 +178,7 @@ def test_a_listener_that_would_hear_nothing_is_refused(bootstrap: str) -> None:
 
 
 def nested(topic: str) -> dict[str, Callable[[Any], object]]:
-    """Calls of an admin client with an object of ours in which something is wrong."""
+    """Calls of an admin client with a wrong value inside an object of the public API."""
     partition, odd = (topic, 0), Odd()
     return {
         "NewTopic.name": lambda admin: admin.create_topics(NewTopic(odd)),

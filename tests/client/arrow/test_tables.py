@@ -35,7 +35,7 @@ def producer(bootstrap: str) -> Iterator[Producer]:
 
 
 def rows_in(bootstrap: str, topic: str, count: int, partitions: int = 1, **options: Any) -> list[dict[str, Any]]:
-    """All rows of a topic through `poll_arrow`, by partition and offset."""
+    """All rows of a topic, read by `poll_arrow`, by partition and offset."""
     headers = options.pop("headers", False)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **options) as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
@@ -145,7 +145,7 @@ def test_poll_arrow_respects_max_rows_and_continues_after_them(bootstrap: str, t
             batch = consumer.poll_arrow(wanted, READ_TIMEOUT_S)
             assert 0 < batch.num_rows <= wanted
             seen += batch["value"].to_pylist()
-            if len(seen) % 3 == 0 and len(seen) < 1_000:  # one by one in between
+            if len(seen) % 3 == 0 and len(seen) < 1_000:  # single records in between
                 seen.append(consumer.poll(READ_TIMEOUT_S, max_records=1)[0].value)
             assert consumer.position(TopicPartition(topic, 0)) == len(seen)
     assert seen == [b"%d" % number for number in range(1_000)]
@@ -204,7 +204,7 @@ def test_an_empty_table_completes_at_once(topic: str, producer: Producer) -> Non
     assert future.result(0) == BatchMetadata(topic, 0, {})
 
 
-def test_a_closed_producer_takes_no_rows(bootstrap: str, topic: str) -> None:
+def test_a_closed_producer_refuses_rows(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"value").result(30)
     with pytest.raises(ClosedError):
@@ -212,7 +212,7 @@ def test_a_closed_producer_takes_no_rows(bootstrap: str, topic: str) -> None:
 
 
 class LastDigit:
-    """To the partition that a row's value ends with."""
+    """Chooses the partition by the last digit of the row's value."""
 
     def partition(
         self, topic: str, key: object, key_bytes: Any, value: object, value_bytes: Any, choice: PartitionChoice
@@ -232,7 +232,7 @@ def test_a_custom_partitioner_is_called_for_rows_without_a_partition(
     assert all(int(row["value"]) % 4 == row["partition"] for row in rows)
 
 
-def test_the_same_for_asyncio(bootstrap: str, topic: str) -> None:
+def test_tables_with_asyncio(bootstrap: str, topic: str) -> None:
     table = pa.table({"value": [b"%d" % number for number in range(3_000)]})
 
     async def main() -> list[bytes]:

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST_SUSPENSIONS = 300
-"""More often than this no call here waits."""
+"""A bound on the number of suspensions of one call."""
 
 PATIENCE_S = 60.0
 
 
 @types.coroutine
 def _stepped(coroutine: Coroutine[Any, Any, T], k: int, reached: list[int]) -> Generator[Any, Any, T]:
-    """Runs the coroutine; at its k-th suspension the task is cancelled, as anybody could do from outside."""
+    """Run the coroutine and cancel its task at the k-th suspension, as a caller could do."""
     to_send: Any = None
     to_throw: BaseException | None = None
     while True:
@@ -39,7 +39,8 @@ def _stepped(coroutine: Coroutine[Any, Any, T], k: int, reached: list[int]) -> G
 
 
 async def cancel_at(k: int, coroutine: Coroutine[Any, Any, object]) -> bool:
-    """Whether the call waited k times, and so was cancelled. A call that swallows that is wrong, and one that hangs."""
+    """Whether the call reached its k-th suspension and was cancelled. Fails if it swallows the cancellation or
+    hangs."""
     reached = [0]
 
     async def run() -> object:
@@ -56,7 +57,8 @@ async def cancel_at(k: int, coroutine: Coroutine[Any, Any, object]) -> bool:
 
 
 async def at_every_suspension(scenario: Callable[[int], Awaitable[bool]]) -> int:
-    """Runs the scenario with k = 1, 2, … until its call ends before the k-th suspension; how many there were."""
+    """Run the scenario with k = 1, 2, … until its call ends before the k-th suspension. Returns the number of
+    suspensions."""
     for k in range(1, MOST_SUSPENSIONS):
         if not await scenario(k):
             return k - 1
@@ -64,6 +66,6 @@ async def at_every_suspension(scenario: Callable[[int], Awaitable[bool]]) -> int
 
 
 async def in_time(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Its result; a call that hangs fails here, and not at the end of the test's own time."""
+    """The result of the awaitable. A call that hangs fails here, before the time limit of the test."""
     async with asyncio.timeout(PATIENCE_S):
         return await coroutine

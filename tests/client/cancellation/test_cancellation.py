@@ -131,7 +131,7 @@ def test_cancelling_the_wait_for_a_record_does_not_cancel_the_record(bootstrap: 
 
 
 @pytest.mark.parametrize("call", ["flush", "close", "partitions_for"])
-def test_a_producers_call_can_be_made_again(bootstrap: str, topic: str, call: str) -> None:
+def test_a_cancelled_producer_call_can_be_repeated(bootstrap: str, topic: str, call: str) -> None:
     async def main() -> None:
         sent: list[bytes] = []
 
@@ -247,7 +247,7 @@ def member_of(group: str, bootstrap: str, topic: str, protocol: str) -> Consumer
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("call", ["commit", "committed"])
-def test_a_members_call_can_be_made_again(
+def test_a_cancelled_member_call_can_be_repeated(
     mortal_broker: BrokerProcess, unused_name: Callable[[], str], protocol: str, call: str
 ) -> None:
     async def main(bootstrap: str, topic: str) -> None:
@@ -270,7 +270,7 @@ def test_a_members_call_can_be_made_again(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_that_was_cancelled_while_joining_joins_after_all(
+def test_a_member_that_was_cancelled_while_joining_joins_in_a_later_poll(
     mortal_broker: BrokerProcess, unused_name: Callable[[], str], protocol: str
 ) -> None:
     async def main(bootstrap: str, topic: str) -> None:
@@ -320,7 +320,7 @@ def test_a_member_that_was_cancelled_while_closing_is_closed_and_another_can_tak
 # Admin ----------------------------------------------------------------------------------------------------------------
 
 
-def test_an_admins_call_can_be_made_again(bootstrap: str, unused_name: Callable[[], str]) -> None:
+def test_a_cancelled_admin_call_can_be_repeated(bootstrap: str, unused_name: Callable[[], str]) -> None:
     async def scenario(k: int) -> bool:
         async with Admin(bootstrap_servers=bootstrap) as admin:
             cancelled = await cancel_at(k, admin.create_topics([NewTopic(unused_name(), 1)]))

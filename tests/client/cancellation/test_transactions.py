@@ -26,7 +26,7 @@ async def transactional(bootstrap: str, name: str) -> AsyncIterator[Producer]:
 
 
 async def committed(bootstrap: str, topic: str) -> list[bytes]:
-    """What a reader of committed records finds."""
+    """The records that a consumer with read_committed gets."""
     settings = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
     async with Consumer(bootstrap_servers=bootstrap, **settings) as consumer:
         partition = TopicPartition(topic, 0)
@@ -68,7 +68,7 @@ def test_a_cancelled_end_of_a_transaction_can_be_repeated(
     run(main())
 
 
-def test_a_producer_can_be_made_ready_for_transactions_again(
+def test_a_cancelled_init_transactions_can_be_repeated(
     bootstrap: str, topic: str, unused_name: Callable[[], str]
 ) -> None:
     async def main() -> None:
@@ -111,7 +111,7 @@ def test_a_cancelled_block_is_aborted_or_its_commit_can_be_repeated(
                     refused = str(error)
                 if not refused:
                     await in_time(producer.abort_transaction())
-                else:  # the commit had begun, and may have happened: only the same call again can tell
+                else:  # The commit had begun and may have succeeded: only repeating the call can tell.
                     assert cancelled and "call commit_transaction() again" in refused
                     await in_time(producer.commit_transaction())
                 await in_time(block(b"whole %d" % k))
@@ -121,14 +121,12 @@ def test_a_cancelled_block_is_aborted_or_its_commit_can_be_repeated(
             assert await at_every_suspension(scenario) >= 1
         found = await committed(bootstrap, topic)
         assert [value for value in found if value.startswith(b"whole")] == expected
-        assert len(found) == len(set(found)), "nothing twice"
+        assert len(found) == len(set(found)), "a record is there twice"
 
     run(main())
 
 
-def test_offsets_can_be_added_to_a_transaction_again(
-    bootstrap: str, topic: str, unused_name: Callable[[], str]
-) -> None:
+def test_a_cancelled_send_offsets_can_be_repeated(bootstrap: str, topic: str, unused_name: Callable[[], str]) -> None:
     async def main() -> None:
         group, partition = unused_name(), TopicPartition(topic, 0)
         async with transactional(bootstrap, unused_name()) as producer:

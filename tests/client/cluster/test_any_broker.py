@@ -37,7 +37,7 @@ SETTINGS = {"auto.leader.rebalance.enable": "false", "offsets.topic.num.partitio
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Four brokers in two racks; every test leaves all of them running and in sync."""
+    """Four brokers in two racks. Every test leaves all of them running and in sync."""
     with Cluster(4, SETTINGS, racks=["north", "south", "north", "south"]) as running:
         yield running
 
@@ -47,7 +47,7 @@ def response_of(cluster: Cluster, node: int, request: Any) -> Any:
         return ask(connection, request)
 
 
-def test_every_broker_makes_alters_moves_and_deletes_topics(cluster: Cluster) -> None:
+def test_every_broker_creates_alters_moves_and_deletes_topics(cluster: Cluster) -> None:
     for node in range(4):
         name = f"by-{node}"
         new = CreateTopicsRequestTopic(name=name, num_partitions=2, replication_factor=2)
@@ -83,7 +83,7 @@ def test_every_broker_makes_alters_moves_and_deletes_topics(cluster: Cluster) ->
         cluster.wait_until(lambda image, name=name: name not in image.topics, "it is gone everywhere")
 
 
-def test_all_brokers_tell_the_same_of_the_cluster(cluster: Cluster) -> None:
+def test_all_brokers_describe_the_cluster_alike(cluster: Cluster) -> None:
     cluster.create_topic("agreed", partitions=4, replication_factor=3)
     cluster.wait_in_sync()
     asked = MetadataRequest(topics=[MetadataRequestTopic(name="agreed")])
@@ -101,7 +101,7 @@ def test_all_brokers_tell_the_same_of_the_cluster(cluster: Cluster) -> None:
     assert all(response_of(cluster, node, DescribeClusterRequest()) == described for node in range(1, 4))
 
 
-def test_replicas_of_a_broker_that_is_away_are_offline_and_eligible_leaders_are_response_of(cluster: Cluster) -> None:
+def test_replicas_of_a_stopped_broker_are_offline_and_eligible_leaders_are_listed(cluster: Cluster) -> None:
     cluster.create_topic("away", partitions=4, replication_factor=4, configs={"min.insync.replicas": 4})
     cluster.wait_in_sync()
     cluster.brokers[2].crash()
@@ -114,7 +114,9 @@ def test_replicas_of_a_broker_that_is_away_are_offline_and_eligible_leaders_are_
                 assert one.error_code == ErrorCode.NONE
                 assert one.leader_id != 2
                 assert one.offline_replicas == [2]
-                assert one.eligible_leader_replicas == [2], "below min.insync.replicas it has all that was acknowledged"
+                assert one.eligible_leader_replicas == [2], (
+                    "a replica that leaves the ISR below min.insync.replicas must stay eligible"
+                )
             assert [broker.broker_id for broker in response_of(cluster, node, DescribeClusterRequest()).brokers] == [
                 0,
                 1,

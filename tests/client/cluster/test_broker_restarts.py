@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 PARTITIONS = 3
 PATIENCE_S = 60.0
 IN_FLIGHT = 20
-"""So many records are sent before the first of them is waited for."""
+"""The number of records that are sent before the first one is awaited."""
 
 SETTINGS = {
     "min.insync.replicas": 2,
@@ -33,13 +33,13 @@ RACKS = ["north", "south", "west"]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Three brokers; every test leaves all of them running and in sync."""
+    """Three brokers. Every test leaves all of them running and in sync."""
     with Cluster(3, SETTINGS, racks=RACKS) as running:
         yield running
 
 
 class Traffic:
-    """A writer and a reader, each in a thread, of numbers that grow in every partition."""
+    """A writer and a reader in threads; the written numbers increase in every partition."""
 
     def __init__(self, cluster: Cluster, topic: str, **consumer: object) -> None:
         self._cluster = cluster
@@ -52,7 +52,7 @@ class Traffic:
         self.seen: list[list[int]] = [[] for _ in range(PARTITIONS)]
         self.errors: list[Exception] = []
         self.longest_wait_s = 0.0
-        """Between two acknowledgements."""
+        """The longest time between two acknowledgements."""
 
     def _write(self) -> None:
         waiting = []
@@ -87,8 +87,8 @@ class Traffic:
         except (MoldauError, TimeoutError) as error:
             self.errors.append(error)
 
-    def goes_on(self, records: int = 50) -> None:
-        """Returns when so many more have been written and read."""
+    def wait_for_progress(self, records: int = 50) -> None:
+        """Return when this many more records have been written and read."""
         written, read = self.acknowledged + records, sum(map(len, self.seen)) + records
         self._wait(lambda: self.acknowledged >= written and sum(map(len, self.seen)) >= read)
 
@@ -96,7 +96,7 @@ class Traffic:
         wait_until(lambda: holds() or self.errors, "records are written and read", PATIENCE_S)
 
     def end(self) -> None:
-        """Everything that was acknowledged is read, and all of it is as it must be."""
+        """Stop, wait until all acknowledged records are read, and check them."""
         self._enough.set()
         self._threads[0].join(PATIENCE_S)
         self._wait(lambda: sum(map(len, self.seen)) >= self.acknowledged)
@@ -104,13 +104,13 @@ class Traffic:
         self._threads[1].join(PATIENCE_S)
         assert not self.errors
         for numbers in self.seen:
-            assert numbers == list(range(len(numbers))), "each once, and in order"
+            assert numbers == list(range(len(numbers))), "not each record once and in order"
         assert sum(map(len, self.seen)) == self.acknowledged
 
     def __enter__(self) -> Traffic:
         for thread in self._threads:
             thread.start()
-        self.goes_on()
+        self.wait_for_progress()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,10 +133,10 @@ def test_leaders_crash_one_after_another_and_every_record_is_there_once_and_in_o
         for number in range(6):
             leader = cluster.brokers[cluster.leader_of("crashes", number % PARTITIONS)]
             leader.crash()
-            running.goes_on()
+            running.wait_for_progress()
             leader.start()
             cluster.wait_in_sync()
-            running.goes_on()
+            running.wait_for_progress()
         running.end()
 
 
@@ -145,16 +145,16 @@ def test_a_rolling_restart_is_not_noticed_by_applications(cluster: Cluster) -> N
         for broker in cluster.brokers:
             broker.restart()
             cluster.wait_in_sync()
-            running.goes_on()
+            running.wait_for_progress()
         running.end()
-        assert running.longest_wait_s < 3, "leaders hand over; nobody waits for a time-out"
+        assert running.longest_wait_s < 3, "a client waited for a time-out instead of following the new leader"
 
 
-def test_a_death_that_is_noticed_late_costs_little_more_than_that(cluster: Cluster) -> None:
+def test_a_crash_delays_clients_little_longer_than_the_session_of_the_broker(cluster: Cluster) -> None:
     with traffic(cluster, "late") as running:
         leader = cluster.brokers[cluster.leader_of("late", 0)]
         leader.crash(noticed_after_s=1.0)
-        running.goes_on()
+        running.wait_for_progress()
         leader.start()
         cluster.wait_in_sync()
         running.end()
@@ -180,12 +180,12 @@ def test_a_reader_stays_with_the_replica_of_its_rack_until_that_dies(cluster: Cl
     cluster.wait_in_sync()
 
 
-def test_committed_offsets_outlive_their_coordinator(cluster: Cluster) -> None:
+def test_committed_offsets_survive_their_coordinator(cluster: Cluster) -> None:
     cluster.create_topic("committed", partitions=1, replication_factor=3)
     partition = TopicPartition("committed", 0)
     with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id="committers") as consumer:
         consumer.assign([partition])
-        for offset, broker in enumerate(cluster.brokers, 1):  # one of them is the coordinator, and then another
+        for offset, broker in enumerate(cluster.brokers, 1):  # one of these brokers is the coordinator, then another
             consumer.commit({partition: offset})
             broker.restart()
             found = consumer.committed(partition)[partition]
@@ -195,8 +195,9 @@ def test_committed_offsets_outlive_their_coordinator(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "none"])
-def test_a_log_that_an_unclean_election_has_cut(cluster: Cluster, reset: str) -> None:
-    """What the new leader does not have is gone: readers go on at the cut, or are told where it is."""
+def test_consumers_of_a_log_that_an_unclean_election_has_truncated(cluster: Cluster, reset: str) -> None:
+    """Records that the new leader does not have are lost. Consumers continue at the truncation or get an error with
+    its offset."""
     topic = f"cut-{reset}"
     partition = TopicPartition(topic, 0)
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
@@ -227,7 +228,8 @@ def test_a_log_that_an_unclean_election_has_cut(cluster: Cluster, reset: str) ->
 
 
 def test_a_topic_with_fewer_replicas_than_min_insync_replicas_takes_acks_all(cluster: Cluster) -> None:
-    """Kafka demands the smaller of the two; with 2 demanded of 1, a producer with idempotence would retry for ever."""
+    """Kafka requires the smaller of replication factor and min.insync.replicas. Otherwise an idempotent producer would
+    retry forever with 2 required replicas of 1."""
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics(NewTopic("alone", assignments=[[0], [1], [2]]))
     errors: list[object] = []

@@ -29,7 +29,7 @@ def asking(lane: PeerLane = PeerLane.VERIFICATION, of: int = 1) -> Any:
     return ask
 
 
-def test_a_broker_asks_another_over_one_connection_a_lane(cluster: Cluster) -> None:
+def test_a_broker_asks_another_over_one_connection_per_lane(cluster: Cluster) -> None:
     asker, asked = cluster.brokers
     before = asked.look(lambda served: len(served.connections))
     for lane in (PeerLane.VERIFICATION, PeerLane.MARKERS, PeerLane.VERIFICATION):
@@ -78,7 +78,7 @@ def test_waiting_requests_fail_when_the_broker_leaves_the_cluster(cluster: Clust
             waiting.result(20)
 
 
-def test_so_many_may_wait_and_no_more(cluster: Cluster) -> None:
+def test_the_number_of_waiting_requests_is_bounded(cluster: Cluster) -> None:
     asker, asked = cluster.brokers
 
     async def crowd(served: Served) -> list[str]:

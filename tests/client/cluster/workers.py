@@ -21,14 +21,14 @@ from tests.support.waiting import wait_until
 PARTITIONS = 3
 POLL_S = 0.1
 RETRY_S = 0.01
-"""After an answer that says: not now."""
+"""The pause after a retriable error."""
 
 Seen = dict[int, dict[int, bytes]]
-"""By partition and offset."""
+"""Values by partition and offset."""
 
 
 class Worker(threading.Thread):
-    """Works until it is told to stop. What it does not know how to live with, it keeps for the test."""
+    """A client that works until it is stopped. Unexpected errors are kept for the test."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -36,7 +36,7 @@ class Worker(threading.Thread):
         self.failure: BaseException | None = None
         self.seen: Seen = {partition: {} for partition in range(PARTITIONS)}
         self.rewrites: list[str] = []
-        """An offset that was seen with two values."""
+        """Offsets that were seen with two different values."""
 
     def run(self) -> None:
         try:
@@ -62,8 +62,8 @@ class Worker(threading.Thread):
         assert not self.is_alive(), f"{self.name} does not end"
 
 
-def all_go_on(workers: Sequence[Worker], by: int = 20) -> None:
-    """Returns when each of them has seen so much more than now."""
+def wait_for_progress_of_all(workers: Sequence[Worker], by: int = 20) -> None:
+    """Return when each worker has seen this many more records."""
     wanted = [(one, one.count + by) for one in workers]
     for one, count in wanted:
         wait_until(lambda one=one, count=count: one.failure or one.count >= count or one.enough.wait(RETRY_S))
@@ -72,7 +72,7 @@ def all_go_on(workers: Sequence[Worker], by: int = 20) -> None:
 
 
 class Writer(Worker):
-    """Numbered records with acks=all; `seen` has those that were acknowledged."""
+    """Writes numbered records with acks=all; `seen` has the acknowledged ones."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__("writer")
@@ -92,7 +92,7 @@ class Writer(Worker):
                 self.enough.wait(RETRY_S)
 
 
-# -- readers: members of groups that commit what they have seen --------------------------------------------------------
+# -- readers: group members that commit the records they have seen -----------------------------------------------------
 
 
 def _member_settings(bootstrap: str, group: str) -> dict[str, Any]:
@@ -115,7 +115,8 @@ class OwnReader(Worker):
             while not self.enough.is_set():
                 for record in consumer.poll(POLL_S):
                     self.saw(record.partition, record.offset, record.value)
-                with contextlib.suppress(MoldauError):  # taken away by a rebalance: somebody else reads it again
+                # the partition was revoked: another member reads the records again
+                with contextlib.suppress(MoldauError):
                     consumer.commit(timeout=10)
 
 
@@ -171,7 +172,7 @@ class AiokafkaReader(Worker):
             await consumer.stop()
 
 
-# -- copiers: what they read, and how far, in one transaction ----------------------------------------------------------
+# -- copiers: records and their offsets in one transaction -------------------------------------------------------------
 
 
 class OwnCopier(Worker):
@@ -202,7 +203,7 @@ class OwnCopier(Worker):
                 except ProducerFenced:
                     raise
                 except MoldauError:
-                    _rewind_own(consumer)  # aborted: read again from where the last transaction ended
+                    _rewind_own(consumer)  # the transaction was aborted: read again from the last committed offset
                 else:
                     for one in records:
                         self.saw(one.partition, one.offset, one.value)
@@ -218,10 +219,10 @@ def _rewind_own(consumer: Consumer) -> None:
 
 
 WOKEN = {"connections.max.idle.ms": 2000}
-"""Without it librdkafka (2.10 to 2.16 at least) may send the offsets of a transaction never, also when all brokers are
-back. It lets go of a broker that Metadata does not name any more, yet keeps it as the group's coordinator, waits for a
-connection to it that nobody makes, and forgets the call's own time-out meanwhile (its issues 5511 and 5456). It looks
-again when any of its connections comes or goes: one that is idle and closed is enough."""
+"""Workaround for librdkafka (at least 2.10 to 2.16), which may never send the offsets of a transaction, even after all
+brokers are back. It drops a broker that Metadata no longer names, but keeps it as the group's coordinator. It then
+waits for a connection that nothing opens, and the time-out of the call has no effect (its issues 5511 and 5456). It
+looks again when any of its connections opens or closes, so closing an idle connection is enough."""
 
 
 class ConfluentCopier(Worker):
@@ -267,7 +268,7 @@ class ConfluentCopier(Worker):
                 raise
             _insist(lambda: producer.abort_transaction(30))
             for place in consumer.committed(consumer.assignment(), 30):
-                with contextlib.suppress(confluent_kafka.KafkaException):  # taken away meanwhile
+                with contextlib.suppress(confluent_kafka.KafkaException):  # the partition was revoked in the meantime
                     consumer.seek(
                         place if place.offset >= 0 else confluent_kafka.TopicPartition(place.topic, place.partition, 0)
                     )
@@ -276,7 +277,7 @@ class ConfluentCopier(Worker):
 
 
 def _insist(call: Any) -> None:
-    """librdkafka says which of its errors are worth the same call again."""
+    """Repeat a call while librdkafka reports a retriable error."""
     while True:
         try:
             call()
@@ -291,7 +292,7 @@ def _insist(call: Any) -> None:
 
 
 class OffsetWatcher(Worker):
-    """Looks at the committed offsets of groups again and again."""
+    """Reads the committed offsets of groups repeatedly."""
 
     def __init__(self, bootstrap: str, groups: list[str]) -> None:
         super().__init__("offset watcher")

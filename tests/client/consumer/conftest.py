@@ -1,4 +1,4 @@
-"""Consumers and records for these tests."""
+"""Fixtures for consumer tests: consumers, groups, and batches of records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.compat import wire
 from tests.support.raw import RawConnection
 
 PATIENCE_S = 60.0
-"""Longer than anything here takes, on the slowest machine."""
+"""Longer than any test here takes, also on a slow machine."""
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def consumer(bootstrap: str) -> Iterator[Callable[..., Consumer]]:
     made: list[Consumer] = []
 
     def make(*topics: Any, **settings: Any) -> Consumer:
-        # A fetch waits 50 ms for records and not 500: a seek then takes effect sooner, and tests take less time.
+        # fetch.max.wait.ms is 50 instead of 500: a seek takes effect sooner, and the tests take less time.
         defaults = {"bootstrap_servers": bootstrap, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
         settings = {**defaults, **settings}
         made.append(Consumer(*topics, **settings))
@@ -36,7 +36,7 @@ def consumer(bootstrap: str) -> Iterator[Callable[..., Consumer]]:
 
 @pytest.fixture
 def write(raw: RawConnection) -> Callable[..., int]:
-    """`write(topic, [b"a", b"b"], partition=0, codec=…, timestamps=…)`: one batch; the offset it begins at."""
+    """`write(topic, [b"a", b"b"], partition=0, codec=…, timestamps=…)`: write one batch and return its base offset."""
 
     def append(
         topic: str,
@@ -57,5 +57,5 @@ def write(raw: RawConnection) -> Callable[..., int]:
 
 @pytest.fixture
 def group(unused_name: Callable[[], str]) -> str:
-    """A group that nobody else has."""
+    """The name of a group that no other test uses."""
     return unused_name()

@@ -1,4 +1,4 @@
-"""Reading so many records, by deadline and not by luck."""
+"""Helpers that read a number of records within a time limit."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def poll(consumer: Consumer, count: int) -> list[Record]:
     records: list[Record] = []
     deadline = time.monotonic() + PATIENCE_S
     while len(records) < count:
-        assert time.monotonic() < deadline, f"{len(records)} of {count} records came"
+        assert time.monotonic() < deadline, f"{len(records)} of {count} records were read"
         records += consumer.poll(timeout=1.0)
     return records
 
 
 def poll_until(consumer: Consumer, condition: Callable[[], bool]) -> None:
-    """Poll, and get nothing, until the condition holds."""
+    """Poll until the condition holds. Fails if a record is returned."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "what was waited for did not happen"
+        assert time.monotonic() < deadline, "the condition did not become true"
         assert consumer.poll(timeout=0.05) == []
 
 
 def wait_for_assignment(consumer: Consumer, count: int) -> None:
-    """Poll, and get nothing, until so many partitions are assigned."""
+    """Poll until this many partitions are assigned. Fails if a record is returned."""
     poll_until(consumer, lambda: len(consumer.assignment()) >= count)
 
 

@@ -1,4 +1,4 @@
-"""Records as rows of a table, and the same promises: each once, in order, nothing that was aborted."""
+"""`poll_arrow`: each record once, in order, without aborted records, as rows of a table."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_without_records_there_are_no_rows(consumer: Consumers, topic: str) -> N
     assert table.num_rows == 0 and "headers" in table.schema.names
 
 
-def test_rows_and_iteration_go_on_from_each_other(consumer: Consumers, write: Write, topic: str) -> None:
+def test_poll_arrow_and_iteration_share_one_position(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [b"%d" % i for i in range(30)])
     one = consumer(topic)
     assert [record.offset for record in take(one, 7)] == list(range(7))

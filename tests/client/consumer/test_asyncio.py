@@ -1,4 +1,4 @@
-"""The asyncio consumer: the same, awaited; and cancelled at any point."""
+"""Asyncio consumer: iteration, poll, listeners, and cancellation at any point."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def take(consumer: Consumer, count: int) -> list[bytes | None]:
     return found
 
 
-def test_records_come_by_iteration_and_by_poll(bootstrap: str, write: Write, topic: str) -> None:
+def test_records_are_read_by_iteration_and_by_poll(bootstrap: str, write: Write, topic: str) -> None:
     async def test() -> None:
         async with reading(bootstrap, topic) as consumer:
             assert await take(consumer, 3) == [b"0", b"1", b"2"]
@@ -104,7 +104,7 @@ def test_two_tasks_at_once_are_refused(bootstrap: str, topic: str) -> None:
 
 
 def test_cancelling_at_any_point_loses_nothing(bootstrap: str, write: Write, topic: str, seed: int) -> None:
-    """Whatever was not returned comes again; whatever was returned does not."""
+    """Records that were not returned are returned again; records that were returned are not."""
     chance = random.Random(seed)
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""Keys and values as the application speaks of them, and records that nobody can read."""
+"""Deserialisers: converted keys and values, and records that cannot be deserialised."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Write = Callable[..., int]
 
 @pytest.fixture
 def with_a_bad_one(write: Write, topic: str) -> TopicPartition:
-    """Ten numbers in JSON; the one at offset 4 is none."""
+    """Ten numbers in JSON, except that the value at offset 4 is not valid."""
     write(topic, [b"%d" % i if i != 4 else b"{" for i in range(10)])
     return TopicPartition(topic, 0)
 
 
-def test_keys_and_values_are_made_into_what_was_asked_for(consumer: Consumers, write: Write, topic: str) -> None:
+def test_keys_and_values_are_deserialised(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [json.dumps({"n": i}).encode() for i in range(3)] + [None])
     records = take(consumer(topic, key_deserializer="str", value_deserializer="json"), 4)
     assert values(records) == [{"n": 0}, {"n": 1}, {"n": 2}, None]
@@ -31,7 +31,7 @@ def test_keys_and_values_are_made_into_what_was_asked_for(consumer: Consumers, w
 
 
 @pytest.mark.parametrize("how", ["poll", "iterate"])
-def test_a_record_that_cannot_be_read_is_an_error_with_its_place_until_the_application_goes_past_it(
+def test_a_record_that_cannot_be_deserialised_is_an_error_with_its_offset_until_a_seek(
     consumer: Consumers, with_a_bad_one: TopicPartition, how: str
 ) -> None:
     one = consumer(with_a_bad_one.topic, value_deserializer="json")
@@ -51,21 +51,25 @@ def test_a_record_that_cannot_be_read_is_an_error_with_its_place_until_the_appli
 
 
 @pytest.mark.parametrize("how", ["poll", "iterate"])
-def test_such_records_can_be_skipped(consumer: Consumers, with_a_bad_one: TopicPartition, how: str) -> None:
+def test_records_that_cannot_be_deserialised_can_be_skipped(
+    consumer: Consumers, with_a_bad_one: TopicPartition, how: str
+) -> None:
     one = consumer(with_a_bad_one.topic, value_deserializer="json", on_error="skip")
     read = poll if how == "poll" else take
     assert values(read(one, 9)) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
     assert one.position(with_a_bad_one) == 10
 
 
-def test_or_given_to_a_function(consumer: Consumers, with_a_bad_one: TopicPartition) -> None:
+def test_records_that_cannot_be_deserialised_can_be_given_to_a_function(
+    consumer: Consumers, with_a_bad_one: TopicPartition
+) -> None:
     letters: list[DeserializationError] = []
     one = consumer(with_a_bad_one.topic, value_deserializer="json", on_error=letters.append)
     assert values(take(one, 9)) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
     assert [letter.offset for letter in letters] == [4]
 
 
-def test_an_interruption_is_raised_at_once_and_costs_no_record(consumer: Consumers, write: Write, topic: str) -> None:
+def test_an_interruption_is_raised_at_once_and_loses_no_record(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [b"%d" % i for i in range(6)])
     interrupted: list[bytes] = []
 
@@ -81,7 +85,9 @@ def test_an_interruption_is_raised_at_once_and_costs_no_record(consumer: Consume
     assert values(poll(one, 6)) == [b"%d!" % i for i in range(6)]
 
 
-def test_what_goes_back_to_the_buffer_is_not_deserialised_twice(consumer: Consumers, write: Write, topic: str) -> None:
+def test_records_returned_to_the_buffer_are_not_deserialised_twice(
+    consumer: Consumers, write: Write, topic: str
+) -> None:
     write(topic, [b"%d" % i for i in range(6)])
     one = consumer(topic, value_deserializer=lambda data: data + b"!")
     records = iter(one)
@@ -102,6 +108,6 @@ def test_interceptors_see_records_before_the_application(consumer: Consumers, wr
     assert values(poll(consumer(topic, interceptor_classes=[Even()]), 3)) == [b"0", b"2", b"4"]
 
 
-def test_an_on_error_that_means_nothing_is_refused(consumer: Consumers) -> None:
+def test_an_unknown_on_error_is_refused(consumer: Consumers) -> None:
     with pytest.raises(ConfigurationError, match="on_error"):
         consumer(on_error="ignore")

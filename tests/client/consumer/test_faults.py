@@ -1,4 +1,4 @@
-"""Whatever the network does, the consumer goes on: no record twice, none missing, no stall."""
+"""Consumer under network faults: no record twice, none missing, no stall."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_kind_of_lost_answer_is_survived(bootstrap: str, write: Write, top
                 written += 5
 
 
-def test_it_makes_progress_after_each_of_many_troubles(
+def test_the_consumer_makes_progress_after_each_of_many_faults(
     bootstrap: str, write: Write, new_topic: Callable[..., str], seed: int, count: Callable[[int, int], int]
 ) -> None:
     chance = random.Random(seed)
@@ -47,5 +47,5 @@ def test_it_makes_progress_after_each_of_many_troubles(
                 write(name, [b"x" * chance.randint(0, 500) for _ in range(10)], partition=partition)
             proxy.misbehave(chance, longest_s=0.2)
             for record in take(consumer, 20):
-                assert record.offset == seen[record.partition], f"after {dict(proxy.troubles)}"
+                assert record.offset == seen[record.partition], f"after {dict(proxy.faults)}"
                 seen[record.partition] += 1

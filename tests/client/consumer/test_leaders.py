@@ -1,4 +1,4 @@
-"""What happens to a consumer when brokers change their minds: leaders, logs, sessions, replicas, permissions."""
+"""Consumer when leaders move, logs are truncated, fetch sessions end and permissions change."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from moldau.client.errors import (
 from moldau.client.loop_thread import new_loop
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.fetch import FetchRequest, FetchResponse
-from tests.client.consumer.cluster import TOPIC, Cluster, fetched, running
 from tests.client.consumer.conftest import PATIENCE_S
+from tests.client.consumer.simulated_cluster import TOPIC, Cluster, fetched, running
 
 SETTINGS = {
     "auto_offset_reset": "earliest",
@@ -62,14 +62,14 @@ def numbers(start: int, stop: int) -> list[bytes]:
     return [b"%d" % i for i in range(start, stop)]
 
 
-def test_reading_goes_on_at_a_new_leader() -> None:
+def test_reading_continues_at_a_new_leader() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         for start in range(0, 50, 10):
             cluster.write(*numbers(start, start + 10))
             assert await take(consumer, 10) == numbers(start, start + 10)
             cluster.move(3 - cluster.leader)
         assert set(cluster.fetched_from) == {1, 2}
-        assert cluster.asked, "a new leader is asked whether it has what was read"
+        assert cluster.asked, "the consumer must check its position at the new leader"
 
     on_a_cluster(test, max_partition_fetch_bytes=200)
 
@@ -88,7 +88,7 @@ def test_a_broker_that_names_the_new_leader_is_believed_without_asking_for_metad
     on_a_cluster(test, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000)
 
 
-def test_a_log_that_was_cut_is_read_on_from_the_cut() -> None:
+def test_a_truncated_log_is_read_on_from_the_truncation_offset() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         cluster.write(*numbers(0, 10))
         assert await take(consumer, 10) == numbers(0, 10)
@@ -100,7 +100,7 @@ def test_a_log_that_was_cut_is_read_on_from_the_cut() -> None:
     on_a_cluster(test)
 
 
-def test_with_none_a_cut_is_an_error_until_the_application_decides() -> None:
+def test_with_auto_offset_reset_none_a_truncation_is_an_error_until_a_seek() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         cluster.write(*numbers(0, 10))
         await consumer.seek((TOPIC, 0), 0)
@@ -119,10 +119,10 @@ def test_with_none_a_cut_is_an_error_until_the_application_decides() -> None:
     on_a_cluster(test, auto_offset_reset="none")
 
 
-def test_what_waits_to_be_read_is_fetched_again_where_it_was_cut() -> None:
+def test_buffered_records_beyond_a_truncation_are_fetched_again() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         cluster.write(*numbers(0, 10))
-        assert await take(consumer, 3) == numbers(0, 3)  # the other seven wait
+        assert await take(consumer, 3) == numbers(0, 3)  # the other seven records are in the buffer
         del cluster.logs[2].records[6:]
         cluster.move(2)
         cluster.logs[2].append(cluster.epoch, *(b"new %d" % i for i in range(6, 9)))
@@ -134,7 +134,7 @@ def test_what_waits_to_be_read_is_fetched_again_where_it_was_cut() -> None:
     on_a_cluster(test)
 
 
-def test_a_session_that_the_broker_forgets_costs_nothing() -> None:
+def test_a_lost_fetch_session_loses_no_record() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         epochs: list[int] = []
 
@@ -159,7 +159,7 @@ def test_a_session_that_the_broker_forgets_costs_nothing() -> None:
     on_a_cluster(test)
 
 
-def test_a_near_replica_is_read_from_until_it_cannot_help() -> None:
+def test_a_preferred_replica_is_read_until_it_fails() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         def spoil(node: int, request: FetchRequest) -> FetchResponse | None:
             if not request.topics:
@@ -184,13 +184,13 @@ def test_a_near_replica_is_read_from_until_it_cannot_help() -> None:
     on_a_cluster(test, client_rack="here")
 
 
-def test_a_near_replica_that_is_gone_is_not_asked_for_again_and_again() -> None:
+def test_an_unreachable_preferred_replica_is_not_tried_repeatedly() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         racks: list[str] = []
 
         def spoil(node: int, request: FetchRequest) -> FetchResponse | None:
             racks.append(request.rack_id)
-            if request.rack_id and request.topics:  # whoever says where it is, is sent to one who is not there
+            if request.rack_id and request.topics:  # the leader names a preferred replica that does not run
                 return fetched(preferred_read_replica=9, high_watermark=5, last_stable_offset=5)
             return None
 
@@ -210,7 +210,7 @@ def test_a_near_replica_that_is_gone_is_not_asked_for_again_and_again() -> None:
         ({"records": bytes(40)}, RecordTooLarge),
     ],
 )
-def test_what_does_not_pass_by_itself_is_raised_and_reading_goes_on_when_it_has(
+def test_lasting_fetch_errors_are_raised_and_reading_continues_when_they_end(
     answer: dict[str, Any], error: type[Exception]
 ) -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
@@ -222,7 +222,7 @@ def test_what_does_not_pass_by_itself_is_raised_and_reading_goes_on_when_it_has(
                 await take(consumer, 1)
         cluster.spoil = lambda node, request: None
         cluster.write(b"3")
-        for _ in range(5):  # an answer of the bad time may still be on its way
+        for _ in range(5):  # a fetch answer with the earlier error may still arrive
             try:
                 assert await take(consumer, 1) == [b"3"]
                 break
@@ -234,7 +234,7 @@ def test_what_does_not_pass_by_itself_is_raised_and_reading_goes_on_when_it_has(
     on_a_cluster(test)
 
 
-def test_errors_that_pass_are_waited_out() -> None:
+def test_retriable_fetch_errors_are_retried() -> None:
     async def test(cluster: Cluster, consumer: Consumer) -> None:
         passing = [
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -250,7 +250,7 @@ def test_errors_that_pass_are_waited_out() -> None:
             cluster.spoil = lambda node, request, told=told: told.pop() if told and request.topics else None
             cluster.write(b"%d" % number)
             if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-                told.pop()  # of the whole request it is not known to pass
+                told.pop()  # an error of the whole request is not known to be retriable
             assert await take(consumer, 1) == [b"%d" % number]
 
     on_a_cluster(test)

@@ -1,4 +1,4 @@
-"""Positions: seek, pause, resets, look-ups."""
+"""Positions: seek, pause, resets, and offset look-ups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def tens(write: Write, topic: str) -> TopicPartition:
-    """A partition of ten records, in batches of five."""
+    """A partition with ten records, in batches of five."""
     for start in (0, 5):
         write(topic, [b"%d" % (start + i) for i in range(5)])
     return TopicPartition(topic, 0)
@@ -43,7 +43,7 @@ def delete_before(raw: RawConnection, partition: TopicPartition, offset: int) ->
     assert not answer.topics[0].partitions[0].error_code
 
 
-def test_seek_goes_anywhere(consumer: Consumers, tens: TopicPartition) -> None:
+def test_seek_accepts_any_offset(consumer: Consumers, tens: TopicPartition) -> None:
     one = assigned(consumer, tens)
     for offset in (7, 0, 4):
         one.seek(tens, offset)
@@ -52,9 +52,7 @@ def test_seek_goes_anywhere(consumer: Consumers, tens: TopicPartition) -> None:
         assert one.position(tens) == offset + 1
 
 
-def test_a_seek_in_the_middle_of_an_iteration_is_obeyed_with_the_next_record(
-    consumer: Consumers, tens: TopicPartition
-) -> None:
+def test_a_seek_during_an_iteration_takes_effect_at_the_next_record(consumer: Consumers, tens: TopicPartition) -> None:
     one = assigned(consumer, tens)
     seen = []
     for record in one:
@@ -66,7 +64,7 @@ def test_a_seek_in_the_middle_of_an_iteration_is_obeyed_with_the_next_record(
     assert seen == [0, 1, 2, 8, 9]
 
 
-def test_a_poll_in_the_middle_of_an_iteration_goes_on_where_it_is(consumer: Consumers, tens: TopicPartition) -> None:
+def test_a_poll_during_an_iteration_continues_at_its_position(consumer: Consumers, tens: TopicPartition) -> None:
     one = assigned(consumer, tens, max_poll_records=2)
     records = iter(one)
     assert [next(records).offset for _ in range(3)] == [0, 1, 2]
@@ -74,7 +72,7 @@ def test_a_poll_in_the_middle_of_an_iteration_goes_on_where_it_is(consumer: Cons
     assert [next(records).offset for _ in range(5)] == [5, 6, 7, 8, 9]
 
 
-def test_beginning_and_end_can_be_gone_to(consumer: Consumers, tens: TopicPartition, write: Write) -> None:
+def test_seek_to_the_beginning_and_to_the_end(consumer: Consumers, tens: TopicPartition, write: Write) -> None:
     one = assigned(consumer, tens)
     one.seek_to_end()
     assert one.position(tens) == 10
@@ -84,7 +82,7 @@ def test_beginning_and_end_can_be_gone_to(consumer: Consumers, tens: TopicPartit
     assert values(take(one, 2)) == [b"0", b"1"]
 
 
-def test_what_is_paused_waits_and_nothing_of_it_is_lost(
+def test_a_paused_partition_returns_nothing_and_loses_nothing(
     consumer: Consumers, write: Write, new_topic: Callable[..., str]
 ) -> None:
     name = new_topic(partitions=2)
@@ -114,7 +112,7 @@ def test_a_position_that_was_deleted_is_reset(
     assert take(one, 1)[0].offset == first
 
 
-def test_with_none_a_deleted_position_is_an_error_every_time_until_a_seek(
+def test_with_auto_offset_reset_none_a_deleted_position_is_an_error_until_a_seek(
     consumer: Consumers, tens: TopicPartition, raw: RawConnection
 ) -> None:
     delete_before(raw, tens, 4)
@@ -127,13 +125,13 @@ def test_with_none_a_deleted_position_is_an_error_every_time_until_a_seek(
     assert take(one, 1)[0].offset == 5
 
 
-def test_a_position_behind_the_end_is_reset_too(consumer: Consumers, tens: TopicPartition) -> None:
+def test_a_position_beyond_the_end_is_reset_too(consumer: Consumers, tens: TopicPartition) -> None:
     one = assigned(consumer, tens)
     one.seek(tens, 1_000)
     assert take(one, 1)[0].offset == 0
 
 
-def test_without_any_offset_none_asks_the_application(consumer: Consumers, tens: TopicPartition) -> None:
+def test_with_auto_offset_reset_none_a_missing_offset_is_an_error(consumer: Consumers, tens: TopicPartition) -> None:
     one = assigned(consumer, tens, auto_offset_reset="none")
     with pytest.raises(OffsetOutOfRange, match=r"auto\.offset\.reset is none"):
         poll(one, 1)
@@ -141,7 +139,9 @@ def test_without_any_offset_none_asks_the_application(consumer: Consumers, tens:
     assert len(take(one, 10)) == 10
 
 
-def test_by_duration_begins_with_what_is_new_enough(consumer: Consumers, write: Write, topic: str) -> None:
+def test_by_duration_begins_with_the_first_record_that_is_new_enough(
+    consumer: Consumers, write: Write, topic: str
+) -> None:
     now = wire.now_ms()
     for age_hours in (3, 2, 1):
         write(topic, [b"%d" % age_hours], timestamps=[now - age_hours * HOUR_MS])
@@ -157,7 +157,7 @@ def test_offsets_are_found_by_time(consumer: Consumers, write: Write, topic: str
     assert one.offsets_for_times({here: 5_000}) == {here: None}
 
 
-def test_ends_and_lag_are_told(consumer: Consumers, tens: TopicPartition, raw: RawConnection) -> None:
+def test_end_offsets_and_lag_are_reported(consumer: Consumers, tens: TopicPartition, raw: RawConnection) -> None:
     delete_before(raw, tens, 4)
     one = assigned(consumer, tens)
     assert one.beginning_offsets() == {tens: 4}
@@ -166,9 +166,7 @@ def test_ends_and_lag_are_told(consumer: Consumers, tens: TopicPartition, raw: R
     assert one.lag() == {tens: 4}
 
 
-def test_questions_about_what_is_not_there_are_answered_in_time(
-    consumer: Consumers, unused_name: Callable[[], str]
-) -> None:
+def test_look_ups_of_missing_partitions_end_in_time(consumer: Consumers, unused_name: Callable[[], str]) -> None:
     one = consumer(allow_auto_create_topics=False)
     name = unused_name()
     assert one.partitions_for(name) == []
@@ -187,7 +185,7 @@ def test_topics_and_partitions_are_listed(consumer: Consumers, new_topic: Callab
     assert len(one.list_topics()[name]) == 3
 
 
-def test_what_is_assigned_can_be_changed(consumer: Consumers, write: Write, new_topic: Callable[..., str]) -> None:
+def test_the_assignment_can_be_changed(consumer: Consumers, write: Write, new_topic: Callable[..., str]) -> None:
     name = new_topic(partitions=2)
     for partition in range(2):
         write(name, [b"%d-%d" % (partition, i) for i in range(3)], partition=partition)

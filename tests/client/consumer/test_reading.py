@@ -1,4 +1,4 @@
-"""Every record, once, in order: whatever its batch looks like and however the answers are cut."""
+"""Reading: each record once and in order, for any batch layout and any split of the answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Consumers = Callable[..., Consumer]
 Write = Callable[..., int]
 
 
-def test_a_record_has_all_that_was_sent_with_it(consumer: Consumers, write: Write, topic: str) -> None:
+def test_a_record_has_every_field_that_was_sent(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [b"one", None], timestamps=[1_600_000_000_001, 1_600_000_000_002])
     one, other = take(consumer(topic), 2)
     assert (one.topic, one.partition, one.offset) == (topic, 0, 0)
@@ -43,7 +43,7 @@ def test_without_a_group_all_partitions_are_read_each_in_order(
     assert found == {partition: [b"%d" % i for i in range(50)] for partition in range(3)}
 
 
-def test_poll_returns_no_more_than_it_may_and_nothing_where_there_is_nothing(
+def test_poll_respects_its_limit_and_returns_nothing_without_records(
     consumer: Consumers, write: Write, topic: str
 ) -> None:
     write(topic, [b"v"] * 25)
@@ -87,7 +87,7 @@ def test_answers_in_pieces_of_any_size_are_read_whole(
     pieces: tuple[int, int],
     seed: int,
 ) -> None:
-    """A slow peer sends a large answer in many segments. Nothing of it may be lost, and nothing read twice."""
+    """A slow peer sends a large answer in many segments. No record may be lost or returned twice."""
     chance = random.Random(seed)
     name = new_topic(partitions=2, configs={"max.message.bytes": "4000000"})
     expected: dict[int, list[bytes | None]] = {0: [], 1: []}
@@ -111,7 +111,7 @@ def test_answers_in_pieces_of_any_size_are_read_whole(
 def test_partitions_that_are_added_are_read_from_their_beginning(
     consumer: Consumers, write: Write, new_topic: Callable[..., str], raw: RawConnection
 ) -> None:
-    """Also with `latest`: all that is in them came after the consumer did."""
+    """Also with `latest`: all records in these partitions were written after the consumer started."""
     name = new_topic(partitions=1)
     one = consumer(name, auto_offset_reset="latest", metadata_max_age_ms=100)
     wait_for_assignment(one, 1)
@@ -124,7 +124,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
     assert values(take(one, 1)) == [b"early"]
 
 
-def test_a_topic_may_come_after_its_consumer(
+def test_a_topic_may_be_created_after_its_consumer(
     consumer: Consumers, write: Write, unused_name: Callable[[], str], raw: RawConnection
 ) -> None:
     name = unused_name()
@@ -135,7 +135,7 @@ def test_a_topic_may_come_after_its_consumer(
     assert values(take(one, 1)) == [b"v"]
 
 
-def test_a_pattern_reads_what_it_matches_now_and_later(
+def test_a_pattern_matches_existing_and_later_topics(
     consumer: Consumers, write: Write, unused_name: Callable[[], str], raw: RawConnection
 ) -> None:
     base = unused_name()
@@ -152,7 +152,7 @@ def test_a_pattern_reads_what_it_matches_now_and_later(
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(
     consumer: Consumers, write: Write, topic: str, raw: RawConnection, policy: str
 ) -> None:
     write(topic, [b"old %d" % i for i in range(5)])

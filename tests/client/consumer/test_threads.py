@@ -1,4 +1,4 @@
-"""The blocking consumer among threads: one at a time, wakeup from anywhere, listeners in the caller's thread."""
+"""Blocking consumer and threads: one caller at a time, wakeup from any thread, listeners in the caller's thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_a_second_thread_is_told_so_and_the_first_is_not_disturbed(
+def test_a_second_thread_gets_an_error_and_the_first_is_not_disturbed(
     consumer: Consumers, write: Write, topic: str
 ) -> None:
     one = consumer(topic)
@@ -44,7 +44,7 @@ def test_a_second_thread_is_told_so_and_the_first_is_not_disturbed(
     assert found == [b"v"]
 
 
-def test_a_consumer_may_go_from_thread_to_thread(consumer: Consumers, write: Write, topic: str) -> None:
+def test_threads_may_use_a_consumer_one_after_the_other(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [b"%d" % i for i in range(6)])
     one = consumer(topic)
     found: list[bytes | None] = []
@@ -64,7 +64,7 @@ def test_wakeup_ends_the_poll_that_waits(consumer: Consumers, topic: str) -> Non
     waker.join(PATIENCE_S)
 
 
-def test_wakeup_before_a_poll_ends_that_one_and_only_that_one(consumer: Consumers, write: Write, topic: str) -> None:
+def test_wakeup_before_a_poll_ends_only_that_poll(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [b"v"])
     one = consumer(topic)
     one.wakeup()
@@ -73,7 +73,7 @@ def test_wakeup_before_a_poll_ends_that_one_and_only_that_one(consumer: Consumer
     assert values(poll(one, 1)) == [b"v"]
 
 
-def test_a_closed_consumer_says_so_and_ends_its_iteration(consumer: Consumers, write: Write, topic: str) -> None:
+def test_a_closed_consumer_raises_and_ends_its_iteration(consumer: Consumers, write: Write, topic: str) -> None:
     write(topic, [b"%d" % i for i in range(5)])
     one = consumer(topic)
     seen = []
@@ -91,7 +91,7 @@ def test_a_closed_consumer_says_so_and_ends_its_iteration(consumer: Consumers, w
 
 
 class Listener:
-    """Writes down what it hears and where, and uses the consumer while it is told."""
+    """Records each call and its thread, and uses the consumer during the call."""
 
     def __init__(self) -> None:
         self.consumer: Consumer | None = None
@@ -138,10 +138,10 @@ def test_a_listener_runs_in_the_callers_thread_and_may_use_the_consumer(
     assert listener.threads == {threading.get_ident()}
     looking = consumer(group_id=group, group_protocol="consumer")
     committed = looking.committed(here)[here]
-    assert committed is not None and committed.offset == 6, "what the listener committed when it was told of the end"
+    assert committed is not None and committed.offset == 6, "the listener's commit at the end was lost"
 
 
-def test_an_error_of_a_listener_is_raised_and_the_consumer_goes_on(
+def test_an_error_of_a_listener_is_raised_and_the_consumer_continues(
     consumer: Consumers, write: Write, topic: str, group: str
 ) -> None:
     write(topic, [b"v"])
@@ -157,7 +157,7 @@ def test_an_error_of_a_listener_is_raised_and_the_consumer_goes_on(
     assert values(poll(one, 1)) == [b"v"]
 
 
-def test_callbacks_of_commits_come_inside_later_calls_in_the_callers_thread(
+def test_commit_callbacks_run_inside_later_calls_in_the_callers_thread(
     consumer: Consumers, write: Write, topic: str, group: str
 ) -> None:
     write(topic, [b"%d" % i for i in range(3)])
@@ -174,7 +174,7 @@ def test_callbacks_of_commits_come_inside_later_calls_in_the_callers_thread(
 
 
 @pytest.mark.parametrize("how", ["iterate", "poll"])
-def test_what_the_application_failed_on_is_not_committed(
+def test_a_record_on_which_the_application_failed_is_not_committed(
     bootstrap: str, write: Write, topic: str, group: str, how: str
 ) -> None:
     write(topic, [b"%d" % i for i in range(10)])
@@ -206,6 +206,6 @@ def test_iterating_commits_no_record_that_was_not_yielded(
             assert committed is not None and committed.offset == 31
         if record.offset == 41:
             break
-    one.close()  # commits by itself
+    one.close()  # close commits automatically
     other = consumer(topic, group_id=group, group_protocol="consumer")
     assert take(other, 1)[0].offset == 42

@@ -1,4 +1,4 @@
-"""read_committed: what is decided, and nothing else."""
+"""Isolation level read_committed: only records of committed transactions are returned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.raw import RawConnection
 Consumers = Callable[..., Consumer]
 
 
-def test_what_was_aborted_or_is_open_is_not_seen(
+def test_records_of_aborted_and_open_transactions_are_not_returned(
     consumer: Consumers, topic: str, raw: RawConnection, unused_name: Callable[[], str]
 ) -> None:
     here = TopicPartition(topic, 0)

@@ -14,11 +14,11 @@ from moldau.client.settings import ADMIN, ClientSettings, ClientTable
 T = TypeVar("T")
 
 PATIENCE_S = 60.0
-"""Longer than anything here takes, on the slowest machine."""
+"""Longer than any test here takes, also on a slow machine."""
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """On the loop that clients really have."""
+    """Run the coroutine on the kind of loop that clients use."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(coroutine)
 
@@ -34,5 +34,5 @@ async def network(bootstrap: str, table: ClientTable = ADMIN, **settings: Any) -
 
 
 def soon(patience_s: float = PATIENCE_S) -> float:
-    """A deadline that only a failure reaches."""
+    """A deadline that only a failing test reaches."""
     return asyncio.get_running_loop().time() + patience_s

@@ -78,7 +78,7 @@ def test_a_refusing_proxy_is_a_broker_that_is_down_until_it_listens_again(bootst
             await client.refreshed(soon())
             with proxy.refusing():
                 reasons = [""]
-                while "refused the connection" not in reasons[-1]:  # at first it is the old connection that ends
+                while "refused the connection" not in reasons[-1]:  # first, the old connection ends
                     with pytest.raises(MoldauError) as caught:
                         await client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon())
                     reasons.append(str(caught.value))
@@ -95,10 +95,10 @@ def test_every_random_fault_ends(bootstrap: str, seed: int) -> None:
     async def scenario(proxy: AdversityProxy, chance: random.Random) -> None:
         async with network(proxy.bootstrap, retry_backoff_max_ms=100) as client:
             for _ in range(8):
-                trouble = asyncio.get_running_loop().run_in_executor(None, proxy.misbehave, chance, 0.05)
+                fault = asyncio.get_running_loop().run_in_executor(None, proxy.misbehave, chance, 0.05)
                 with contextlib.suppress(BrokerUnavailable, TimedOut):
                     await client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon())
-                await trouble
+                await fault
             answer = await client.retrying(
                 lambda: client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon()), deadline=soon(), what="asking"
             )
@@ -106,4 +106,4 @@ def test_every_random_fault_ends(bootstrap: str, seed: int) -> None:
 
     with AdversityProxy(bootstrap) as proxy:
         run(scenario(proxy, random.Random(seed)))
-        assert sum(proxy.troubles.values()) == 8
+        assert sum(proxy.faults.values()) == 8

@@ -28,8 +28,8 @@ from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.wire.messages.find_coordinator import FindCoordinatorResponse, FindCoordinatorResponseCoordinator
 from moldau.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
-from tests.client.core import impostors
-from tests.client.core.impostors import Impostor
+from tests.client.core import fake_servers
+from tests.client.core.fake_servers import FakeServer
 from tests.client.core.support import PATIENCE_S, network, run, soon
 from tests.compat import wire
 from tests.support.adversity import AdversityProxy
@@ -39,8 +39,8 @@ from tests.support.waiting import wait_until_async
 NODE = 7
 
 
-def cluster(*addresses: str, cluster_id: str = "impostors") -> MetadataResponse:
-    """Brokers 7, 8, … at these addresses."""
+def cluster(*addresses: str, cluster_id: str = "fake_servers") -> MetadataResponse:
+    """A Metadata response with brokers 7, 8, … at these addresses."""
     brokers = []
     for node, address in enumerate(addresses, NODE):
         host, _, port = address.rpartition(":")
@@ -48,15 +48,15 @@ def cluster(*addresses: str, cluster_id: str = "impostors") -> MetadataResponse:
     return MetadataResponse(brokers=brokers, controller_id=NODE, cluster_id=cluster_id)
 
 
-def impostor(**answers: Callable[[], Any]) -> Impostor:
-    """A broker that says it is the whole cluster, and gives these answers."""
+def fake_server(**answers: Callable[[], Any]) -> FakeServer:
+    """A server that describes itself as the whole cluster and gives these answers."""
     given = {ApiKey[name.upper()]: lambda _, answer=answer: answer() for name, answer in answers.items()}
-    one = Impostor(impostors.broker(impostors.everything(), given))
+    one = FakeServer(fake_servers.broker(fake_servers.everything(), given))
     given.setdefault(ApiKey.METADATA, lambda _: cluster(one.bootstrap))
     return one
 
 
-def asked(one: Impostor, api: ApiKey) -> int:
+def asked(one: FakeServer, api: ApiKey) -> int:
     return sum(key == api for key, _ in one.asked)
 
 
@@ -87,12 +87,12 @@ def test_a_producer_may_have_topics_created_and_an_admin_may_not(
         name = unused_name()
         async with network(bootstrap) as admin:
             error: Exception = TimedOut()
-            while isinstance(error, TimedOut):  # a slow broker may not have said anything before the deadline
+            while isinstance(error, TimedOut):  # a slow broker may not have answered before the deadline
                 with pytest.raises((UnknownTopicOrPartition, TimedOut)) as caught:
                     await admin.topic(name, soon(0.2))
                 error = caught.value
             assert "check the name, or create the topic" in str(error)
-            assert name not in (await admin.refreshed(soon())).topics, "nobody is left who wants it"
+            assert name not in (await admin.refreshed(soon())).topics, "no caller waits for the topic any more"
         async with network(bootstrap, PRODUCER) as producer:
             assert (await producer.topic(name, soon())).partitions
 
@@ -111,7 +111,7 @@ def test_cancelling_one_topic_lookup_does_not_cancel_the_others(bootstrap: str, 
             with RawConnection(bootstrap) as connection:
                 wire.create_topic(connection, name, 1, {})
             assert (await second).name == name
-            assert name in (await client.refreshed(soon())).topics, "it was found, and is followed"
+            assert name in (await client.refreshed(soon())).topics, "the topic was found and must be tracked"
 
     run(scenario())
 
@@ -142,7 +142,7 @@ def test_metadata_is_requested_only_for_tracked_topics(bootstrap: str, new_topic
     run(scenario())
 
 
-def test_metadata_that_grew_old_is_refreshed_and_listeners_hear_of_it(bootstrap: str) -> None:
+def test_old_metadata_is_refreshed_and_listeners_are_called(bootstrap: str) -> None:
     async def scenario() -> None:
         images: list[ClusterMetadata] = []
         async with network(bootstrap, metadata_max_age_ms=50, retry_backoff_ms=10) as client:
@@ -153,7 +153,7 @@ def test_metadata_that_grew_old_is_refreshed_and_listeners_hear_of_it(bootstrap:
     run(scenario())
 
 
-def test_a_listener_that_fails_ends_the_client_aloud(bootstrap: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_fails_ends_the_client_with_an_error(bootstrap: str, caplog: pytest.LogCaptureFixture) -> None:
     def listener(image: ClusterMetadata) -> None:
         raise LookupError("a fault")
 
@@ -169,14 +169,14 @@ def test_a_listener_that_fails_ends_the_client_aloud(bootstrap: str, caplog: pyt
     assert "the metadata task failed, the client is unusable" in caplog.text
 
 
-# Starting anew from bootstrap.servers ---------------------------------------------------------------------------------
+# Bootstrapping again from bootstrap.servers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
 def test_a_client_without_a_reachable_broker_bootstraps_again(strategy: str) -> None:
     told: list[MetadataResponse] = []
-    with impostor(metadata=lambda: told[0]) as one:
-        told.append(cluster("127.0.0.1:1"))  # brokers that are all away
+    with fake_server(metadata=lambda: told[0]) as one:
+        told.append(cluster("127.0.0.1:1"))  # none of these brokers is reachable
 
         async def scenario() -> None:
             async with network(one.bootstrap, metadata_recovery_strategy=strategy) as client:
@@ -192,7 +192,7 @@ def test_a_client_without_a_reachable_broker_bootstraps_again(strategy: str) -> 
         run(scenario())
 
 
-def test_a_broker_that_freezes_does_not_keep_the_client_from_asking_another() -> None:
+def test_a_broker_that_hangs_does_not_prevent_requests_to_another() -> None:
     frozen, thawed = threading.Event(), threading.Event()
 
     def one_answer() -> MetadataResponse:
@@ -208,7 +208,7 @@ def test_a_broker_that_freezes_does_not_keep_the_client_from_asking_another() ->
             await client.refreshed(soon())
             return asyncio.get_running_loop().time() - begun
 
-    with impostor(metadata=one_answer) as first, impostor() as second:
+    with fake_server(metadata=one_answer) as first, fake_server() as second:
         try:
             assert run(scenario()) < 15, "far less than request.timeout.ms"
         finally:
@@ -217,13 +217,13 @@ def test_a_broker_that_freezes_does_not_keep_the_client_from_asking_another() ->
 
 def test_a_broker_may_tell_the_client_to_bootstrap_again() -> None:
     told: list[MetadataResponse] = []
-    with impostor(metadata=lambda: told.pop(0) if len(told) > 1 else told[0]) as one:
+    with fake_server(metadata=lambda: told.pop(0) if len(told) > 1 else told[0]) as one:
         told += [cluster(one.bootstrap), MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)]
         told += [cluster(one.bootstrap, cluster_id="another")]
 
         async def scenario() -> None:
             async with network(one.bootstrap) as client:
-                assert (await client.refreshed(soon())).cluster_id == "impostors"
+                assert (await client.refreshed(soon())).cluster_id == "fake_servers"
                 assert (await client.refreshed(soon())).cluster_id == "another"
 
         run(scenario())
@@ -232,7 +232,7 @@ def test_a_broker_may_tell_the_client_to_bootstrap_again() -> None:
 def test_a_broker_that_moved_is_reached_at_its_new_address() -> None:
     told: list[MetadataResponse] = []
     answers: dict[str, Callable[[], Any]] = {"metadata": lambda: told[0]}
-    with impostor(**answers) as old, impostor(**answers, describe_cluster=DescribeClusterResponse) as new:
+    with fake_server(**answers) as old, fake_server(**answers, describe_cluster=DescribeClusterResponse) as new:
         told.append(cluster(old.bootstrap))
 
         async def scenario() -> None:
@@ -257,7 +257,7 @@ def coordinator(node: int, address: str, error: ErrorCode = ErrorCode.NONE) -> F
 
 def test_a_coordinator_is_looked_up_once_and_again_when_it_moved() -> None:
     told: list[FindCoordinatorResponse] = []
-    with impostor(find_coordinator=lambda: told[0]) as one:
+    with fake_server(find_coordinator=lambda: told[0]) as one:
         told.append(coordinator(NODE, one.bootstrap))
 
         async def scenario() -> None:
@@ -277,7 +277,7 @@ def test_a_coordinator_is_looked_up_once_and_again_when_it_moved() -> None:
 
 def test_a_coordinator_that_is_not_there_yet_is_waited_for_and_a_refusal_is_not() -> None:
     told: list[FindCoordinatorResponse] = []
-    with impostor(find_coordinator=lambda: told.pop(0)) as one:
+    with fake_server(find_coordinator=lambda: told.pop(0)) as one:
         told += [coordinator(-1, ":0", ErrorCode.COORDINATOR_NOT_AVAILABLE), coordinator(NODE, one.bootstrap)]
         told += [coordinator(-1, ":0", ErrorCode.GROUP_AUTHORIZATION_FAILED)]
 
@@ -292,13 +292,15 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for_and_a_refusal_is_not(
         run(scenario())
 
 
-def test_a_lost_connection_takes_the_coordinator_with_it(bootstrap: str) -> None:
+def test_a_lost_connection_makes_the_client_look_up_the_coordinator_again(bootstrap: str) -> None:
     async def scenario(proxy: AdversityProxy) -> None:
         async with network(proxy.bootstrap) as client:
             group = (CoordinatorKind.GROUP, "g")
             node = await client.coordinator(*group, soon())
             await client.call(node, DescribeClusterRequest(), deadline=soon())
-            assert client.connected(node) is not client.connected(real_node(node)), "it has a connection of its own"
+            assert client.connected(node) is not client.connected(real_node(node)), (
+                "the coordinator must have its own connection"
+            )
             looked_up = proxy.seen[ApiKey.FIND_COORDINATOR]
             proxy.cut()
             await wait_until_async(lambda: client.connected(node) is None)
@@ -321,7 +323,7 @@ def test_the_controller_can_be_addressed_as_controller(bootstrap: str) -> None:
 # Connections ----------------------------------------------------------------------------------------------------------
 
 
-def test_all_who_want_a_connection_share_it(bootstrap: str) -> None:
+def test_all_callers_share_one_connection(bootstrap: str) -> None:
     async def scenario(proxy: AdversityProxy) -> None:
         async with network(proxy.bootstrap) as client:
             await asyncio.gather(*(ask(client) for _ in range(20)))
@@ -330,7 +332,7 @@ def test_all_who_want_a_connection_share_it(bootstrap: str) -> None:
 
     with AdversityProxy(bootstrap) as proxy:
         run(scenario(proxy))
-        assert proxy.connections == 1, "the one to the bootstrap server became the one to the broker"
+        assert proxy.connections == 1, "the connection to the bootstrap server must be used for the broker"
 
 
 def test_an_idle_connection_is_closed_and_opened_again_when_it_is_needed(bootstrap: str) -> None:
@@ -344,14 +346,14 @@ def test_an_idle_connection_is_closed_and_opened_again_when_it_is_needed(bootstr
     run(scenario())
 
 
-def test_a_silent_broker_loses_its_connection_and_all_calls_on_it() -> None:
+def test_the_connection_to_a_silent_broker_is_closed_and_its_calls_fail() -> None:
     silence = threading.Event()
 
     def never() -> DescribeClusterResponse:
         silence.wait(60.0)
         return DescribeClusterResponse()
 
-    with impostor(describe_cluster=never) as one:
+    with fake_server(describe_cluster=never) as one:
 
         async def scenario() -> None:
             async with network(one.bootstrap) as client:
@@ -369,14 +371,14 @@ def test_a_silent_broker_loses_its_connection_and_all_calls_on_it() -> None:
                 assert await client.call(NODE, DescribeClusterRequest(), deadline=soon())
 
         run(scenario())
-        assert asked(one, ApiKey.API_VERSIONS) >= 2, "on a connection of its own"
+        assert asked(one, ApiKey.API_VERSIONS) >= 2, "the coordinator must have its own connection"
 
 
 def test_a_connection_that_fails_together_with_its_first_answer_is_never_used() -> None:
-    """Otherwise it would be taken for a good one for ever: nobody hears of an end that came before its beginning."""
+    """Otherwise the client would keep the dead connection forever: its end was reported before it was in use."""
     junk = iter([b"\xff" * 8] * 3)
     answers: dict[ApiKey, Callable[[int], Any]] = {ApiKey.DESCRIBE_CLUSTER: lambda _: DescribeClusterResponse()}
-    with Impostor(impostors.broker(impostors.everything(), answers, more=lambda: next(junk, b""))) as one:
+    with FakeServer(fake_servers.broker(fake_servers.everything(), answers, more=lambda: next(junk, b""))) as one:
         answers[ApiKey.METADATA] = lambda _: cluster(one.bootstrap)
 
         async def scenario() -> None:
@@ -390,7 +392,7 @@ def test_a_connection_that_fails_together_with_its_first_answer_is_never_used() 
         run(scenario())
 
 
-def test_a_frozen_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
+def test_a_hanging_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
     asked_for, thawed = threading.Event(), threading.Event()
 
     def no_answer() -> DescribeClusterResponse:
@@ -416,7 +418,7 @@ def test_a_frozen_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
                 await waiting
             return loop.time() - begun
 
-    with impostor(describe_cluster=no_answer) as frozen, impostor(metadata=who_is_there) as other:
+    with fake_server(describe_cluster=no_answer) as frozen, fake_server(metadata=who_is_there) as other:
         try:
             assert run(scenario()) < 15, "far less than request.timeout.ms"
         finally:
@@ -444,14 +446,14 @@ def test_cancelling_a_request_does_not_close_the_connection(bootstrap: str) -> N
         run(scenario(proxy))
 
 
-def test_a_closed_client_says_so_to_those_who_wait_and_those_who_come(bootstrap: str) -> None:
+def test_waiting_and_new_calls_of_a_closed_client_fail(bootstrap: str) -> None:
     async def scenario(proxy: AdversityProxy) -> None:
         async with network(proxy.bootstrap) as client:
             await client.refreshed(soon())
             with proxy.black_hole():
                 waiting = [asyncio.ensure_future(ask(client)), asyncio.ensure_future(client.refreshed(soon()))]
                 waiting.append(asyncio.ensure_future(client.connection(coordinator_node(1), soon())))
-                await asyncio.sleep(0.05)  # whatever they are at by then
+                await asyncio.sleep(0.05)  # a delay, so that the calls are interrupted at different points
                 await client.close()
                 for one in await asyncio.gather(*waiting, return_exceptions=True):
                     assert isinstance(one, ClosedError), one
@@ -467,7 +469,7 @@ def test_a_closed_client_says_so_to_those_who_wait_and_those_who_come(bootstrap:
         run(scenario(proxy))
 
 
-def test_retries_end_with_the_deadline_and_tell_the_last_error() -> None:
+def test_retries_end_with_the_deadline_and_report_the_last_error() -> None:
     async def scenario() -> None:
         async with network("127.0.0.1:1", retry_backoff_ms=5, retry_backoff_max_ms=5) as client:
             with pytest.raises(

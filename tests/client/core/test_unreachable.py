@@ -17,16 +17,16 @@ from moldau.client import unreachable
 from moldau.client.unreachable import UnreachableWarning
 from moldau.errors import TimedOut
 from moldau.testing import Broker
-from tests.client.core import impostors
-from tests.client.core.impostors import Impostor
+from tests.client.core import fake_servers
+from tests.client.core.fake_servers import FakeServer
 from tests.client.core.support import run
 
 PATIENCE_S = 20.0
 SETTINGS = {"request_timeout_ms": 20_000}
 
 
-class Said(logging.Handler):
-    """What the clients have logged, to be waited for."""
+class LoggedWarnings(logging.Handler):
+    """The log lines of the clients; a test can wait for the next one."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -40,9 +40,9 @@ class Said(logging.Handler):
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
+def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggedWarnings]:
     monkeypatch.setattr(unreachable, "FIRST_WARNING_S", 0.05)
-    handler = Said()
+    handler = LoggedWarnings()
     level = unreachable.log.level
     unreachable.log.addHandler(handler)
     unreachable.log.setLevel(logging.INFO)
@@ -52,8 +52,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
 
 
 @pytest.fixture
-def nobody() -> str:
-    """An address at which nobody listens."""
+def closed_port() -> str:
+    """An address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -70,9 +70,9 @@ BLOCKING: dict[str, tuple[Callable[..., Any], Callable[[Any], object]]] = {
 
 
 @pytest.mark.parametrize("kind", BLOCKING)
-def test_each_blocking_client_warns_while_its_call_waits(said: Said, nobody: str, kind: str) -> None:
+def test_each_blocking_client_warns_while_its_call_waits(said: LoggedWarnings, closed_port: str, kind: str) -> None:
     make, call = BLOCKING[kind]
-    client = make(bootstrap_servers=nobody, client_id="it", **SETTINGS)
+    client = make(bootstrap_servers=closed_port, client_id="it", **SETTINGS)
 
     def wait() -> None:
         with pytest.raises(Exception):  # noqa: B017, PT011 - the client is closed, or woken, meanwhile
@@ -82,7 +82,7 @@ def test_each_blocking_client_warns_while_its_call_waits(said: Said, nobody: str
     waiting.start()
     line = said.next()
     assert line.startswith('WARNING no broker reached, still trying client_id=it seconds=0 reason="')
-    assert f"{nobody} refused the connection: is the broker running, and is this its port?" in line
+    assert f"{closed_port} refused the connection: is the broker running, and is this its port?" in line
     if kind == "consumer":
         client.wakeup()
         waiting.join()
@@ -91,17 +91,17 @@ def test_each_blocking_client_warns_while_its_call_waits(said: Said, nobody: str
 
 
 @pytest.mark.parametrize("kind", ["Producer", "Consumer", "Admin"])
-def test_each_asyncio_client_warns(said: Said, nobody: str, kind: str) -> None:
+def test_each_asyncio_client_warns(said: LoggedWarnings, closed_port: str, kind: str) -> None:
     async def scenario() -> str:
-        async with getattr(aio, kind)(bootstrap_servers=nobody, **SETTINGS):
+        async with getattr(aio, kind)(bootstrap_servers=closed_port, **SETTINGS):
             return await asyncio.to_thread(said.next)
 
-    assert f"{nobody} refused the connection" in run(scenario())
+    assert f"{closed_port} refused the connection" in run(scenario())
 
 
-def test_each_address_is_shown_with_its_reason(said: Said, nobody: str) -> None:
-    with Impostor(impostors.silent_server) as silent:
-        servers = f"{nobody},no-such-host.invalid:9092,{silent.bootstrap}"
+def test_each_address_is_shown_with_its_reason(said: LoggedWarnings, closed_port: str) -> None:
+    with FakeServer(fake_servers.silent_server) as silent:
+        servers = f"{closed_port},no-such-host.invalid:9092,{silent.bootstrap}"
         with Admin(bootstrap_servers=servers, **SETTINGS) as admin:
             with pytest.raises(TimedOut):
                 admin.list_topics(timeout=0)
@@ -109,7 +109,7 @@ def test_each_address_is_shown_with_its_reason(said: Said, nobody: str) -> None:
             while not all(
                 reason in lines[-1]
                 for reason in (
-                    f"{nobody} refused the connection",
+                    f"{closed_port} refused the connection",
                     "there is no host 'no-such-host.invalid'",
                     f"{silent.bootstrap} accepted the connection, but has not answered yet",
                 )
@@ -126,7 +126,7 @@ def test_the_first_warning_appears_after_three_seconds_and_later_ones_are_rare()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(asyncio, "get_running_loop", lambda: loop)
             for _ in range(1_000):
-                warning.watch()  # with every attempt
+                warning.watch()  # one line for each attempt
             loop.run_for(300.0)
         assert loop.called_at == [3.0, 9.0, 21.0, 45.0, 93.0, 153.0, 213.0, 273.0]
 
@@ -134,7 +134,7 @@ def test_the_first_warning_appears_after_three_seconds_and_later_ones_are_rare()
 
 
 class FakeTime:
-    """A loop of nothing but timers, whose time a test moves."""
+    """An event loop with timers only, whose time the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -155,7 +155,7 @@ class FakeTime:
             callback()
 
 
-def test_a_broker_that_is_reached_after_all_ends_the_warnings(said: Said) -> None:
+def test_the_warnings_end_when_a_broker_is_reached(said: LoggedWarnings) -> None:
     with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap_servers, **SETTINGS) as admin:
         broker.stop()
         with pytest.raises(TimedOut):
@@ -169,21 +169,21 @@ def test_a_broker_that_is_reached_after_all_ends_the_warnings(said: Said) -> Non
         assert line.startswith("INFO a broker was reached client_id=")
 
 
-def test_a_client_that_reaches_a_broker_says_nothing(said: Said, bootstrap: str, nobody: str) -> None:
-    with Admin(bootstrap_servers=f"{nobody},{bootstrap}", **SETTINGS) as admin:
+def test_a_client_that_reaches_a_broker_logs_no_warning(said: LoggedWarnings, bootstrap: str, closed_port: str) -> None:
+    with Admin(bootstrap_servers=f"{closed_port},{bootstrap}", **SETTINGS) as admin:
         admin.list_topics()
         admin.list_topics()
     assert said._lines.empty()
 
 
-def test_an_address_that_swallows_packets_costs_a_moment(bootstrap: str) -> None:
-    """Addresses of bootstrap.servers are tried in a race: the next one does not wait for a time-out of 10 s."""
+def test_an_address_that_drops_packets_delays_a_client_only_briefly(bootstrap: str) -> None:
+    """Addresses of bootstrap.servers are tried concurrently: the next one does not wait for a time-out of 10 s."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         address = full.getsockname()
         fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:  # the queue of a listener that accepts nobody: further connections are not answered
+        for filler in fillers:  # The listener's queue is full, so that further connection attempts are not answered.
             filler.setblocking(False)
             filler.connect_ex(address)
         servers = f"{address[0]}:{address[1]},{bootstrap}"

@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """Where the server under test listens."""
+    """The address of the server under test."""
     given: str | None = request.config.getoption("--bootstrap")
     return given if given is not None else str(request.getfixturevalue("moldau_bootstrap"))

@@ -28,7 +28,7 @@ def command(name: str, bootstrap: str, topic: str, database: Path) -> list[str]:
 
 
 def killed_after(lines: int, arguments: list[str]) -> None:
-    """Run it until it has said so many lines, and kill it then, wherever it is."""
+    """Run the example until it has printed this many lines, then kill it."""
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for _ in range(lines):
@@ -74,7 +74,7 @@ def test_the_idempotent_consumer_does_nothing_twice(
         ]
         write(raw, topic, 0, records)
         if number % 3 == 0:
-            write(raw, topic, 0, records)  # sent again by somebody who was not sure
+            write(raw, topic, 0, records)  # sent again, as a producer does that is not sure of the first attempt
     arguments = command("idempotent_consumer", bootstrap, topic, database)
     killed_after(1, arguments)
     subprocess.run(arguments, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)

@@ -21,14 +21,14 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def arguments(request: pytest.FixtureRequest) -> list[str]:
-    """The exercise's arguments: it starts a broker of its own unless pytest was told where one is."""
+    """The exercise's arguments: without --bootstrap it starts its own broker."""
     given: str | None = request.config.getoption("--bootstrap")
     return [] if given is None else ["--bootstrap", given]
 
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Exercises import the module that they share, as if they were started from their directory."""
+    """Exercises import their shared module as if they were started from their directory."""
     monkeypatch.syspath_prepend(str(COURSE))
     yield
     sys.modules.pop("course", None)

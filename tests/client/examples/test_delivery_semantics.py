@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 
 
 class Example:
-    """One of the programs, on topics of the test's own."""
+    """One of the example programs, on topics of this test."""
 
     def __init__(self, name: str, bootstrap: str, payments: str, receipts: str) -> None:
         self._command = [
@@ -29,7 +29,7 @@ class Example:
         ]  # fmt: skip
 
     def killed_after(self, lines: int) -> int:
-        """Runs it until it has said so many lines, and kills it then; how many it said in all."""
+        """Run the example until it has printed this many lines, then kill it. Returns the number of lines in all."""
         with subprocess.Popen(self._command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             said = sum(1 for _ in zip(range(lines), process.stdout, strict=False))
@@ -42,7 +42,7 @@ class Example:
 
 
 def receipts_in(bootstrap: str, topic: str) -> Counter[str]:
-    """How many receipts each payment has, as those see it who read what is committed."""
+    """The number of committed receipts for each payment."""
     with Consumer(
         bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     ) as reader:
@@ -75,7 +75,7 @@ def test_a_process_that_is_killed_midway_keeps_its_promise(
             wire.produced(connection, payments, *(one.encode() for one in written[index::PARTITIONS]), partition=index)
     example = Example(name, bootstrap, payments, receipts)
     for kill in range(kills):
-        assert example.killed_after(5 + 3 * (kill % 3)), "it did nothing before it was killed"
+        assert example.killed_after(5 + 3 * (kill % 3)), "the process did nothing before it was killed"
     example.to_the_end()
     found = receipts_in(bootstrap, receipts)
     assert set(found) <= set(written)

@@ -41,7 +41,7 @@ class Block(NamedTuple):
 
 
 class Stopped(Exception):
-    """An example that reads for ever has printed something."""
+    """Raised when an example that reads forever has printed something."""
 
 
 def blocks(page: str) -> list[Block]:
@@ -91,7 +91,7 @@ def run_by_pytest(code: str, path: Path) -> None:
 
 
 def close_clients(names: dict[str, Any]) -> None:
-    """Examples that show one call need not close what they call."""
+    """Close the clients of examples that show a single call and do not close them."""
     for client in names.values():
         if isinstance(client, moldau.Producer | moldau.Consumer | moldau.Admin):
             client.close()
@@ -113,7 +113,7 @@ def test_no_python_example_escapes_the_test(page: str) -> None:
 
 
 def code_of(*pages: str) -> str:
-    """What the pages show as code: in backticks and in blocks."""
+    """All text that the pages show as code: in backticks and in blocks."""
     text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in pages)
     return "\n".join(re.findall(r"```.*?```|`[^`]+`", text, re.DOTALL))
 

@@ -1,4 +1,4 @@
-"""A server for groups: as the one that all client tests share, but in a hurry; and members that are driven together."""
+"""Fixtures for group tests: a server with short group time-outs, and members driven by one thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK_BROKER = {
 
 @pytest.fixture(scope="session")
 def bootstrap(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the server under test listens."""
+    """The address of the server under test."""
     given: str | None = pytestconfig.getoption("--bootstrap")
     if given is not None:
         yield given
@@ -36,13 +36,13 @@ def bootstrap(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def session_timeout_ms(pytestconfig: pytest.Config) -> int:
-    """As short as the server allows."""
+    """The shortest session time-out that the server allows."""
     return 6_000 if pytestconfig.getoption("--bootstrap") is not None else 1_000
 
 
 @pytest.fixture
 def settings(bootstrap: str, session_timeout_ms: int, unused_name: Callable[[], str]) -> dict[str, Any]:
-    """What all members of the test's group have in common."""
+    """The settings of all members of the test's group."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": unused_name(),
@@ -56,7 +56,7 @@ def settings(bootstrap: str, session_timeout_ms: int, unused_name: Callable[[], 
 
 @pytest.fixture
 def produce(bootstrap: str) -> Callable[..., None]:
-    """`produce(topic, count, partitions=1)`: so many records in each partition, the values "0", "1", "2"…"""
+    """`produce(topic, count, partitions=1)`: write this many records to each partition, with values "0", "1", "2"…"""
 
     def send(topic: str, count: int, partitions: int = 1) -> None:
         with RawConnection(bootstrap) as connection:
@@ -68,7 +68,7 @@ def produce(bootstrap: str) -> Callable[..., None]:
 
 @pytest.fixture
 def new_member(settings: dict[str, Any]) -> Iterator[Callable[..., Member]]:
-    """`new_member("topic", group_protocol="consumer")`: a member of the test's group, closed when the test is over."""
+    """`new_member("topic", group_protocol="consumer")`: a member of the test's group, closed after the test."""
     members: list[Member] = []
 
     def create(*topics: str, pattern: str | None = None, **changed: Any) -> Member:

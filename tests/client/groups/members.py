@@ -22,22 +22,22 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 PATIENCE_S = 60.0
-"""Longer than anything here takes, on the slowest machine."""
+"""Longer than any test here takes, also on a slow machine."""
 
 
 class Driven(Protocol):
-    """Somebody in a group."""
+    """A group member of any client library."""
 
     @property
     def partitions(self) -> list[int]:
-        """What it reads, by number."""
+        """The numbers of the partitions that it reads."""
 
     def poll(self) -> object:
-        """Lets it do what it has to do, for a moment."""
+        """Poll once, for a short time."""
 
 
 def drive(members: Sequence[Driven], condition: Callable[[], object], what: str = "") -> None:
-    """All of them poll in turn, until the condition holds."""
+    """Let all members poll in turn until the condition holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         reading = [one.partitions for one in members]
@@ -47,7 +47,7 @@ def drive(members: Sequence[Driven], condition: Callable[[], object], what: str 
 
 
 def share(members: Sequence[Driven], *sizes: int) -> None:
-    """They poll until they share partitions 0, 1, 2… in portions of these sizes."""
+    """Let the members poll until they share partitions 0, 1, 2… in portions of these sizes."""
     everything = list(range(sum(sizes)))
 
     def is_shared() -> bool:
@@ -60,7 +60,7 @@ def share(members: Sequence[Driven], *sizes: int) -> None:
 
 
 class Member:
-    """One of our consumers, which is its own listener and remembers what it was told, and where."""
+    """A Moldau consumer that is its own rebalance listener and records each call and its thread."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
@@ -68,7 +68,7 @@ class Member:
         self.records: list[Record] = []
         self.threads: set[int] = set()
         self.during: Callable[[str, Sequence[TopicPartition]], None] = lambda kind, partitions: None
-        """What it does when it hears something."""
+        """A function that is called with each event."""
         self._reads: set[TopicPartition] = set()
 
     @property
@@ -82,7 +82,7 @@ class Member:
 
     @property
     def moves(self) -> list[tuple[str, list[int]]]:
-        """What it heard, but for the rebalances that changed nothing."""
+        """The recorded events, without rebalances that changed nothing."""
         return [(kind, partitions) for kind, partitions in self.heard if partitions]
 
     def poll(self, timeout: float = 0.02) -> list[Record]:
@@ -141,7 +141,7 @@ class KafkaPythonMember:
         chosen["partition_assignment_strategy"] = [self.ASSIGNORS[chosen["partition_assignment_strategy"]]]
         del chosen["metadata_max_age_ms"]
         self.consumer = KafkaConsumer(topic, **chosen)
-        # It would assign nothing if it came to lead the group before it knew the topic.
+        # As group leader, it would assign nothing before it knows the topic's metadata.
         assert self.consumer.partitions_for_topic(topic)
 
     @property

@@ -1,4 +1,4 @@
-"""Commits: stored in every way that there is, refused to those whose time is over, never of what was not handed out."""
+"""Commits of group members: every kind of commit, refused commits, and the limits of automatic commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDS = 20
 
 
 def committed(settings: dict[str, Any], topic: str, partition: int = 0) -> int | None:
-    """What the group has committed, as somebody else is told."""
+    """The group's committed offset, as another client reads it."""
     with Consumer(settings) as consumer:
         found = consumer.committed(TopicPartition(topic, partition))[TopicPartition(topic, partition)]
         return None if found is None else found.offset
@@ -32,7 +32,7 @@ def records(topic: str, produce: Produce) -> str:
     return topic
 
 
-def test_what_is_committed_is_where_the_next_member_goes_on(
+def test_the_next_member_continues_at_the_committed_offset(
     records: str, settings: dict[str, Any], new_member: NewMember
 ) -> None:
     member = new_member(records, enable_auto_commit=False)
@@ -48,7 +48,7 @@ def test_what_is_committed_is_where_the_next_member_goes_on(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_record_its_positions_or_chosen_offsets_are_committed_now_or_later(
+def test_records_positions_and_given_offsets_are_committed_now_or_later(
     records: str, settings: dict[str, Any], new_member: NewMember, protocol: str
 ) -> None:
     member = new_member(records, enable_auto_commit=False, group_protocol=protocol, max_poll_records=5)
@@ -73,7 +73,7 @@ def test_automatic_commits_stop_at_the_last_record_that_was_yielded(
     with Consumer(records, settings) as consumer:
         for _, record in zip(range(taken), consumer, strict=False):
             assert record.offset < taken
-    # All twenty came in one batch, and were on their way to the iterator.
+    # All twenty records are in one batch, which the iterator already holds.
     assert committed(settings, records) == taken
 
 
@@ -82,7 +82,7 @@ def test_automatic_commits_happen_while_polling(records: str, settings: dict[str
     drive([member], lambda: committed(settings, records) == RECORDS)
 
 
-def test_what_was_read_is_committed_before_partitions_are_given_up(
+def test_read_records_are_committed_before_partitions_are_revoked(
     new_topic: Callable[..., str], produce: Produce, settings: dict[str, Any], new_member: NewMember
 ) -> None:
     topic = new_topic(2)
@@ -102,7 +102,7 @@ def test_close_commits_and_leaves_at_once(records: str, settings: dict[str, Any]
     drive([member], lambda: len(member.records) == RECORDS)
     member.consumer.close()
     assert committed(settings, records) == RECORDS
-    share([new_member(records, **patient)], 1)  # without waiting for anybody's session to end
+    share([new_member(records, **patient)], 1)  # without waiting for a session time-out
 
 
 def test_a_consumer_that_chose_its_partitions_commits_without_being_a_member(
@@ -115,14 +115,14 @@ def test_a_consumer_that_chose_its_partitions_commits_without_being_a_member(
     assert committed(settings, records) == 5
 
 
-def test_a_member_whose_time_is_over_cannot_commit(moldau_own_broker: Broker) -> None:
+def test_a_removed_member_cannot_commit(moldau_own_broker: Broker) -> None:
     moldau_own_broker.create_topic("t", partitions=1)
     settings = {
         "bootstrap.servers": moldau_own_broker.bootstrap_servers,
         "group.id": "g",
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "heartbeat.interval.ms": 30_000,  # it does not hear of it from anybody else
+        "heartbeat.interval.ms": 30_000,  # no event tells this member that it was removed
     }
     with Consumer(settings) as consumer:
         member = Member(consumer)
@@ -139,7 +139,7 @@ def test_a_member_whose_time_is_over_cannot_commit(moldau_own_broker: Broker) ->
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "inject_fault",
     [
         lambda faults: faults.fail_next("OffsetCommit", "NOT_COORDINATOR", times=2),
         lambda faults: faults.fail_next("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=2),
@@ -149,19 +149,19 @@ def test_a_member_whose_time_is_over_cannot_commit(moldau_own_broker: Broker) ->
     ],
     ids=["coordinator-moved", "coordinator-loads", "connection-lost", "answer-lost", "coordinator-unknown"],
 )
-def test_commits_outlast_the_loss_of_the_coordinator(
-    moldau_bootstrap: str, moldau_topic: str, moldau_faults: Faults, trouble: Callable[[Faults], Any]
+def test_commits_succeed_after_the_loss_of_the_coordinator(
+    moldau_bootstrap: str, moldau_topic: str, moldau_faults: Faults, inject_fault: Callable[[Faults], Any]
 ) -> None:
     settings = {"bootstrap.servers": moldau_bootstrap, "group.id": moldau_topic, "retry.backoff.ms": 10}
-    # The trouble is there first: a consumer may look for its coordinator before it is asked to commit.
-    with trouble(moldau_faults) as fault, Consumer(settings | {"enable.auto.commit": False}) as consumer:
+    # The fault begins first, because a consumer may look for its coordinator before its first commit.
+    with inject_fault(moldau_faults) as fault, Consumer(settings | {"enable.auto.commit": False}) as consumer:
         consumer.assign([(moldau_topic, 0)])
         consumer.commit({TopicPartition(moldau_topic, 0): 3})
         assert fault.struck
     assert committed(settings, moldau_topic) == 3
 
 
-def test_a_commit_that_nobody_takes_fails_in_time_and_the_next_may_succeed(
+def test_a_commit_without_a_coordinator_fails_in_time_and_the_next_may_succeed(
     moldau_bootstrap: str, moldau_topic: str, moldau_faults: Faults
 ) -> None:
     settings = {"bootstrap.servers": moldau_bootstrap, "group.id": moldau_topic, "enable.auto.commit": False}
@@ -176,6 +176,6 @@ def test_a_commit_that_nobody_takes_fails_in_time_and_the_next_may_succeed(
     assert committed(settings, moldau_topic) == 4
 
 
-def test_an_offset_with_too_long_a_text_is_refused(records: str, settings: dict[str, Any]) -> None:
+def test_a_commit_with_too_long_metadata_is_refused(records: str, settings: dict[str, Any]) -> None:
     with Consumer(settings) as consumer, pytest.raises(OffsetMetadataTooLarge):
         consumer.commit({TopicPartition(records, 0): OffsetAndMetadata(1, "x" * 5_000)})

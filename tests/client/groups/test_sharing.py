@@ -1,4 +1,4 @@
-"""Members of one group share partitions, whoever comes, goes, dies, or is of another make."""
+"""Assignment of partitions to group members that join, leave and die, also with other client libraries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=["eager", "cooperative", "n
 
 
 @every_way
-def test_ten_partitions_are_five_each_and_whoever_stays_gets_what_others_leave(
+def test_two_members_get_five_of_ten_partitions_each_and_the_last_one_gets_all(
     new_topic: NewTopicName, new_member: NewMember, way: dict[str, Any]
 ) -> None:
     topic = new_topic(10)
@@ -51,7 +51,7 @@ def test_ten_partitions_are_five_each_and_whoever_stays_gets_what_others_leave(
     share(members, 5, 5)
 
 
-def test_what_a_killed_member_had_goes_to_the_others(
+def test_partitions_of_a_killed_member_go_to_the_others(
     new_topic: NewTopicName, new_member: NewMember, settings: dict[str, Any]
 ) -> None:
     topic = new_topic(4)
@@ -63,7 +63,7 @@ def test_what_a_killed_member_had_goes_to_the_others(
         share([member], 4)
 
 
-def test_what_a_killed_member_of_the_new_protocol_had_goes_to_the_others() -> None:
+def test_partitions_of_a_killed_member_of_the_new_protocol_go_to_the_others() -> None:
     with Broker({"group.consumer.heartbeat.interval.ms": 100}) as broker:
         broker.create_topic("t", partitions=4)
         settings = {
@@ -77,13 +77,13 @@ def test_what_a_killed_member_of_the_new_protocol_had_goes_to_the_others() -> No
             drive([member], lambda: len(member.partitions) == 2, "half of them are the other's")
             process.kill()
             process.wait(PATIENCE_S)
-            broker.advance(minutes=1)  # this expels both; but one of them comes back
+            broker.advance(minutes=1)  # the clock passes the session time-out of both; the living member joins again
             share([member], 4)
 
 
 @contextmanager
 def worker(topic: str, settings: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
-    """A member in a process of its own, which polls until it is ended."""
+    """A member in a separate process, which polls until it is ended."""
     process = subprocess.Popen(
         [sys.executable, str(WORKER), topic, *(f"{name}={value}" for name, value in settings.items())]
     )
@@ -94,7 +94,7 @@ def worker(topic: str, settings: dict[str, Any]) -> Iterator[subprocess.Popen[by
         process.wait(PATIENCE_S)
 
 
-# -- other makes -------------------------------------------------------------------------------------------------------
+# -- other client libraries --------------------------------------------------------------------------------------------
 
 MAKES = {"confluent-kafka": ConfluentMember, "kafka-python": KafkaPythonMember}
 
@@ -111,7 +111,7 @@ MAKES = {"confluent-kafka": ConfluentMember, "kafka-python": KafkaPythonMember}
         ("kafka-python", "cooperative-sticky"),
     ],
 )
-def test_members_of_another_make_share_with_ours_whoever_leads(
+def test_members_of_another_library_share_with_ours_whichever_leads_the_group(
     new_topic: NewTopicName, new_member: NewMember, settings: dict[str, Any], make: str, strategy: str
 ) -> None:
     topic = new_topic(10)
@@ -129,7 +129,7 @@ def test_members_of_another_make_share_with_ours_whoever_leads(
         other.close()
 
 
-def test_a_member_of_another_make_shares_by_the_new_protocol(
+def test_a_member_of_another_library_shares_by_the_new_protocol(
     new_topic: NewTopicName, new_member: NewMember, settings: dict[str, Any]
 ) -> None:
     topic = new_topic(10)
@@ -147,7 +147,7 @@ def test_a_member_of_another_make_shares_by_the_new_protocol(
 
 
 @every_way
-def test_a_static_member_restarts_without_anybody_noticing(
+def test_a_static_member_restarts_without_a_rebalance(
     new_topic: NewTopicName, new_member: NewMember, way: dict[str, Any]
 ) -> None:
     topic = new_topic(6)
@@ -163,7 +163,7 @@ def test_a_static_member_restarts_without_anybody_noticing(
     assert stays.moves == told
 
 
-def test_of_two_with_one_instance_id_the_later_stays(new_topic: NewTopicName, new_member: NewMember) -> None:
+def test_of_two_members_with_one_instance_id_the_later_stays(new_topic: NewTopicName, new_member: NewMember) -> None:
     topic = new_topic(2)
     first = new_member(topic, group_instance_id="me")
     share([first], 2)
@@ -183,7 +183,7 @@ def test_of_two_with_one_instance_id_the_later_stays(new_topic: NewTopicName, ne
         first.poll()
 
 
-# -- what the application does -----------------------------------------------------------------------------------------
+# -- application behaviour ---------------------------------------------------------------------------------------------
 
 
 @every_way
@@ -225,7 +225,7 @@ def test_an_application_that_does_not_poll_loses_its_partitions_and_gets_them_ba
     slow = new_member(topic, max_poll_interval_ms=700, enable_auto_commit=False)
     share([slow], 4)
     quick = new_member(topic)
-    share([quick], 4)  # only one polls
+    share([quick], 4)  # only one of them polls
     with pytest.raises(CommitFailed):
         slow.consumer.commit({TopicPartition(topic, 0): 1})
     share([slow, quick], 2, 2)
@@ -233,7 +233,7 @@ def test_an_application_that_does_not_poll_loses_its_partitions_and_gets_them_ba
 
 
 @every_way
-def test_a_pattern_finds_topics_that_come_later(
+def test_a_pattern_finds_topics_that_are_created_later(
     bootstrap: str, new_topic: NewTopicName, new_member: NewMember, unused_name: Callable[[], str], way: dict[str, Any]
 ) -> None:
     first = new_topic(2)
@@ -259,7 +259,9 @@ def test_new_partitions_are_read(
     share(members, 3, 3)
 
 
-def test_whoever_subscribes_to_something_else_reads_that(new_topic: NewTopicName, new_member: NewMember) -> None:
+def test_a_member_that_changes_its_subscription_reads_the_new_topic(
+    new_topic: NewTopicName, new_member: NewMember
+) -> None:
     first, second = new_topic(2), new_topic(3)
     member = new_member(first)
     share([member], 2)
@@ -272,7 +274,7 @@ def test_whoever_subscribes_to_something_else_reads_that(new_topic: NewTopicName
 
 
 class Alternating(Assignor):
-    """Even partitions to one, odd partitions to the other."""
+    """An assignor that gives even partitions to one member and odd ones to the other."""
 
     name = "alternating"
 
@@ -290,7 +292,7 @@ class Alternating(Assignor):
         }
 
 
-def test_an_assignor_of_the_applications_own(new_topic: NewTopicName, new_member: NewMember) -> None:
+def test_a_custom_assignor_assigns_the_partitions(new_topic: NewTopicName, new_member: NewMember) -> None:
     topic = new_topic(4)
     members = [new_member(topic, partition_assignment_strategy=[Alternating]) for _ in range(2)]
     share(members, 2, 2)
@@ -298,7 +300,7 @@ def test_an_assignor_of_the_applications_own(new_topic: NewTopicName, new_member
 
 
 class Forgetful(Alternating):
-    """Fails where it is only told something."""
+    """An assignor that fails in its notification callback."""
 
     name = "forgetful"
 
@@ -306,13 +308,13 @@ class Forgetful(Alternating):
         raise ZeroDivisionError("what was that?")
 
 
-def test_an_assignor_that_fails_is_heard_of_in_poll(new_topic: NewTopicName, new_member: NewMember) -> None:
+def test_the_error_of_an_assignor_is_raised_by_poll(new_topic: NewTopicName, new_member: NewMember) -> None:
     member = new_member(new_topic(1), partition_assignment_strategy=[Forgetful])
     with pytest.raises(IllegalStateError, match="what was that"):
         member.poll(PATIENCE_S)
 
 
-def test_members_without_a_common_assignor_are_told_so(new_topic: NewTopicName, new_member: NewMember) -> None:
+def test_members_without_a_common_assignor_get_an_error(new_topic: NewTopicName, new_member: NewMember) -> None:
     topic = new_topic(1)
     share([new_member(topic, partition_assignment_strategy="range")], 1)
     with pytest.raises(InconsistentGroupProtocol, match=r"partition\.assignment\.strategy"):

@@ -1,4 +1,4 @@
-"""A member of a group in a process of its own: `worker.py TOPIC NAME=VALUE ...` polls until it is killed."""
+"""Group member process: `worker.py TOPIC NAME=VALUE ...` polls until it is killed."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.compat import wire
 from tests.support.raw import RawConnection
 
 PATIENCE_S = 60.0
-"""Longer than anything here takes, on the slowest machine."""
+"""Longer than any test here takes, also on a slow machine."""
 
 
 def producer(bootstrap: str, **settings: Any) -> Producer:

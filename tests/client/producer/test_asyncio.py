@@ -97,7 +97,7 @@ async def _result(future: Any) -> RecordMetadata:
     return metadata
 
 
-def test_a_producer_must_be_started_and_says_so(bootstrap: str, topic: str) -> None:
+def test_a_producer_that_is_not_started_raises(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         producer = Producer(bootstrap_servers=bootstrap)
         with pytest.raises(errors.IllegalStateError, match="async with"):

@@ -41,7 +41,7 @@ def test_a_topic_without_room_for_others_is_an_error_to_the_sender(
 
 
 @pytest.mark.parametrize(("partitions", "expected"), [(4, [2, 0, 1, 2]), (2, [1, 0, 1, 1])])
-def test_alerts_are_parted_by_level(
+def test_alerts_are_partitioned_by_level(
     bootstrap: str, new_topic: Callable[..., str], example: ModuleType, partitions: int, expected: list[int]
 ) -> None:
     sent = example.send_alerts(bootstrap, new_topic(partitions=partitions))

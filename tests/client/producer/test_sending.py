@@ -68,7 +68,7 @@ def test_batches_are_compressed_with_the_configured_codec(bootstrap: str, topic:
 
 
 @pytest.mark.parametrize(("codec", "level"), [("gzip", 9), ("lz4", 12), ("zstd", 19)])
-def test_compression_levels_are_taken(bootstrap: str, topic: str, codec: str, level: int) -> None:
+def test_compression_levels_are_applied(bootstrap: str, topic: str, codec: str, level: int) -> None:
     with producer(bootstrap, compression_type=codec, **{f"compression_{codec}_level": level}) as p:
         p.send(topic, b"x" * 1000).result(PATIENCE_S)
     assert values(bootstrap, topic) == [b"x" * 1000]
@@ -87,11 +87,11 @@ def test_records_wait_for_others_as_long_as_linger_says(bootstrap: str, topic: s
     with producer(bootstrap, linger_ms=30_000, delivery_timeout_ms=90_000) as p:
         for i in range(10):
             p.send(topic, b"%d" % i)
-        p.flush(PATIENCE_S)  # does not wait for half a minute
+        p.flush(PATIENCE_S)  # flush does not wait for the linger time of half a minute
     assert [header.count for header in headers(bootstrap, topic)] == [10]
 
 
-def test_keys_go_to_kafkas_partitions_and_others_where_they_are_sent(
+def test_keys_choose_kafkas_partition_and_a_given_partition_is_used(
     bootstrap: str, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(partitions=5)
@@ -118,7 +118,7 @@ def test_serialisers_for_keys_and_values(bootstrap: str, topic: str) -> None:
 
 
 class Last:
-    """Everything to the last partition."""
+    """A partitioner that chooses the last partition."""
 
     def partition(
         self, topic: str, key: Any, key_bytes: Any, value: Any, value_bytes: Any, choice: PartitionChoice
@@ -142,7 +142,7 @@ def test_round_robin(bootstrap: str, new_topic: Callable[..., str]) -> None:
 
 
 class Stamping:
-    """Marks records, and notes what became of them."""
+    """An interceptor that marks records and notes their acknowledgements."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -159,7 +159,7 @@ class Stamping:
 
 
 class Broken:
-    """An interceptor that fails must not stop anything."""
+    """An interceptor that fails. Its errors must have no effect."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         raise RuntimeError("broken interceptor")
@@ -223,7 +223,7 @@ def test_four_threads_lose_nothing(
         assert seen == {b"%d" % thread: list(range(partition, each, 2)) for thread in range(4)}
 
 
-# -- what cannot be sent
+# -- records that cannot be sent
 
 
 def test_an_invalid_topic_name_is_an_error_at_once(bootstrap: str) -> None:
@@ -259,10 +259,10 @@ def test_a_record_larger_than_the_topic_allows_is_refused_by_the_broker(
     with producer(bootstrap) as p:
         with pytest.raises(errors.RecordTooLarge, match="MESSAGE_TOO_LARGE"):
             p.send(topic, b"x" * 1000).result(PATIENCE_S)
-        assert p.send(topic, b"small").result(PATIENCE_S).offset == 0  # the numbers go on
+        assert p.send(topic, b"small").result(PATIENCE_S).offset == 0  # the sequence numbers continue
 
 
-def test_a_batch_larger_than_the_topic_allows_is_cut(bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_a_batch_larger_than_the_topic_allows_is_split(bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(configs={"max.message.bytes": "500"})
     with producer(bootstrap, linger_ms=30_000, delivery_timeout_ms=90_000) as p:
         futures = [p.send(topic, b"%03d" % i * 10) for i in range(100)]
@@ -286,7 +286,7 @@ def test_a_value_that_is_not_bytes_is_refused(bootstrap: str, topic: str, wrong:
         p.send(topic, **wrong)
 
 
-def test_a_closed_producer_takes_nothing_and_can_be_closed_again(bootstrap: str, topic: str) -> None:
+def test_a_closed_producer_refuses_records_and_can_be_closed_again(bootstrap: str, topic: str) -> None:
     p = producer(bootstrap)
     future = p.send(topic, b"x")
     p.close()
@@ -296,7 +296,7 @@ def test_a_closed_producer_takes_nothing_and_can_be_closed_again(bootstrap: str,
         p.send(topic, b"y")
 
 
-def test_settings_that_are_wrong_are_named(bootstrap: str) -> None:
+def test_wrong_settings_are_named(bootstrap: str) -> None:
     with pytest.raises(errors.ConfigurationError, match=r"linger\.ms"):
         Producer(bootstrap_servers=bootstrap, linger_mss=5)
     with pytest.raises(errors.ConfigurationError, match=r"value\.serializer"):

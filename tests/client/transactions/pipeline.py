@@ -16,7 +16,7 @@ from moldau.client.errors import ProducerFenced
 
 RECORDS_A_POLL = 25
 FENCED = 3
-"""The exit code of one that was replaced."""
+"""The exit code of a process that was fenced."""
 
 STAGES = ["initialised", "polled", "sent", "flushed", "offsets", "committed"]
 
@@ -41,7 +41,7 @@ def main(bootstrap: str, source: str, target: str, name: str, records: int) -> N
             }
         ) as consumer,
     ):
-        producer.init_transactions()  # what a predecessor left open is aborted before its offsets are asked for
+        producer.init_transactions()  # aborts an open transaction of a predecessor before its offsets are fetched
         say("initialised")
         consumer.subscribe([source])
         done = 0

@@ -1,4 +1,4 @@
-"""Committed records, read by a client that is not ours."""
+"""Committed records, as confluent-kafka reads them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ READ_TIMEOUT_S = 30.0
 
 
 def committed(bootstrap: str, topic: str, partitions: int = 1, level: str = "read_committed") -> list[bytes]:
-    """The values that a reader sees, partition by partition, up to where it has to stop."""
+    """The values that a read_committed consumer gets, by partition, up to the last stable offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "a reader without a group",
             "isolation.level": level,
             "enable.partition.eof": True,
-            "fetch.wait.max.ms": 10,  # the end of a partition is told when a fetch comes back empty
+            "fetch.wait.max.ms": 10,  # librdkafka reports the end of a partition when a fetch returns no records
             "enable.auto.commit": False,
         }
     )

@@ -1,4 +1,4 @@
-"""Exactly-once pipelines whose processes are killed at any point, or wake up after they were replaced."""
+"""Exactly-once pipelines whose processes are killed at any point, or resume after they were replaced."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Pipeline:
         )
 
     def wait_for(self, stage: str, times: int = 1) -> bool:
-        """Read what it says until it has said this so often; False where it ends before."""
+        """Read its output until it has printed this line so many times. False if it ends before."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             times -= line.strip() == stage
@@ -52,7 +52,7 @@ class Pipeline:
         self.process.stdout.close()
 
     def end(self) -> int:
-        """Its exit code, after all that it has to say."""
+        """Read the rest of its output, and return its exit code."""
         self.process.communicate(timeout=END_TIMEOUT_S)
         return self.process.returncode
 
@@ -71,7 +71,7 @@ def start() -> Iterator[Callable[..., Pipeline]]:
 
 
 def filled(bootstrap: str, topic: str, records: int) -> list[bytes]:
-    """Records in every partition; gives what is to come out, partition by partition."""
+    """Write records to every partition. Returns the expected output by partition."""
     per_partition = records // PARTITIONS
     with Producer(bootstrap_servers=bootstrap) as producer:
         for partition in range(PARTITIONS):
@@ -98,7 +98,7 @@ def test_a_pipeline_killed_at_any_point_copies_each_record_once_and_in_order(
     for _ in range(kills):
         pipeline = start(*arguments)
         if not pipeline.wait_for(chance.choice(STAGES), chance.randint(1, 3)):
-            assert pipeline.end() == 0  # it was done before it came to that
+            assert pipeline.end() == 0  # the process had finished before this step
         pipeline.kill()
     last = start(*arguments)
     assert last.end() == 0
@@ -122,5 +122,6 @@ def test_a_process_that_was_replaced_while_paused_can_write_nothing(
     heir = start(*arguments)
     assert heir.end() == 0
     ghost.send_signal(signal.SIGCONT)
-    assert ghost.end() in (FENCED, 1)  # by the transaction's coordinator, or by the group's: whoever it asks first
+    # fenced by the transaction coordinator or by the group coordinator, depending on its next request
+    assert ghost.end() in (FENCED, 1)
     assert committed(bootstrap, target, PARTITIONS) == expected

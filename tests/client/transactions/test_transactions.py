@@ -239,7 +239,7 @@ def test_closing_aborts_the_open_transaction_so_that_readers_continue(
 # asyncio --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_for_asyncio(bootstrap: str, topic: str, unused_name: Names) -> None:
+def test_transactions_with_asyncio(bootstrap: str, topic: str, unused_name: Names) -> None:
     async def unlucky(producer: aio.Producer) -> None:
         async with producer.transaction():
             await (await producer.send(topic, b"two"))
@@ -260,7 +260,7 @@ def test_the_same_for_asyncio(bootstrap: str, topic: str, unused_name: Names) ->
     assert committed(bootstrap, topic) == [b"one", b"three"]
 
 
-def test_a_producer_that_was_not_started_says_so(bootstrap: str, topic: str) -> None:
+def test_a_transactional_producer_that_was_not_started_raises(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         producer = aio.Producer(bootstrap_servers=bootstrap, transactional_id="never started")
         for call in (producer.init_transactions(), producer.send_batch(topic, pa.table({"value": [b""]}))):

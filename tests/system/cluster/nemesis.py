@@ -18,7 +18,7 @@ from tests.system.cluster.network import CLIENTS, Bridge
 from tests.system.cluster.zookeeper import pause, resume
 from tests.system.test_full_disk import Ballast
 
-Trouble = Callable[[], AbstractContextManager[str]]
+Fault = Callable[[], AbstractContextManager[str]]
 
 SHORT_S = (0.1, SESSION_TIMEOUT_S * 0.6)
 """Shorter than a session: no broker is declared dead."""
@@ -44,9 +44,9 @@ class Nemesis:
         self._rng = rng
         self._pause = threading.Event()
 
-    def troubles(self) -> dict[str, Trouble]:
+    def faults(self) -> dict[str, Fault]:
         """All faults that this machine allows."""
-        found: dict[str, Trouble] = {
+        found: dict[str, Fault] = {
             "kill a leader": self.broker_killed,
             "kill the controller": self.controller_killed,
             "stop a broker": self.broker_stopped,

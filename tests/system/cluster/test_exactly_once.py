@@ -84,16 +84,16 @@ def test_each_record_is_copied_exactly_once_under_any_fault(
         for topic in ("source", "sink"):
             cluster.create_topic(topic, PARTITIONS)
         nemesis = Nemesis(cluster, GroupMembers(Processed(PARTITIONS)), member_of(cluster), rng)
-        troubles = {name: trouble for name, trouble in nemesis.troubles().items() if name not in OF_MEMBERS}
+        faults = {name: fault for name, fault in nemesis.faults().items() if name not in OF_MEMBERS}
         with ConfluentWriter(cluster.bootstrap, "source", PARTITIONS, RECORDS_A_TICK) as writer:
             copiers = Copiers(cluster.bootstrap, rng)
             until = now() + SOAK_S
             while now() < until:
-                name = rng.choice(sorted(troubles))
-                with troubles[name]() as what:
+                name = rng.choice(sorted(faults))
+                with faults[name]() as what:
                     print(what)
                 cluster.wait_whole()
-                writer.go_on(RECORDS_BETWEEN, PATIENCE_S)
+                writer.wait_for_progress(RECORDS_BETWEEN, PATIENCE_S)
             written = writer.end(PATIENCE_S)
         copiers.end()
         print(f"{sum(written)} records, {copiers.rounds} copiers, of which {copiers.failed} did not get to the end")

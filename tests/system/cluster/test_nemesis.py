@@ -74,28 +74,28 @@ def test_acknowledged_records_are_there_once_and_in_order_under_any_fault(
             nemesis.new_member()
         struck = strike(nemesis, writers, rng, until, overlap=soak)
         finish(cluster, writers, members, processed)
-        print(f"{struck} troubles, {sum(sum(writer.written) for writer in writers)} records")
+        print(f"{struck} faults, {sum(sum(writer.written) for writer in writers)} records")
     assert not "\n".join(accidents(cluster.brokers.values()))
 
 
 def strike(nemesis: Nemesis, writers: list[Writer], rng: random.Random, until: float, *, overlap: bool) -> int:
     """Cause faults in random order, each equally often, until the time is over. Returns their number."""
-    troubles = nemesis.troubles()
+    faults = nemesis.faults()
     deck: list[str] = []
     struck = 0
     while now() < until:
-        deck = deck or rng.sample(sorted(troubles), len(troubles))
+        deck = deck or rng.sample(sorted(faults), len(faults))
         names = [deck.pop()]
         if overlap and deck and rng.random() < OVERLAP and not TOGETHER_TOO_MUCH & {names[0], deck[-1]}:
             # The last fault is repaired first: brokers cannot start without ZooKeeper.
             names = sorted([*names, deck.pop()], key=lambda name: "zookeeper" in name)
         began = now()
         with ExitStack() as lasting:
-            told = [lasting.enter_context(troubles[name]()) for name in names]
+            told = [lasting.enter_context(faults[name]()) for name in names]
         lasted = now() - began
         nemesis.cluster.wait_whole()
         for writer in writers:
-            writer.go_on(RECORDS_BETWEEN, PATIENCE_S)
+            writer.wait_for_progress(RECORDS_BETWEEN, PATIENCE_S)
         nemesis.members.check()
         struck += len(names)
         print(f"{', '.join(told)}: mended after {lasted:.1f} s, whole after {now() - began - lasted:.1f} s")

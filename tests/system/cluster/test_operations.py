@@ -63,18 +63,18 @@ def load(cluster: ProcessCluster, name: str) -> Iterator[list[Writer]]:
         MoldauWriter(cluster.bootstrap, topics[1], PARTITIONS, RECORDS_A_TICK) as other,
     ):
         writers = [one, other]
-        go_on(writers)
+        wait_for_progress(writers)
         yield writers
-        go_on(writers)
+        wait_for_progress(writers)
         for writer in writers:
             writer.end(PATIENCE_S)
     for reader, writer in zip(("moldau", "confluent-kafka"), writers, strict=True):
         check_numbers(reader, cluster.bootstrap, writer.topic, writer.written)
 
 
-def go_on(writers: list[Writer]) -> None:
+def wait_for_progress(writers: list[Writer]) -> None:
     for writer in writers:
-        writer.go_on(RECORDS_BETWEEN, PATIENCE_S)
+        writer.wait_for_progress(RECORDS_BETWEEN, PATIENCE_S)
 
 
 def test_all_brokers_are_restarted_in_turn_and_no_client_sees_an_error(cluster: ProcessCluster) -> None:
@@ -90,7 +90,7 @@ def test_all_brokers_are_restarted_in_turn_and_no_client_sees_an_error(cluster: 
             for number in sorted(IDS):
                 broker = cluster.brokers[number]
                 assert broker.stop() == 0, broker.log
-                go_on(writers)
+                wait_for_progress(writers)
                 broker.start()
                 cluster.wait_whole()
             target = sum(writers[0].written)
@@ -115,7 +115,7 @@ def test_another_controller_takes_over_when_the_first_is_killed(cluster: Process
 
         limit_s = SESSION_TIMEOUT_S + NOTICE_S
         assert wait_until(successor, "another controller", limit_s, retry_on=NETWORK_ERRORS) in IDS - {old.id}
-        go_on(writers)
+        wait_for_progress(writers)
         with RawConnection(cluster.living[0].bootstrap) as connection:
             calls.create_topic(connection, "of-the-successor", PARTITIONS, replication_factor=2)
         old.start()
@@ -135,7 +135,7 @@ def test_producers_continue_after_zookeeper_was_away_and_all_sessions_were_lost(
             resume(server)
         wait_until(returned, "all brokers are registered again", PATIENCE_S, retry_on=NETWORK_ERRORS)
         cluster.wait_whole()
-        go_on(writers)
+        wait_for_progress(writers)
 
 
 def told_by_all(cluster: ProcessCluster, *texts: str) -> list[Callable[[], bool]]:
@@ -155,14 +155,14 @@ def test_partitions_move_to_other_brokers_while_they_are_written(cluster: Proces
     with load(cluster, "moving") as writers, newcomer(cluster, 4) as data:
         for writer in writers:
             reassign(cluster, writer.topic, lambda state: (4, *state.replicas[:2]))
-            go_on(writers)
+            wait_for_progress(writers)
         for writer in writers:
             seen = cluster.describe(writer.topic)
             assert all(4 in state.replicas for state in seen.values()), seen
             assert (data / f"{writer.topic}-0").is_dir()
             wait_until(partial(gone, cluster, writer.topic), "files are deleted", PATIENCE_S, retry_on=NETWORK_ERRORS)
             reassign(cluster, writer.topic, lambda state: tuple(sorted(IDS)))
-            go_on(writers)
+            wait_for_progress(writers)
 
 
 def test_a_topic_grows_while_it_is_written(cluster: ProcessCluster) -> None:
@@ -172,7 +172,7 @@ def test_a_topic_grows_while_it_is_written(cluster: ProcessCluster) -> None:
         for writer in writers:
             cluster.wait_whole([writer.topic])
             writer.add_partitions(PARTITIONS * 2)
-        go_on(writers)
+        wait_for_progress(writers)
         for writer in writers:
             writer.reach_everywhere(PATIENCE_S)
 
@@ -184,12 +184,12 @@ def test_a_broker_that_is_gone_for_good_is_replaced_by_one_with_another_id(clust
         with newcomer(cluster, 4):
             reassign(cluster, None, lambda state: swapped(state.replicas, 3, 4))
             assert all(3 not in state.replicas for topic in cluster.wait_whole().values() for state in topic.values())
-            go_on(writers)
+            wait_for_progress(writers)
             # The old broker returns with all its data. Its replicas are stale and must be deleted.
             cluster.brokers[3] = lost
             lost.start()
             reassign(cluster, None, lambda state: swapped(state.replicas, 4, 3))
-            go_on(writers)
+            wait_for_progress(writers)
 
 
 def test_a_broker_with_an_empty_disk_returns_with_the_same_id_and_copies_everything(
@@ -201,10 +201,10 @@ def test_a_broker_with_an_empty_disk_returns_with_the_same_id_and_copies_everyth
         shutil.rmtree(victim.data)
         victim.start()
         cluster.wait_whole()
-        go_on(writers)
+        wait_for_progress(writers)
         other = cluster.brokers[min(IDS - {victim.id})]
         other.kill()  # the other broker of these replicas is dead, so the erased one must have copied them
-        go_on(writers)
+        wait_for_progress(writers)
         other.start()
         cluster.wait_whole()
 

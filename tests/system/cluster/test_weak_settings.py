@@ -20,7 +20,7 @@ from moldau.wire.errors import ErrorCode
 from tests.support.raw import RawConnection
 from tests.support.waiting import NETWORK_ERRORS, NotYet, wait_until
 from tests.system import calls
-from tests.system.cluster import rebooted
+from tests.system.cluster import rebooted_broker
 from tests.system.cluster.checks import batches
 from tests.system.cluster.harness import PATIENCE_S, ClusterBroker, ProcessCluster
 
@@ -220,7 +220,7 @@ def lose_power(broker: ClusterBroker, sizes: dict[str, int]) -> None:
     for topic, size in sizes.items():
         with segment(broker, topic).open("r+b") as file:
             file.truncate(size)
-    broker.module = rebooted.__name__
+    broker.module = rebooted_broker.__name__
 
 
 def back_to_normal(broker: ClusterBroker) -> None:

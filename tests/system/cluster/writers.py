@@ -101,7 +101,7 @@ class Writer(ABC):
         self.acknowledged += [0] * (count - len(self.acknowledged))
         self.written += [0] * (count - len(self.written))
 
-    def go_on(self, count: int, timeout_s: float) -> None:
+    def wait_for_progress(self, count: int, timeout_s: float) -> None:
         """Return when this many more records are acknowledged."""
         try:
             self.progress.reach(count, timeout_s)

@@ -19,11 +19,11 @@ from moldau.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsRe
 
 TIMEOUT_S = 60.0
 
-Behaviour = Callable[["Impostor", socket.socket], None]
+Behaviour = Callable[["FakeServer", socket.socket], None]
 
 
-class Impostor:
-    """Listens, and does to every connection what it was told to."""
+class FakeServer:
+    """Listens on a port and runs the given behaviour for every connection."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
@@ -31,9 +31,9 @@ class Impostor:
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self.spoken_to = threading.Event()
-        """Set once a connection has brought bytes."""
+        """Set when a connection has received bytes."""
         self.asked: list[tuple[int, int]] = []
-        """API and version of each request, for those that read requests."""
+        """API key and version of each request, for behaviours that read requests."""
 
     @property
     def bootstrap(self) -> str:
@@ -77,32 +77,32 @@ class Impostor:
             connection.shutdown(socket.SHUT_RDWR)
 
 
-def web_server(impostor: Impostor, connection: socket.socket) -> None:
+def web_server(fake_server: FakeServer, connection: socket.socket) -> None:
     connection.recv(1024)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 
 
-def mail_server(impostor: Impostor, connection: socket.socket) -> None:
+def mail_server(fake_server: FakeServer, connection: socket.socket) -> None:
     connection.sendall(b"220 mail.example.org ESMTP\r\n")
     connection.recv(1024)
 
 
-def tls_server(impostor: Impostor, connection: socket.socket) -> None:
-    """A real one: it hangs up on plain text without a word."""
+def tls_server(fake_server: FakeServer, connection: socket.socket) -> None:
+    """A real TLS server: it closes the connection when it receives plain text."""
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(connection, server_side=True)
 
 
-def tls_server_that_says_so(impostor: Impostor, connection: socket.socket) -> None:
+def tls_server_with_alert(fake_server: FakeServer, connection: socket.socket) -> None:
     connection.recv(1024)
-    connection.sendall(bytes.fromhex("15030300020246"))  # a fatal alert: protocol_version
+    connection.sendall(bytes.fromhex("15030300020246"))  # a fatal TLS alert: protocol_version
 
 
-def silent_server(impostor: Impostor, connection: socket.socket) -> None:
+def silent_server(fake_server: FakeServer, connection: socket.socket) -> None:
     while connection.recv(1024):
-        impostor.spoken_to.set()
+        fake_server.spoken_to.set()
 
 
-def server_that_hangs_up(impostor: Impostor, connection: socket.socket) -> None:
+def server_that_hangs_up(fake_server: FakeServer, connection: socket.socket) -> None:
     connection.recv(1024)
 
 
@@ -111,17 +111,15 @@ def broker(
     answers: dict[ApiKey, Callable[[int], Response]],
     more: Callable[[], bytes] = bytes,
 ) -> Behaviour:
-    """A broker that knows these APIs in these versions, and gives these answers (of a version) to them.
+    """A broker that supports these API versions and gives these answers to them. The bytes that `more` returns are
+    sent together with each answer."""
 
-    What `more` returns is sent in one go with each answer.
-    """
-
-    def behave(impostor: Impostor, connection: socket.socket) -> None:
+    def behave(fake_server: FakeServer, connection: socket.socket) -> None:
         while True:
             (length,) = struct.unpack(">i", _exactly(connection, 4))
             header, _ = decode_request_header(_exactly(connection, length))
-            impostor.asked.append((header.api_key, header.api_version))
-            impostor.spoken_to.set()
+            fake_server.asked.append((header.api_key, header.api_version))
+            fake_server.spoken_to.set()
             api = ApiKey(header.api_key)
             version = header.api_version
             low, high = versions[api]
@@ -137,7 +135,7 @@ def broker(
 
 
 def everything(**changed: tuple[int, int]) -> dict[ApiKey, tuple[int, int]]:
-    """Every API in all our versions, but for those named."""
+    """All APIs in all versions of this project, except for those named."""
     known = {api.key: (api.min_version, api.max_version) for api in APIS.values()}
     return known | {ApiKey[name.upper()]: versions for name, versions in changed.items()}
 

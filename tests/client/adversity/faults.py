@@ -10,47 +10,47 @@ from moldau.wire.api import ApiKey
 from tests.support.adversity import AdversityProxy, Spoil
 from tests.support.process import BrokerProcess
 
-Trouble = Callable[[], None]
+Fault = Callable[[], None]
 
 LONGEST_S = 0.2
 
 
-def killed(broker: BrokerProcess) -> Trouble:
-    def trouble() -> None:
+def killed(broker: BrokerProcess) -> Fault:
+    def fault() -> None:
         broker.kill()
         broker.start()
 
-    return trouble
+    return fault
 
 
-def restarted(broker: BrokerProcess) -> Trouble:
-    def trouble() -> None:
+def restarted(broker: BrokerProcess) -> Fault:
+    def fault() -> None:
         assert broker.stop() == 0, broker.log
         broker.start()
 
-    return trouble
+    return fault
 
 
-def swallowed(proxy: AdversityProxy, seconds: float) -> Trouble:
-    """Nothing comes through for longer than clients wait for an answer."""
+def all_bytes_held(proxy: AdversityProxy, seconds: float) -> Fault:
+    """Hold all bytes back for longer than clients wait for an answer."""
 
-    def trouble() -> None:
+    def fault() -> None:
         with proxy.black_hole():
-            Event().wait(seconds)  # a trouble has a length; nothing is being waited for
+            Event().wait(seconds)  # the duration of the fault; this waits for no condition
 
-    return trouble
+    return fault
 
 
-def spoiled(proxy: AdversityProxy, how: Spoil, api: ApiKey) -> Trouble:
-    def trouble() -> None:
+def spoiled(proxy: AdversityProxy, how: Spoil, api: ApiKey) -> Fault:
+    def fault() -> None:
         proxy.spoil(how, api)
         proxy.wait_until_spoiled()
 
-    return trouble
+    return fault
 
 
-def by_chance(proxy: AdversityProxy, broker: BrokerProcess, chance: random.Random) -> Iterator[Trouble]:
-    """Troubles without end; one in ten is a broker that dies."""
+def random_faults(proxy: AdversityProxy, broker: BrokerProcess, chance: random.Random) -> Iterator[Fault]:
+    """Random faults without end; one in ten kills the broker."""
     while True:
         kind = chance.randrange(20)
         if kind == 0:

@@ -31,7 +31,7 @@ from tests.client.transactions.reading import committed
 
 TOPIC = "orders"
 
-# What each version asks for in a transaction with records and offsets, in this order.
+# The requests of each version in a transaction with records and offsets, in this order.
 REQUESTS = {
     1: ["InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"],
     2: ["InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"],
@@ -58,7 +58,7 @@ def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def speak(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    """Have brokers of this process say that the cluster has agreed on this version of transactions."""
+    """Make brokers of this process report this finalized transaction version."""
     monkeypatch.setitem(api_versions.FEATURES, "transaction.version", version)
 
 
@@ -116,7 +116,7 @@ def say_not_yet(faults: Faults, api: str) -> Fault:
     return faults.fail_next(api, code, times=2)
 
 
-TROUBLES = [lose_request, lose_answer, say_elsewhere, say_not_yet]
+FAULTS = [lose_request, lose_answer, say_elsewhere, say_not_yet]
 
 
 @pytest.mark.parametrize(("speaks", "api"), EACH_REQUEST)
@@ -131,18 +131,18 @@ def test_every_request_is_repeated_until_it_is_answered(
 ) -> None:
     speak(monkeypatch, speaks)
     producer = new_producer()
-    for number, trouble in enumerate(TROUBLES):
-        fault = trouble(broker.faults, api)
-        if api == "InitProducerId":  # is asked for once by each producer
+    for number, inject in enumerate(FAULTS):
+        fault = inject(broker.faults, api)
+        if api == "InitProducerId":  # each producer sends it only once
             producer = new_producer()
         with producer.transaction():
             producer.send(topic, b"%d" % number)
             producer.send_offsets({TopicPartition(topic, 0): number}, group)
-        assert fault.struck, trouble.__name__
-    expected = [b"%d" % number for number in range(len(TROUBLES))]
+        assert fault.struck, inject.__name__
+    expected = [b"%d" % number for number in range(len(FAULTS))]
     assert committed(broker.bootstrap_servers, topic) == expected
     assert committed(broker.bootstrap_servers, topic, level="read_uncommitted") == expected
-    assert offset_of(broker, group, topic) == len(TROUBLES) - 1
+    assert offset_of(broker, group, topic) == len(FAULTS) - 1
 
 
 def test_aborts_are_repeated_too(
@@ -181,7 +181,7 @@ def test_a_call_that_timed_out_can_be_repeated(
 
 
 def again(call: Callable[[], object], times: int = 100) -> None:
-    """A call with a short time-out, on a machine that may be busy."""
+    """Repeat a call with a short time-out, since the machine may be busy."""
     for _ in range(times):
         try:
             call()
@@ -275,7 +275,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(
     slow.begin_transaction()
     slow.send(topic, b"too slow").result(30)
     broker.advance(minutes=2)
-    with pytest.raises((ProducerFenced, InvalidTxnState)):  # by its epoch, or by what has become of it
+    with pytest.raises((ProducerFenced, InvalidTxnState)):  # refused by its epoch, or by the state of the transaction
         slow.commit_transaction()
     heir = new_producer()
     with heir.transaction():
@@ -305,7 +305,7 @@ def test_a_prepared_transaction_can_be_ended_by_its_transactional_id(
     broker.advance(days=2)
     assert committed(broker.bootstrap_servers, topic) == []
     other = new_producer(transactional_id=None)
-    for _ in range(2):  # the second time changes nothing
+    for _ in range(2):  # the second call changes nothing
         other.complete_transaction(prepared, commit=commit)
     with pytest.raises(InvalidTxnState):
         other.complete_transaction(prepared, commit=not commit)
@@ -371,7 +371,7 @@ def test_a_prepared_transaction_survives_a_crash_of_its_broker(unused_name: Call
         assert committed(broker.bootstrap_servers, TOPIC) == [b"prepared"]
 
 
-def test_a_broker_without_two_phases_says_so(topic: str, unused_name: Callable[[], str]) -> None:
+def test_a_broker_without_two_phase_commit_gives_an_error(topic: str, unused_name: Callable[[], str]) -> None:
     with (
         Broker() as plain,
         Producer(

@@ -15,7 +15,7 @@ BODY = b"x" * 4_000_000
 
 
 async def sent_and_closed(within_s: float, *, reads: bool) -> int:
-    """How many bytes reach a peer that begins to read only when the client is closing already."""
+    """The number of bytes that reach a peer which starts to read only while the client closes."""
     closing = asyncio.Event()
     received: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

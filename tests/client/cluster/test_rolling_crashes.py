@@ -21,7 +21,7 @@ from tests.client.cluster.workers import (
     OwnReader,
     Worker,
     Writer,
-    all_go_on,
+    wait_for_progress_of_all,
     working,
 )
 from tests.client.transactions.reading import committed
@@ -31,7 +31,7 @@ SOURCE = "numbers"
 OWN_COPY, CONFLUENT_COPY = "own-copy", "confluent-copy"
 
 
-class Passed(NamedTuple):
+class RollingCrash(NamedTuple):
     cluster: Cluster
     writer: Writer
     groups: dict[str, list[Worker]]
@@ -56,7 +56,7 @@ def groups_of(bootstrap: str) -> dict[str, list[Worker]]:
 
 
 @pytest.fixture(scope="module")
-def passed() -> Iterator[Passed]:
+def crashed() -> Iterator[RollingCrash]:
     with Cluster(3, {"min.insync.replicas": 2}) as cluster:
         for topic in (SOURCE, OWN_COPY, CONFLUENT_COPY):
             cluster.create_topic(topic, PARTITIONS)
@@ -71,10 +71,10 @@ def passed() -> Iterator[Passed]:
         watcher = OffsetWatcher(bootstrap, [*groups, "own-copier", "confluent-copier"])
         with working(*readers, *copiers, watcher):
             with working(writer):
-                all_go_on([*readers, *copiers])
+                wait_for_progress_of_all([*readers, *copiers])
                 for broker in cluster.brokers:
                     broker.crash()
-                    all_go_on([writer, *readers, *copiers])
+                    wait_for_progress_of_all([writer, *readers, *copiers])
                     broker.start()
                     cluster.wait_in_sync()
             written = writer.count
@@ -82,43 +82,43 @@ def passed() -> Iterator[Passed]:
                 wait_until(lambda members=members: count(members) >= written or any(one.failure for one in members))
             for copier in copiers:
                 wait_until(lambda copier=copier: copier.count >= written or copier.failure)
-        yield Passed(cluster, writer, groups, copiers, watcher)
+        yield RollingCrash(cluster, writer, groups, copiers, watcher)
 
 
 def count(members: list[Worker]) -> int:
     return sum(len(set().union(*(one.seen[partition] for one in members))) for partition in range(PARTITIONS))
 
 
-def test_no_client_had_a_fatal_error(passed: Passed) -> None:
+def test_no_client_had_a_fatal_error(crashed: RollingCrash) -> None:
     workers = [
-        passed.writer,
-        *passed.copiers,
-        passed.watcher,
-        *(one for some in passed.groups.values() for one in some),
+        crashed.writer,
+        *crashed.copiers,
+        crashed.watcher,
+        *(one for some in crashed.groups.values() for one in some),
     ]
     assert [f"{one.name}: {one.failure!r}" for one in workers if one.failure] == []
 
 
 @pytest.mark.parametrize("group", ["classic", "consumer", "static", "aiokafka"])
-def test_a_group_sees_every_acknowledged_record_where_it_was_written(passed: Passed, group: str) -> None:
-    for partition, written in passed.writer.seen.items():
+def test_a_group_sees_every_acknowledged_record_where_it_was_written(crashed: RollingCrash, group: str) -> None:
+    for partition, written in crashed.writer.seen.items():
         seen: dict[int, bytes] = {}
-        for one in passed.groups[group]:
+        for one in crashed.groups[group]:
             seen |= one.seen[partition]
         assert {offset: seen.get(offset) for offset in written} == written
 
 
-def test_no_offset_is_seen_with_two_values(passed: Passed) -> None:
-    assert [line for members in passed.groups.values() for one in members for line in one.rewrites] == []
+def test_no_offset_is_seen_with_two_values(crashed: RollingCrash) -> None:
+    assert [line for members in crashed.groups.values() for one in members for line in one.rewrites] == []
 
 
-def test_no_committed_offset_goes_back(passed: Passed) -> None:
-    assert passed.watcher.looks > 100
-    assert passed.watcher.went_back == []
+def test_no_committed_offset_goes_back(crashed: RollingCrash) -> None:
+    assert crashed.watcher.looks > 100
+    assert crashed.watcher.went_back == []
 
 
 @pytest.mark.parametrize("copy", [OWN_COPY, CONFLUENT_COPY])
-def test_a_transactional_copy_has_every_record_once(passed: Passed, copy: str) -> None:
-    written = sorted(int(value) for some in passed.writer.seen.values() for value in some.values())
-    copied = sorted(int(value) for value in committed(passed.cluster.bootstrap_servers, copy, PARTITIONS))
+def test_a_transactional_copy_has_every_record_once(crashed: RollingCrash, copy: str) -> None:
+    written = sorted(int(value) for some in crashed.writer.seen.values() for value in some.values())
+    copied = sorted(int(value) for value in committed(crashed.cluster.bootstrap_servers, copy, PARTITIONS))
     assert copied == written

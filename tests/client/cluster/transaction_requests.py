@@ -23,13 +23,14 @@ from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until
 
 NEW_EPOCHS = 5
-"""The version of EndTxn that tells the producer a new epoch."""
+"""The version of EndTxn that gives the producer a new epoch."""
 ADDS, VERIFIES = 12, 11
-"""Versions of Produce: the broker adds partitions to the transaction, or only asks whether they are part of it."""
+"""Versions of Produce: in the first the broker adds partitions to the transaction, in the second it only verifies
+them."""
 
 
-class Speaker:
-    """One producer's view of a cluster, request by request."""
+class TransactionRequests:
+    """Requests of one transactional producer, sent to the broker that each of them needs."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster = cluster
@@ -52,7 +53,7 @@ class Speaker:
         return self._connections[broker]
 
     def gone(self, broker: int) -> None:
-        """Its connection is lost."""
+        """Forget a connection that was lost."""
         if broker in self._connections:
             self._connections.pop(broker).close()
 
@@ -60,7 +61,7 @@ class Speaker:
 
     @property
     def partition(self) -> int:
-        """Of the topic of transactions."""
+        """The partition of the transaction topic with this producer's state."""
         return self.cluster.coordinator_partition(TRANSACTION_STATE, self.name)
 
     @property
@@ -71,7 +72,7 @@ class Speaker:
         return self.cluster.move_leader(TRANSACTION_STATE, self.partition)
 
     def crash_coordinator(self) -> int:
-        """As kill -9; the broker that coordinates then."""
+        """Crash the coordinator's broker, and return the new coordinator."""
         lost, index = self.coordinator, self.partition
         self.cluster.brokers[lost].crash()
         self.gone(lost)
@@ -90,7 +91,7 @@ class Speaker:
         return requests.add_each(self.to(self.coordinator), self.name, who, topic, list(partitions))
 
     def end(self, who: ProducerIdentity, commit: bool, version: int = NEW_EPOCHS) -> ProducerIdentity:
-        """Until it is done: asked again where the coordinator is loading or has moved."""
+        """End the transaction, and repeat the request while the coordinator is loading or has moved."""
 
         def attempt() -> requests.Answer | None:
             answer = requests.end(self.to(self.coordinator), self.name, who, commit, version=version)
@@ -114,7 +115,7 @@ class Speaker:
     # -- groups ----------------------------------------------------------------------------------------------------
 
     def group_coordinator(self, group: str) -> int:
-        """Where the topic of offsets is missing, asking for it makes it."""
+        """The group's coordinator. Asking for it creates the offsets topic if it is missing."""
         found = self.cluster.group_coordinator(group)
         if found < 0:
             request = FindCoordinatorRequest(key=group)
@@ -124,7 +125,7 @@ class Speaker:
         return found
 
     def commit_offset(self, who: ProducerIdentity, group: str, topic: str, offset: int) -> None:
-        """As part of the transaction."""
+        """Commit an offset as part of the transaction."""
         place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
@@ -141,7 +142,7 @@ class Speaker:
         wait_until(attempt)
 
     def committed_offset(self, group: str, topic: str) -> int:
-        """-1 where there is none."""
+        """The committed offset, or -1."""
         wanted = OffsetFetchRequestGroup(
             group_id=group, topics=[OffsetFetchRequestGroupTopic(name=topic, partition_indexes=[0])]
         )
@@ -178,7 +179,7 @@ class Speaker:
         return requests.write(self.to(broker), self.name, who, topic, *values, partition=partition, version=version)
 
     def try_to_write(self, who: ProducerIdentity, topic: str, *values: bytes, partition: int) -> ErrorCode:
-        """One attempt."""
+        """Send one Produce request and return the error code."""
         batch = wire.batch_of(
             *values,
             producer_id=who.producer_id,
@@ -192,15 +193,15 @@ class Speaker:
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     def stored(self, topic: str, partition: int = 0) -> list[str]:
-        """What stands in a partition below the high watermark: "data" and "marker", batch by batch."""
+        """The batches of a partition below the high watermark, each as "data" or "marker"."""
         batches = wire.stored_batches(self.to(self.cluster.leader_of(topic, partition)), topic, partition)
         return ["marker" if header.is_control else "data" for header, _ in batches]
 
     def is_ended(self, topic: str, partition: int = 0) -> bool:
-        """Whether the one batch in a partition has its marker. Two coordinators may each have written it."""
+        """Whether the one batch of a partition has its marker. Two coordinators may each have written one."""
         stored = self.stored(topic, partition)
         return stored[:2] == ["data", "marker"] and "data" not in stored[2:]
 
     def committed(self, topic: str) -> list[bytes | None]:
-        """What a reader of committed records sees of partition 0."""
+        """The records of partition 0 that a consumer with read_committed gets."""
         return requests.committed_values(self.to(self.cluster.leader_of(topic, 0)), topic)

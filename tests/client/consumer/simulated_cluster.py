@@ -1,7 +1,7 @@
-"""A cluster that does what a test says: two addresses, one partition, leaders that move, logs that are cut.
+"""Simulated two-broker cluster on real sockets: leaders move, logs are truncated, answers fail as ordered.
 
-One broker process cannot show these things. What is here is as much of a broker as a consumer sees, on the loop of the
-test, over real sockets.
+It serves one partition, on the test's event loop, with only the APIs that a consumer uses. A single broker process
+cannot produce these cases.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ SERVED = (
     ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH,
 )  # fmt: skip
 IDLE_S = 0.01
-"""How long a fetch without records waits."""
+"""The longest time that a fetch without records waits."""
 
 
 class Log:
-    """A partition's batches, each of one record: its value, and the epoch that it was written in."""
+    """The batches of a partition, with one record each: its value and its leader epoch."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, int]] = []
@@ -79,7 +79,7 @@ class Log:
 
 
 class Cluster:
-    """Brokers 1 and 2, a log on each, and whatever goes wrong."""
+    """Brokers 1 and 2 with a log each, and the ordered faults."""
 
     def __init__(self) -> None:
         self.leader, self.epoch = 1, 1
@@ -91,14 +91,14 @@ class Cluster:
         self.names_leader = False
         self.topic_error = ErrorCode.NONE
         self.spoil: Callable[[int, FetchRequest], FetchResponse | None] = lambda node, request: None
-        """May answer a fetch in the place of the broker."""
+        """A function that may answer a fetch instead of the broker."""
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     def write(self, *values: bytes) -> None:
-        """To both logs: all is well."""
+        """Append to both logs, as replication does."""
         for log in self.logs.values():
             log.append(self.epoch, *values)
 
@@ -205,7 +205,7 @@ class Cluster:
 
 
 def fetched(**fields: Any) -> FetchResponse:
-    """An answer about the partition."""
+    """A fetch response for the partition."""
     part = FetchResponsePartition(log_start_offset=0, aborted_transactions=None, **fields)
     return FetchResponse(responses=[FetchResponseTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[part])])
 
