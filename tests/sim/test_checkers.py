@@ -25,7 +25,7 @@ PLACE: Place = ("t", 0)
 
 
 def good() -> History:
-    """Two plain records, a committed and an aborted transaction, a group that has read and committed all."""
+    """Two plain records, a committed and an aborted transaction, and a group that has read and committed everything."""
     history = History(lambda: 100.0)
     for number, value in enumerate(["a", "b"]):
         history.sent[value] = Sent(value, "w", number, PLACE, 1.0 + number)
@@ -156,7 +156,7 @@ BAD: list[tuple[Callable[[History], None], str]] = [
 ]
 
 
-def test_a_history_that_is_right_has_no_anomaly() -> None:
+def test_a_correct_history_has_no_anomaly() -> None:
     assert judge(good()) == []
 
 

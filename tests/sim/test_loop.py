@@ -52,7 +52,7 @@ def test_every_turn_takes_time_so_that_a_wait_which_rounds_to_nothing_ends(loop:
     assert loop.run_until_complete(waits_for_ever_in_one_instant()) <= 1
 
 
-def test_nothing_left_to_happen_is_an_error_and_no_silence(loop: SimulatedLoop) -> None:
+def test_a_loop_without_any_further_event_raises(loop: SimulatedLoop) -> None:
     with pytest.raises(Stuck):
         loop.run_until_complete(loop.create_future())
 
@@ -112,10 +112,10 @@ def test_a_paused_process_stands_still_and_continues_late(loop: SimulatedLoop) -
     process.bury()
 
 
-def test_a_process_that_was_ended_never_runs_again_and_says_nothing_when_it_is_buried(loop: SimulatedLoop) -> None:
+def test_an_ended_process_never_runs_again_and_reports_no_error(loop: SimulatedLoop) -> None:
     ticks, process = ticking(loop)
-    said: list[str] = []
-    loop.set_exception_handler(lambda _loop, context: said.append(context["message"]))
+    reported: list[str] = []
+    loop.set_exception_handler(lambda _loop, context: reported.append(context["message"]))
 
     async def scenario() -> None:
         await asyncio.sleep(2.5)
@@ -125,4 +125,4 @@ def test_a_process_that_was_ended_never_runs_again_and_says_nothing_when_it_is_b
     loop.run_until_complete(scenario())
     assert ticks == [1.0, 2.0]
     process.bury()
-    assert said == []
+    assert reported == []

@@ -20,7 +20,7 @@ from moldau.testing.simulation.threads import SimulatedThreads
 
 
 class Place:
-    """One machine, and a process on it that has files and threads."""
+    """One machine, with a process that has files and threads."""
 
     def __init__(self) -> None:
         self.loop = SimulatedLoop()
@@ -81,7 +81,7 @@ def test_nothing_that_a_dead_process_does_reaches_the_disk(place: Place) -> None
         place.fs.remove("/a")
 
 
-def test_a_slow_disk_holds_up_the_job_of_a_thread_or_the_whole_process(place: Place) -> None:
+def test_a_slow_disk_delays_the_job_of_a_thread_or_the_whole_process(place: Place) -> None:
     place.write("/a", b"1", sync=True)
     place.fs.calls.slow_s = 1.0
 
@@ -100,14 +100,14 @@ def test_a_slow_disk_holds_up_the_job_of_a_thread_or_the_whole_process(place: Pl
     assert place.loop.run_until_complete(place.process.run(on_the_loop())) > 0.1
 
 
-def test_a_disk_that_fails_does_so_as_a_real_one(place: Place) -> None:
+def test_a_failed_disk_raises_the_errors_of_a_real_one(place: Place) -> None:
     place.fs.fail("pwritev", errno.EIO)
     with pytest.raises(OSError, match="Input/output"):
         place.write("/a", b"1", sync=False)
     place.write("/b", b"2", sync=False)
 
 
-def test_jobs_take_effect_at_a_moment_of_chance_and_others_run_meanwhile(place: Place) -> None:
+def test_jobs_take_effect_at_a_random_moment_while_others_run(place: Place) -> None:
     done: list[str] = []
 
     async def scenario() -> None:
@@ -121,7 +121,7 @@ def test_jobs_take_effect_at_a_moment_of_chance_and_others_run_meanwhile(place: 
     assert done[1:] != sorted(done[1:])
 
 
-def test_the_wall_clock_may_jump_and_the_other_does_not(place: Place) -> None:
+def test_the_wall_clock_may_jump_and_the_monotonic_clock_does_not(place: Place) -> None:
     assert place.machine.now_ms() == EPOCH_MS + int(BEGINNING_S * 1000)
     before = place.machine.monotonic()
     place.machine.clock_offset_ms -= 3_600_000
@@ -129,7 +129,7 @@ def test_the_wall_clock_may_jump_and_the_other_does_not(place: Place) -> None:
     assert place.machine.monotonic() == before
 
 
-def test_clients_learn_neither_the_real_time_nor_real_chance(place: Place) -> None:
+def test_clients_get_neither_real_time_nor_real_randomness(place: Place) -> None:
     real = system.time
     with simulated_system(place.loop, seed=1):
         assert SystemClock().now_ms() == EPOCH_MS + int(BEGINNING_S * 1000)
@@ -139,7 +139,7 @@ def test_clients_learn_neither_the_real_time_nor_real_chance(place: Place) -> No
         sends.know_topic("t", 1, [0])
         sends.send("t", b"v", partition=0)
         (queue,) = sends.collect(1e9)[0]
-        assert sends.oldest(queue) == BEGINNING_S, "compiled code has a clock of its own, unless it is given one"
+        assert sends.oldest(queue) == BEGINNING_S, "compiled code reads the real clock unless it is given another"
     with simulated_system(place.loop, seed=1):
         assert SystemRandomness().uuid() == first
     assert system.time is real

@@ -16,7 +16,7 @@ from moldau.testing.simulation.network import SimulatedNetwork
 
 
 class Peer(asyncio.Protocol):
-    """Notes what happens to its connection."""
+    """Records the events of its connection."""
 
     def __init__(self) -> None:
         self.received = bytearray()
@@ -41,7 +41,7 @@ class Peer(asyncio.Protocol):
 
 
 class Place:
-    """Two machines, a process on each, one listening."""
+    """Two machines with a process each, one of which listens."""
 
     def __init__(self) -> None:
         self.loop = SimulatedLoop()
@@ -134,7 +134,7 @@ def test_a_cut_link_holds_data_back_until_it_is_restored(place: Place) -> None:
         caller.transport.write(b"there")
         callee.transport.write(b"back")
         await asyncio.sleep(60)
-        assert (bytes(callee.received), bytes(caller.received)) == (b"", b"back"), "one way is cut, the other is not"
+        assert (bytes(callee.received), bytes(caller.received)) == (b"", b"back"), "only one direction must be cut"
         place.network.mend(place.client_machine, place.server_machine)
         await asyncio.sleep(1)
         assert bytes(callee.received) == b"there"
@@ -150,7 +150,7 @@ def test_connecting_over_a_cut_link_takes_until_its_time_is_over(place: Place) -
             await place.client.run(place.call(timeout_s=2.0))
         place.network.mend(place.server_machine, place.client_machine)
         await asyncio.sleep(1)
-        assert [peer.lost for peer in place.accepted] != [[]], "what nobody waits for any more is closed"
+        assert [peer.lost for peer in place.accepted] != [[]], "a connection that nobody waits for must be closed"
 
     place.run(scenario)
 
@@ -237,7 +237,7 @@ def test_a_buffer_that_changes_after_it_was_written_is_reported(place: Place) ->
     place.run(scenario)
 
 
-def test_asyncio_streams_run_over_it(place: Place) -> None:
+def test_asyncio_streams_run_over_the_simulated_network(place: Place) -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.readline()).upper())
         await writer.drain()

@@ -15,7 +15,7 @@ from moldau.testing.simulation.world import World
 
 SOAK_SEEDS = 5_000
 SHORT_S = 30.0
-"""As many seeds as can be begun in so many seconds."""
+"""A run starts as many seeds as it can in this many seconds."""
 
 DIGEST = """
 import sys

@@ -69,10 +69,10 @@ def run(place: Place, scenario: Callable[[SimulatedStore, SimulatedStore], Corou
     place.loop.run_until_complete(whole())
 
 
-def test_a_read_may_be_old_until_the_session_asks_for_all(place: Place) -> None:
+def test_a_read_may_be_old_until_the_session_syncs(place: Place) -> None:
     async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
         await one.commit([Create("/a", b"1")])
-        assert await one.get("/a") is not None, "who committed sees it"
+        assert await one.get("/a") is not None, "the session that committed must see its own change"
         assert await other.get("/a") is None
         await other.sync()
         assert await other.get("/a") is not None
@@ -105,7 +105,7 @@ def test_a_session_that_is_cut_off_is_suspended_and_then_expires(place: Place) -
         await asyncio.sleep(TIMEOUT_S)
         await other.sync()
         assert await other.get("/mine") is None
-        assert told == [SessionEvent.SUSPENDED], "who is cut off cannot be told that it has expired"
+        assert told == [SessionEvent.SUSPENDED], "a session that is cut off cannot hear that it has expired"
         place.mend(place.processes[0])
         await asyncio.sleep(TIMEOUT_S)
         assert told == [SessionEvent.SUSPENDED, SessionEvent.EXPIRED]

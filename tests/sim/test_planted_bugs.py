@@ -11,24 +11,25 @@ import pytest
 
 from moldau.replication.partition import Partition
 from moldau.testing.simulation.scenario import simulate
-from tests.sim.planted import BUGS, Patch, places, planted, replaced
+from tests.sim.planted_bugs import BUGS, Patch, places, planted, replaced
 
 FOUND_SOON = (
     "acknowledged before the high watermark",
     "consumers read above the high watermark",
     "marker lost",
-    "old leader serves on after its session is lost",
+    "leader serves after its session is lost",
     "sequence check off",
 )
-"""Those that nearly every seed finds: a run of a minute can afford to look for them."""
+"""Bugs that nearly every seed finds, so that a short run can include them."""
 
 SOON_SEEDS = 5
 MOST_SEEDS = 200
-"""Many times what the slowest took when they were last counted (docs/simulation.md): beyond that it is not met."""
+"""Many times the number of seeds that the slowest bug needed at the last count (docs/simulation.md). After that, it
+counts as not found."""
 
 
 def seeds_until_found(most: int, name: str) -> tuple[int, str] | None:
-    """How many seeds it takes to find the bug, and as what it shows."""
+    """The number of seeds until the bug is found, and the anomaly that shows it."""
     with planted(name):
         for seed in range(1, most + 1):
             anomalies = simulate(seed).anomalies
@@ -49,7 +50,7 @@ def test_planted_bugs_are_found(soak: bool, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_code_passes_wherever_bugs_are_planted() -> None:
-    """Where it does not any more, a bug says nothing about the simulation, found or not."""
+    """If the code is not called any more, a planted bug has no effect and measures nothing."""
     unseen = dict.fromkeys((owner.__name__, attribute) for owner, attribute in places())
     for seed in range(1, SOON_SEEDS + 1):
         with replaced([_seeing(owner, attribute, unseen) for owner, attribute in places()]):
@@ -60,7 +61,7 @@ def test_the_code_passes_wherever_bugs_are_planted() -> None:
 
 
 def _seeing(owner: Any, attribute: str, unseen: dict[tuple[str, str], None]) -> Patch:
-    """What stands there, and notes that it was called."""
+    """Wrap the function so that it records that it was called."""
     original = owner.__dict__[attribute]
 
     @wraps(original)

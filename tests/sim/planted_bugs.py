@@ -1,6 +1,6 @@
-"""Known bugs, put into the code for the length of a simulation: each is one that replicated logs have really had.
+"""Known bugs of replicated logs, planted into the code for the duration of a simulation.
 
-They say how good the simulation is: a bug that is planted and not found would not be found if somebody made it.
+They measure the simulation: if it does not find a planted bug, it would not find the same bug made by a developer.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ BUGS: dict[str, Callable[[], list[Patch]]] = {}
 
 
 def bug(plant: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
-    """Under the name of the function, in words."""
+    """Register a bug. Its name is the name of the function, with spaces."""
     BUGS[plant.__name__.replace("_", " ")] = plant
     return plant
 
 
 def places() -> dict[tuple[Any, str], Any]:
-    """All that bugs replace in the code, and what stands there."""
+    """All attributes that bugs replace, with their original values."""
     patches = [patch for plant in BUGS.values() for patch in plant()]
     return {(owner, attribute): owner.__dict__[attribute] for owner, attribute, _ in patches}
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Inside of the block the code has that bug."""
+    """The code has this bug inside the block."""
     patches = BUGS[name]()
     for owner, attribute, value in patches:
         _must_fit(owner.__dict__[attribute], value)
@@ -53,7 +53,7 @@ def planted(name: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(patches: Sequence[Patch]) -> Iterator[None]:
-    """Inside of the block these attributes are others."""
+    """The attributes have these values inside the block."""
     before = [owner.__dict__[attribute] for owner, attribute, _ in patches]
     for owner, attribute, value in patches:
         setattr(owner, attribute, value)
@@ -65,8 +65,8 @@ def replaced(patches: Sequence[Patch]) -> Iterator[None]:
 
 
 def _must_fit(original: Callable[..., Any], planted: Callable[..., Any]) -> None:
-    """TypeError where the code has changed and would call what is planted with arguments that it does not take: it
-    would fail for that, and not for what is wrong with it."""
+    """Raise TypeError if the planted function does not accept the arguments of the original one. After a change of the
+    code, such a bug would fail for its signature and not for its effect."""
     given = signature(original).parameters.values()
     positional = [one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     keywords = {one.name: one for one in given if one.kind is one.KEYWORD_ONLY}
@@ -78,7 +78,7 @@ def _must_fit(original: Callable[..., Any], planted: Callable[..., Any]) -> None
 
 @bug
 def no_truncation_by_epoch() -> list[Patch]:
-    """A follower does not say of which epoch its last records are, so that the leader cannot see that they differ."""
+    """A follower does not send the epoch of its last records, so the leader cannot detect divergence."""
     target = FollowerPartition.target
 
     def without_epoch(self: FollowerPartition, max_bytes: int) -> Any:
@@ -96,8 +96,8 @@ def high_watermark_from_the_leaders_end() -> list[Patch]:
 
 
 @bug
-def in_sync_change_counted_before_it_is_stored() -> list[Patch]:
-    """The leader goes on without a laggard while the store still calls that one eligible."""
+def isr_change_used_before_it_is_stored() -> list[Patch]:
+    """The leader stops waiting for a slow follower while the stored ISR still contains it, so it can be elected."""
 
     def counts(self: Leadership, replica: int) -> bool:
         return replica in (self.state.isr if self.proposal is None else self.proposal)
@@ -106,15 +106,15 @@ def in_sync_change_counted_before_it_is_stored() -> list[Patch]:
 
 
 @bug
-def in_sync_set_not_fenced_by_broker_epoch() -> list[Patch]:
-    """A follower counts, and comes in, by what an earlier life of it has fetched and may have lost since."""
+def isr_not_fenced_by_broker_epoch() -> list[Patch]:
+    """A fetch of an earlier incarnation of a follower counts for the ISR, although its records may be lost since."""
     fetched = Follower.fetched
 
-    def of_any_life(self: Follower, offset: int, *rest: Any) -> None:
+    def of_any_incarnation(self: Follower, offset: int, *rest: Any) -> None:
         fetched(self, max(offset, self.end_offset), *rest)
 
     return [
-        (Follower, "fetched", of_any_life),
+        (Follower, "fetched", of_any_incarnation),
         (isr, "_impossible", lambda *_: None),
         (isr, "added_replicas", lambda *_: []),
         (ReplicaManager, "_is_alive", lambda *_: True),
@@ -129,7 +129,7 @@ def acknowledged_before_the_high_watermark() -> list[Patch]:
 
 @bug
 def high_watermark_ahead_on_a_follower() -> list[Patch]:
-    """A follower takes all that it has copied for committed, and says so when it becomes leader."""
+    """A follower takes all copied records for committed, and reports this high watermark when it becomes leader."""
 
     def follow_high_watermark(self: Partition, offset: int) -> None:
         if self.log.end_offset > self.high_watermark:
@@ -140,13 +140,13 @@ def high_watermark_ahead_on_a_follower() -> list[Patch]:
 
 @bug
 def consumers_read_above_the_high_watermark() -> list[Patch]:
-    """A consumer is given what a change of leaders may take back."""
+    """A consumer gets records that a change of leaders may remove."""
     return [(fetch_handler.FetchOperation, "_end", lambda self, partition: partition.log.end_offset)]
 
 
 @bug
-def old_leader_serves_on_after_its_session_is_lost() -> list[Patch]:
-    """Nobody tells a broker that lost its session to stop leading, and it answers at once."""
+def leader_serves_after_its_session_is_lost() -> list[Patch]:
+    """A broker that lost its session is not told to stop leading, and continues to answer."""
     return [
         (ReplicaManager, "stop_leading", lambda self: None),
         (Partition, "is_safe", lambda self, next_offset: True),
@@ -154,8 +154,8 @@ def old_leader_serves_on_after_its_session_is_lost() -> list[Patch]:
 
 
 @bug
-def follower_comes_in_before_it_has_all() -> list[Patch]:
-    """A follower counts as in sync wherever it is."""
+def follower_joins_the_isr_before_it_has_caught_up() -> list[Patch]:
+    """A follower is added to the ISR before it has caught up."""
 
     def may_join_isr(self: Leadership, replica: int, high_watermark: int) -> bool:
         return self.proposal is None and replica in self.followers and replica not in self.state.isr
@@ -167,8 +167,8 @@ def follower_comes_in_before_it_has_all() -> list[Patch]:
 
 
 @bug
-def stale_controller_obeyed() -> list[Patch]:
-    """A controller is slow between deciding and storing, and nobody looks whether what it decided about has changed."""
+def stale_controller_accepted() -> list[Patch]:
+    """A controller is slow between decision and storage, and the store does not check whether the state has changed."""
     commit = Tree.commit
 
     async def late_and_unchecked(self: Tree, operations: Any, *, as_controller: bool = False) -> None:
@@ -184,7 +184,7 @@ def stale_controller_obeyed() -> list[Patch]:
 
 @bug
 def lost_tail_stays_in_sync() -> list[Patch]:
-    """A broker that lost its power comes back as if nothing had happened."""
+    """A broker that lost its power stays in the ISR when it restarts."""
     register = Metadata.register
 
     async def nothing_lost(self: Metadata, broker: Any, lost: Any = ()) -> None:
@@ -195,13 +195,13 @@ def lost_tail_stays_in_sync() -> list[Patch]:
 
 @bug
 def leader_epoch_not_bumped_on_restart() -> list[Patch]:
-    """A leader that comes back leads on in the epoch of its former life."""
+    """A leader that restarts continues in its old leader epoch."""
     return [(membership, "restarted", lambda state, *_, **__: state)]
 
 
 @bug
 def unclean_election() -> list[Patch]:
-    """Whoever lives may lead, in sync or not."""
+    """Any live replica may be elected, in sync or not."""
 
     def anybody(state: Any, isr: Any, elr: Any, alive: Any, unclean: bool) -> int:
         return next((replica for replica in reversed(state.replicas) if replica in alive), -1)
@@ -210,8 +210,8 @@ def unclean_election() -> list[Patch]:
 
 
 @bug
-def high_watermark_goes_on_below_min_insync_replicas() -> list[Patch]:
-    """What one replica alone has is shown to consumers, and those outside of the set may still be elected."""
+def high_watermark_advances_below_min_insync_replicas() -> list[Patch]:
+    """Records that only one replica has become visible, although replicas outside the ISR may still be elected."""
     return [(leadership, "high_watermark_may_advance", lambda *_: True)]
 
 
@@ -220,13 +220,13 @@ def high_watermark_goes_on_below_min_insync_replicas() -> list[Patch]:
 
 @bug
 def sequence_check_off() -> list[Patch]:
-    """What a producer sends again is written again."""
+    """A batch that a producer retries is written again."""
     return [(ProducerStates, "admit", lambda *_, **__: None)]
 
 
 @bug
 def marker_lost() -> list[Patch]:
-    """The marker that ends a transaction is taken for written and is not, in every second partition."""
+    """In every second partition, the marker that ends a transaction is reported as written but is not."""
     write = TxnMarkerWriter.write
 
     def some(self: Any, marker: Any, topic: str, index: int, settled: Any) -> None:
