@@ -15,7 +15,7 @@ from moldau.cluster.image import ClusterImage
 from moldau.host.syscalls import Buffer
 from moldau.replication.partition import Partition
 from moldau.testing.cluster import Cluster, ClusterBroker
-from tests.replication.stage import values
+from tests.replication.scripted_partition import values
 from tests.support.waiting import wait_until
 
 TOPIC = "orders"
@@ -23,7 +23,7 @@ TOPIC = "orders"
 
 @contextmanager
 def writes_fail(broker: ClusterBroker, number: int, below: str = "/") -> Iterator[None]:
-    """Whatever the broker writes to files in that directory is refused with this error number."""
+    """All writes of the broker to files in this directory fail with this error number."""
 
     def calls(served: Broker) -> Any:
         return served.replicas.dirs.fs._calls
@@ -72,9 +72,9 @@ def test_a_follower_with_a_full_disk_leaves_the_isr_and_returns_when_there_is_ro
         full = cluster.brokers[(leader + 1) % 3]
         with producer_of(cluster) as producer:
             producer.send(TOPIC, b"before", partition=0).result(30)
-            wait_until(lambda: stored(full) == ["before"], "the follower has it")
+            wait_until(lambda: stored(full) == ["before"], "the follower has the record")
             with writes_fail(full, errno.ENOSPC):
-                producer.send(TOPIC, b"while it is full", partition=0).result(30)  # when it has left
+                producer.send(TOPIC, b"while it is full", partition=0).result(30)  # after it has left the ISR
                 assert full.node_id not in in_sync(cluster.brokers[leader].look(lambda served: served.image))
                 assert stored(full) == ["before"]
                 producer.send(TOPIC, b"without it", partition=0).result(30)
@@ -85,7 +85,7 @@ def test_a_follower_with_a_full_disk_leaves_the_isr_and_returns_when_there_is_ro
         assert stored(full)[-1] == "with it"
 
 
-def test_a_directory_that_fails_gives_its_leaders_to_others_and_keeps_those_of_the_other_directory(
+def test_leaders_in_a_failed_directory_move_and_those_in_the_other_directory_stay(
     tmp_path: Path,
 ) -> None:
     cluster = Cluster(3, data=tmp_path)
@@ -98,8 +98,8 @@ def test_a_directory_that_fails_gives_its_leaders_to_others_and_keeps_those_of_t
         places = broker.look(lambda served: [partition_of(served, index).log.directory for index in range(6)])
         hit = [index for index, place in enumerate(places) if place.startswith(failing)]
         led = [index for index in range(6) if cluster.leader_of(TOPIC, index) == 0]
-        assert set(led) & set(hit), "there is something to move"
-        assert set(led) - set(hit), "and something to keep"
+        assert set(led) & set(hit), "no partition to move"
+        assert set(led) - set(hit), "no partition to keep"
         with producer_of(cluster) as producer:
             with writes_fail(broker, errno.EIO, failing):
                 for index in range(6):
@@ -126,7 +126,7 @@ def test_a_partition_that_its_leader_cannot_create_gets_another_leader_and_is_cr
                 admin.create_topics(topic)
                 cluster.wait_until(
                     lambda image: TOPIC in image.topics and [in_sync(image, index) for index in (0, 1)] == 2 * [(1, 2)],
-                    "nobody counts on the broker whose disk is full",
+                    "the broker with the full disk is not in the ISR",
                 )
                 for index in (0, 1):
                     assert cluster.leader_of(TOPIC, index) == 1

@@ -11,7 +11,7 @@ from moldau.broker.broker import Broker
 from moldau.client.errors import NotEnoughReplicas
 from moldau.replication.partition import Partition
 from moldau.testing.cluster import Cluster
-from tests.replication.stage import content, values
+from tests.replication.scripted_partition import content, values
 from tests.support.waiting import wait_until
 from tests.unit.log.support import batch
 
@@ -47,7 +47,7 @@ def partition_of(served: Broker) -> Partition:
 
 
 def same_everywhere(cluster: Cluster) -> None:
-    """All live replicas become the same, byte for byte."""
+    """Wait until all live replicas are the same, byte for byte."""
 
     def contents() -> list[bytes]:
         return [
@@ -85,10 +85,10 @@ def test_a_producer_retries_unanswered_batches_without_duplicates(cluster: Clust
     send(producer, "first")
     leader = cluster.leader_of(TOPIC)
     others = [one for one in range(3) if one != leader]
-    for other in others:  # they have the records, the leader cannot hear it: nothing is acknowledged
+    for other in others:  # The followers have the records, but the leader cannot know it, so nothing is acknowledged.
         cluster.brokers[other].look(lambda served: served.replicas._fetchers.stop())
     waiting = [producer.send(TOPIC, str(number).encode(), partition=0) for number in range(10)]
-    wait_until(lambda: len(stored(cluster, leader)) == 11, "the leader has them")
+    wait_until(lambda: len(stored(cluster, leader)) == 11, "the leader has the records")
     for other in others:
         cluster.brokers[other].restart()
     cluster.brokers[leader].crash()
@@ -122,19 +122,23 @@ def test_a_broker_that_was_away_catches_up_before_it_is_in_sync(cluster: Cluster
     away = (cluster.leader_of(TOPIC) + 1) % 3
     send(producer, "before")
     cluster.brokers[away].crash()
-    cluster.wait_until(lambda image: away not in image.topics[TOPIC].partitions[0].isr, "it is out of sync")
+    cluster.wait_until(
+        lambda image: away not in image.topics[TOPIC].partitions[0].isr, "the stopped broker is out of sync"
+    )
     send(producer, *map(str, range(200)))
     cluster.brokers[away].start()
     cluster.wait_in_sync()
     assert stored(cluster, away) == ["before", *map(str, range(200))]
 
 
-def test_with_too_few_in_sync_nothing_is_acknowledged(cluster: Cluster) -> None:
+def test_with_too_few_in_sync_replicas_nothing_is_acknowledged(cluster: Cluster) -> None:
     leader = cluster.leader_of(TOPIC)
     for broker in cluster.brokers:
         if broker.node_id != leader:
             broker.crash()
-    cluster.wait_until(lambda image: image.topics[TOPIC].partitions[0].isr == (leader,), "it is alone")
+    cluster.wait_until(
+        lambda image: image.topics[TOPIC].partitions[0].isr == (leader,), "the leader is the only in-sync replica"
+    )
     with (
         Producer(
             bootstrap_servers=cluster.bootstrap_servers, acks="all", retries=0, enable_idempotence=False
@@ -145,7 +149,7 @@ def test_with_too_few_in_sync_nothing_is_acknowledged(cluster: Cluster) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap_servers, acks=1) as careless:
         careless.send(TOPIC, b"y", partition=0).result(30)
     look = cluster.brokers[leader].look
-    assert look(lambda served: partition_of(served).high_watermark) == 0, "not shown while it may be lost"
+    assert look(lambda served: partition_of(served).high_watermark) == 0, "an unreplicated record must not be visible"
 
 
 def test_a_follower_that_hangs_leaves_the_isr_and_returns() -> None:
@@ -156,7 +160,9 @@ def test_a_follower_that_hangs_leaves_the_isr_and_returns() -> None:
             send(producer, "a")
             cluster.brokers[hanging].look(lambda served: served.replicas._fetchers.stop())
             waiting = producer.send(TOPIC, b"b", partition=0)
-            cluster.wait_until(lambda image: hanging not in image.topics[TOPIC].partitions[0].isr, "it lags")
+            cluster.wait_until(
+                lambda image: hanging not in image.topics[TOPIC].partitions[0].isr, "the follower has left the ISR"
+            )
             waiting.result(30)
             cluster.brokers[hanging].restart()
             cluster.wait_in_sync()
@@ -199,26 +205,26 @@ def test_read_committed_consumers_see_only_decided_records_after_a_failover(clus
             bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
         ) as consumer:
             consumer.assign([partition])
-            # The ends of the others may be written by their coordinator only now.
-            wait_until(lambda: consumer.end_offsets(partition)[partition] == 2, "up to the transaction that is open")
+            # The coordinator may write the markers of the other transactions only now.
+            wait_until(lambda: consumer.end_offsets(partition)[partition] == 2, "records up to the open transaction")
             undecided.commit_transaction()
             found: list[bytes] = []
             wait_until(
                 lambda: (
                     found.extend(one.value for one in consumer.poll(0.2) if one.value is not None) or len(found) >= 2
                 ),
-                "both that were committed",
+                "records of both committed transactions",
             )
             assert found == [b"kept", b"open"]
 
 
-def test_a_topic_that_is_deleted_and_made_again_begins_empty_on_every_broker(
+def test_a_topic_that_is_deleted_and_created_again_is_empty_on_every_broker(
     cluster: Cluster, producer: Producer
 ) -> None:
     send(producer, "old")
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.delete_topics(TOPIC)
-    cluster.wait_until(lambda image: TOPIC not in image.topics, "it is gone")
+    cluster.wait_until(lambda image: TOPIC not in image.topics, "the topic is deleted")
     cluster.create_topic(TOPIC, 1, 3)
     with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as another:
         send(another, "new")

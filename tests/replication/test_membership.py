@@ -53,12 +53,13 @@ def test_a_broker_that_lost_its_session_registers_again_with_a_higher_epoch() ->
         cluster.brokers[1].expire_session()
         cluster.wait_until(lambda image: 1 in image.brokers and image.brokers[1].epoch > before)
         cluster.wait_in_sync()
-        assert cluster.brokers[1].look(lambda served: served.metadata.registered)
+        assert cluster.brokers[1].look(lambda served: served.metadata.in_good_standing)
 
 
 def test_brokers_without_sessions_still_answer_metadata_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     def back_but_not_registered(broker: ClusterBroker) -> None:
-        """It has another session and has read what is there; then it is out of touch, before it could register."""
+        """The broker has a new session and has read the metadata. Then it loses the connection before it can
+        register."""
 
         def image_changed(_old: ClusterImage, new: ClusterImage) -> None:
             if broker.node_id not in new.brokers:
@@ -70,7 +71,7 @@ def test_brokers_without_sessions_still_answer_metadata_requests(monkeypatch: py
 
     with Cluster(2) as cluster:
         cluster.create_topic("t", 2, 2)
-        monkeypatch.setattr(membership, "FIRST_RETRY_S", 60.0)  # not back again before it was asked
+        monkeypatch.setattr(membership, "FIRST_RETRY_S", 60.0)  # not registered again before the request
         first, last = cluster.brokers
         back_but_not_registered(first)
         back_but_not_registered(last)
@@ -78,7 +79,7 @@ def test_brokers_without_sessions_still_answer_metadata_requests(monkeypatch: py
         with RawConnection(last.bootstrap_servers) as connection:
             answer = wire.metadata(connection, ["t"])
             described = wire.ask(connection, DescribeClusterRequest())
-    # Told of nobody, a client would have nobody left to ask again.
+    # With an empty broker list, a client could not ask any broker again.
     assert [f"{one.host}:{one.port}" for one in answer.brokers] == [last.bootstrap_servers]
     assert [f"{one.host}:{one.port}" for one in described.brokers] == [last.bootstrap_servers]
     assert answer.controller_id == last.node_id
@@ -99,7 +100,7 @@ def test_a_machine_that_lost_power_is_not_in_sync_until_it_has_copied_again(monk
         cluster.wait_until(lambda image: image.brokers[1].epoch > 0)
         cluster.wait_in_sync()
         after = cluster.brokers[0].look(lambda served: epochs(served.image))
-        # It left each in-sync set, and came back into it.
+        # The broker has left each ISR and was added again.
         assert all(now >= then + 2 for then, now in zip(before, after, strict=True))
 
 
