@@ -21,7 +21,7 @@ Tool = Callable[..., real_tools.Result]
 
 @pytest.fixture
 def moldau(bootstrap: str) -> Command:
-    """`moldau("topics", "list")`: a command in this process, against the server under test."""
+    """`moldau("topics", "list")`: run a command in this process, against the server under test."""
     return command_for(bootstrap)
 
 
@@ -43,7 +43,7 @@ def command_for(bootstrap: str) -> Command:
 
 @pytest.fixture(scope="session")
 def our_tool() -> Tool:
-    """`our_tool("kafka-topics", "--list")`: one of our tools of Kafka's names, in this process."""
+    """`our_tool("kafka-topics", "--list")`: run our tool with this name in this process."""
 
     def run(*arguments: str) -> real_tools.Result:
         out, err = io.StringIO(), io.StringIO()

@@ -30,7 +30,7 @@ def run(bootstrap: str, *arguments: str, given: bytes = b"") -> subprocess.Compl
 
 
 def done(bootstrap: str, *arguments: str, given: bytes = b"") -> bytes:
-    """What a command that must succeed has printed."""
+    """The output of a command that must succeed."""
     finished = run(bootstrap, *arguments, given=given)
     assert finished.returncode == 0, finished.stderr.decode()
     return finished.stdout

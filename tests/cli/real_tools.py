@@ -34,7 +34,7 @@ CLASSES = {
 
 
 class Result(NamedTuple):
-    """What a tool did."""
+    """The output and exit code of a tool."""
 
     code: int
     out: str
@@ -46,7 +46,7 @@ def _encoded(text: str) -> str:
 
 
 class RealTools:
-    """The JVM that runs them, as a context manager."""
+    """The JVM that runs the tools, as a context manager."""
 
     def __init__(self, jars: KafkaJars) -> None:
         self._command = ["java", *JVM_FLAGS, "-cp", f"{jars.directory}/*", str(RUNNER)]

@@ -148,7 +148,7 @@ def test_a_tool_reports_an_unreadable_file_in_one_line(
     assert (result.out + result.err).count("\n") == 1
 
 
-def test_starting_a_broker_does_not_pay_for_the_clients() -> None:
+def test_starting_a_broker_does_not_import_the_clients() -> None:
     code = (
         "import sys, moldau.cli.main; sys.exit('moldau.client.network' in sys.modules or 'rich.table' in sys.modules)"
     )

@@ -22,7 +22,7 @@ TIMEOUT_S = 60
 
 
 def bash_at_the_end_of(line: str) -> dict[str, str]:
-    """The variables that bash sets. It takes each colon for a word."""
+    """The variables that bash sets. Bash splits words at each colon."""
     words = line.replace(":", " : ").split()
     if line.endswith(" "):
         words.append("")
@@ -30,7 +30,7 @@ def bash_at_the_end_of(line: str) -> dict[str, str]:
 
 
 def completed(line: str, **environment: str) -> list[str]:
-    """What is offered at the end of a line."""
+    """The completions offered at the end of a line."""
     environment |= bash_at_the_end_of(line)
     join_addresses(environment)
     done = CliRunner().invoke(app, [], prog_name="moldau", env=environment)
@@ -40,11 +40,11 @@ def completed(line: str, **environment: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine that is busy with other tests answers late."""
+    """Longer time-outs, since a machine that is busy with other tests answers late."""
     monkeypatch.setattr(completion, "TIMEOUT_MS", 30_000)
     monkeypatch.setattr(completion, "CONNECT_TIMEOUT_S", 30.0)
     yield
-    logging.disable(logging.NOTSET)  # which completion, the only thing that its process does, has turned off
+    logging.disable(logging.NOTSET)  # completion has disabled logging, since its process does nothing else
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def silent() -> Iterator[str]:
 def test_without_a_broker_completion_is_empty_and_silent(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "TIMEOUT_MS", 100)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         refusing = f"127.0.0.1:{taken.getsockname()[1]}"
         for bootstrap in (silent, refusing, "no-such-host.invalid:9092", "nonsense"):
             assert completed(f"moldau topics describe -b {bootstrap} o") == []

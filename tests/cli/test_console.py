@@ -46,7 +46,7 @@ def pumped(producer: Producer, topic: str, lines: list[bytes], **common: object)
 
 
 def read(consumer: Consumer, what: What, begin: Start, ending: Ending, **shown: str) -> bytes:
-    """What the command would print."""
+    """The records that the command would print."""
     written: list[bytes] = []
     properties = {name.replace("_", "."): value for name, value in shown.items()}
     reading = Reading(consumer, text_renderer(text_form(properties, Format.STRING)), written.append, commits=False)
@@ -59,7 +59,7 @@ UNTIL_END = Ending(until_end=True)
 FROM_BEGINNING = Start(at="earliest")
 
 
-# Where reading begins and ends ----------------------------------------------------------------------------------------
+# Start and end of reading ---------------------------------------------------------------------------------------------
 
 
 def test_all_records_are_read(producer: Producer, consumer: Consumer, topic: str) -> None:
@@ -196,19 +196,19 @@ def test_a_slow_acknowledgement_is_reported_once(
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
+def closed_port() -> Iterator[str]:
     """An address that refuses connections."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def test_the_producer_reports_an_unreachable_broker_before_the_error(
-    nobody: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    closed_port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection_options, "SILENCE_S", 0.1)
     with (
-        Producer(bootstrap_servers=nobody, max_block_ms=1_000) as producer,
+        Producer(bootstrap_servers=closed_port, max_block_ms=1_000) as producer,
         pytest.raises(MoldauError, match="refused the connection"),
     ):
         Pump(producer, Common("t"), PLAIN).send([b"1"])
@@ -217,12 +217,14 @@ def test_the_producer_reports_an_unreachable_broker_before_the_error(
 
 @pytest.mark.parametrize("what", [("t",), ("t", "--group", "g"), ("--include", "t.*")])
 def test_the_consumer_reports_an_unreachable_broker_before_the_error(
-    nobody: str, what: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    closed_port: str, what: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_options, "SILENCE_S", 0.1)
-    ended = CliRunner().invoke(app, ["consume", *what, "-b", nobody, "--wait", "-X", "default.api.timeout.ms=1000"])
+    ended = CliRunner().invoke(
+        app, ["consume", *what, "-b", closed_port, "--wait", "-X", "default.api.timeout.ms=1000"]
+    )
     at_once, told, trouble = ended.stderr.splitlines()
-    assert at_once == f"moldau: nothing listens at {nobody} (connection refused); still trying"
+    assert at_once == f"moldau: nothing listens at {closed_port} (connection refused); still trying"
     assert told.startswith("moldau: no answer for 0.1 s, still trying")
     assert "refused the connection" in trouble
     assert ended.exit_code == 1
@@ -317,12 +319,12 @@ def test_ctrl_c_ends_a_producer_that_waits_for_a_broker(listens: bool) -> None:
             writer.stdin.write(b"read\n")
             writer.stdin.flush()
             if listens:
-                # One connection only checks that something listens, and is closed without a byte.
+                # The first connection only checks that a server listens, and is closed without sending a byte.
                 while not cleanup.enter_context(silent.accept()[0]).recv(1):
                     pass
             else:
                 assert b"nothing listens at" in writer.stderr.readline()
-            # The line may not have been read yet, in which case it is the read that ends.
+            # If the line has not been read yet, Ctrl-C ends the read.
             writer.send_signal(signal.SIGINT)
             _, said = writer.communicate(timeout=TIMEOUT_S / 3)
             assert writer.returncode == 130

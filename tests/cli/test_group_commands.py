@@ -11,7 +11,7 @@ import pytest
 
 from moldau.wire.errors import ErrorCode
 from tests.cli.conftest import Command
-from tests.cli.worlds import Member
+from tests.cli.prefixed_objects import Member
 from tests.compat.transactions import requests
 from tests.compat.wire import produced
 from tests.support.raw import RawConnection
@@ -93,9 +93,7 @@ def test_a_group_with_a_member_is_shown_with_it_and_not_moved(
     member.close()
 
 
-def test_groups_are_deleted_and_those_that_are_not_there_are_named(
-    moldau: Command, written: str, unused_name: Name
-) -> None:
+def test_groups_are_deleted_and_missing_ones_are_named(moldau: Command, written: str, unused_name: Name) -> None:
     group, other = unused_name(), unused_name()
     moldau("groups", "reset", group, "--topic", written, "--to-latest", "--execute")
     result = moldau("groups", "delete", group, other)

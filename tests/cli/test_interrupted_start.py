@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def interrupted(tmp_path: Path) -> dict[str, str]:
-    """An environment in which the first import of the command is where Ctrl-C comes."""
+    """An environment in which Ctrl-C arrives during the first import of the command."""
     (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('went on')\n")
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
 
@@ -24,6 +24,6 @@ def test_ctrl_c_during_imports_ends_the_command_silently(interrupted: dict[str, 
 
 
 def test_a_command_in_the_background_ignores_ctrl_c(interrupted: dict[str, str]) -> None:
-    shell = ["sh", "-c", f"trap '' INT; {sys.executable} -m moldau up"]  # as a script's `moldau up &`
+    shell = ["sh", "-c", f"trap '' INT; {sys.executable} -m moldau up"]  # like `moldau up &` in a script
     ended = subprocess.run(shell, env=interrupted, capture_output=True, timeout=60)
-    assert ended.stdout == b"went on\n"  # and then fails, for it is not the real typer
+    assert ended.stdout == b"went on\n"  # the command then fails, because the typer module is not the real one

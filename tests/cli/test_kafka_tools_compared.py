@@ -12,12 +12,12 @@ from typing import NamedTuple
 import pytest
 
 from tests.cli.conftest import Tool
+from tests.cli.prefixed_objects import PrefixedObjects
 from tests.cli.real_tools import RealTools, Result
-from tests.cli.worlds import World
 
 pytestmark = pytest.mark.needs_java
 
-# Each line is run in both worlds, in this order: what one changes the next ones see.
+# Each line is run for both sets of names, in this order. Later lines see the changes of earlier ones.
 COMMANDS = """
 kafka-topics BS --create --topic @new --partitions 2 --replication-factor 1 --config retention.ms=1000000
 kafka-topics BS --create --topic @new
@@ -133,29 +133,30 @@ FILES = {
     "unknown.json": '{"version": 1, "partitions": [{"topic": "@nosuch", "partition": 0, "replicas": [1]}]}',
 }
 
-# Lines that only Java has: stack traces, logs, and the table of options behind a usage error.
+# Lines that only Java prints: stack traces, logs, and the table of options after a usage error.
 NOISE = re.compile(
     r"\s+at |\s+\.\.\. |Caused by|\[\S+( \| \S+)?\] (ERROR|WARN)|java\.|org\.apache|joptsimple|usage:|\s*$"
 )
 OUR_WARNING = re.compile(r"New offset \(")
 
 
-class Said(NamedTuple):
-    """What of a result is to be the same."""
+class Comparable(NamedTuple):
+    """The parts of a result that must be equal."""
 
     code: int
     out: list[str]
     complaint: list[str]
 
 
-def said(world: World, result: Result) -> Said:
-    """Lines in order, but for those that Kafka prints in the order of a hash table: these are sorted."""
-    lines = [normal(line) for line in world.plain(result.out).splitlines()]
-    if any(line.startswith("Error: ") for line in lines):  # some tools complain on standard output, stack trace and all
+def comparable(objects: PrefixedObjects, result: Result) -> Comparable:
+    """Lines in order, except for those that Kafka prints in the order of a hash table: these are sorted."""
+    lines = [normal(line) for line in objects.plain(result.out).splitlines()]
+    # some tools print errors with a stack trace on standard output
+    if any(line.startswith("Error: ") for line in lines):
         lines = [line for line in lines if not NOISE.match(line)]
-    complaint = [line for line in world.plain(result.err).splitlines() if not NOISE.match(line)]
+    complaint = [line for line in objects.plain(result.err).splitlines() if not NOISE.match(line)]
     complaint = [line for line in complaint if not OUR_WARNING.match(line)]
-    return Said(result.code, sorted(lines), complaint[:1])
+    return Comparable(result.code, sorted(lines), complaint[:1])
 
 
 def normal(line: str) -> str:
@@ -165,7 +166,8 @@ def normal(line: str) -> str:
             log_dir["partitions"].sort(key=lambda one: one["partition"])
         return json.dumps(content)
     if line.startswith('{"version"'):
-        return re.sub(r'"log_dirs":\[[^]]*\]', '"log_dirs":DIRECTORIES', line)  # ours leaves them to the brokers
+        # our tools leave these checks to the brokers
+        return re.sub(r'"log_dirs":\[[^]]*\]', '"log_dirs":DIRECTORIES', line)
     if " elected for partitions " in line:
         head, _, partitions = line.rpartition(" partitions ")
         return f"{head} partitions {', '.join(sorted(partitions.split(', ')))}"
@@ -176,33 +178,35 @@ def normal(line: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def worlds(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, World]]:
+def both_sides(
+    bootstrap: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[PrefixedObjects, PrefixedObjects]]:
     run = uuid.uuid4().hex[:6]
     made = []
     for letter in "km":
-        world = World(bootstrap, f"{letter}{run}-", tmp_path_factory.mktemp(f"world-{letter}"))
-        (world.directory / "reset.csv").write_text(world.filled("@orders,0,3\n@orders,1,400\n"))
-        (world.directory / "delete.json").write_text(
-            world.filled('{"partitions": [{"topic": "@bills", "partition": 1, "offset": 2}], "version": 1}')
+        objects = PrefixedObjects(bootstrap, f"{letter}{run}-", tmp_path_factory.mktemp(f"objects-{letter}"))
+        (objects.directory / "reset.csv").write_text(objects.filled("@orders,0,3\n@orders,1,400\n"))
+        (objects.directory / "delete.json").write_text(
+            objects.filled('{"partitions": [{"topic": "@bills", "partition": 1, "offset": 2}], "version": 1}')
         )
         for name, content in FILES.items():
-            (world.directory / name).write_text(world.filled(content))
-        made.append(world.made())
+            (objects.directory / name).write_text(objects.filled(content))
+        made.append(objects.create())
     yield made[0], made[1]
-    for world in made:
-        world.close()
+    for objects in made:
+        objects.close()
 
 
 def test_every_command_prints_what_kafkas_own_tool_prints(
-    kafkas_tools: RealTools, our_tool: Tool, worlds: tuple[World, World]
+    kafkas_tools: RealTools, our_tool: Tool, both_sides: tuple[PrefixedObjects, PrefixedObjects]
 ) -> None:
-    theirs, ours = worlds
+    theirs, ours = both_sides
     differences = []
     for command in COMMANDS.strip().splitlines():
-        theirs.beat()
-        ours.beat()
-        expected = said(theirs, kafkas_tools.run(*shlex.split(theirs.filled(command))))
-        found = said(ours, our_tool(*shlex.split(ours.filled(command))))
+        theirs.heartbeat()
+        ours.heartbeat()
+        expected = comparable(theirs, kafkas_tools.run(*shlex.split(theirs.filled(command))))
+        found = comparable(ours, our_tool(*shlex.split(ours.filled(command))))
         if found != expected:
             differences.append(f"{command}\n  Kafka:  {expected}\n  Moldau: {found}")
     assert not differences, "\n".join(differences)

@@ -64,15 +64,15 @@ TOOL_CALLS = {
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
+def closed_port() -> Iterator[str]:
     """An address that refuses connections."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def commands_of_a_cluster() -> Iterator[tuple[str, set[str]]]:
-    """Every command that can be told where the cluster is, with its options."""
+def cluster_commands() -> Iterator[tuple[str, set[str]]]:
+    """Every command with an option for the address of a cluster, with its options."""
 
     def walk(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
         for name, child in getattr(command, "commands", {}).items():
@@ -86,55 +86,58 @@ def commands_of_a_cluster() -> Iterator[tuple[str, set[str]]]:
 
 def test_every_command_of_a_cluster_is_tried_here_and_can_wait() -> None:
     tried = {" ".join(line.split()[:count]) for line in COMMANDS for count in (1, 2)}
-    for command, options in commands_of_a_cluster():
+    for command, options in cluster_commands():
         assert command in tried
         assert "--wait" in options, command
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_a_command_reports_at_once_that_nothing_listens(line: str, nobody: str, tmp_path: Path) -> None:
+def test_a_command_reports_at_once_that_nothing_listens(line: str, closed_port: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}')
-    ended = CliRunner().invoke(app, [*line.replace("PLAN", str(plan)).split(), "-b", f"{nobody}, {nobody}"])
+    ended = CliRunner().invoke(app, [*line.replace("PLAN", str(plan)).split(), "-b", f"{closed_port}, {closed_port}"])
     assert ended.exit_code == 1
     assert ended.stderr == (
-        f"moldau: nothing listens at {nobody}, {nobody} (connection refused); start a broker with moldau up, "
+        f"moldau: nothing listens at {closed_port}, {closed_port} (connection refused); start a broker with moldau up, "
         "give another address with -b, or keep trying with --wait\n"
     )
 
 
-def test_a_producer_reports_it_before_it_reads_input(nobody: str) -> None:
-    command = [sys.executable, "-m", "moldau", "produce", "t", "-b", nobody]
+def test_a_producer_reports_it_before_it_reads_input(closed_port: str) -> None:
+    command = [sys.executable, "-m", "moldau", "produce", "t", "-b", closed_port]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as producing:
         assert producing.stderr is not None
         assert "connection refused" in producing.stderr.readline()
         assert producing.wait(TIMEOUT_S) == 1
 
 
-def test_with_wait_the_client_tries_until_its_own_time_out(nobody: str, tmp_path: Path) -> None:
+def test_with_wait_the_client_tries_until_its_own_time_out(closed_port: str, tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=200\nrequest.timeout.ms=200\n")
-    ended = CliRunner().invoke(app, ["topics", "list", "-b", nobody, "--wait", "--command-config", str(config)])
+    ended = CliRunner().invoke(app, ["topics", "list", "-b", closed_port, "--wait", "--command-config", str(config)])
     assert ended.exit_code == 1
     at_once, trouble = ended.stderr.splitlines()
-    assert at_once == f"moldau: nothing listens at {nobody} (connection refused); still trying"
+    assert at_once == f"moldau: nothing listens at {closed_port} (connection refused); still trying"
     assert "refused the connection" in trouble
 
 
 @pytest.mark.parametrize("tool", TOOL_CALLS)
-def test_kafka_tools_report_it_and_keep_trying(tool: str, nobody: str, our_tool: Tool, tmp_path: Path) -> None:
+def test_kafka_tools_report_it_and_keep_trying(tool: str, closed_port: str, our_tool: Tool, tmp_path: Path) -> None:
     assert tool in TOOLS
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=200\nrequest.timeout.ms=200\n")
-    ended = our_tool(tool, *TOOL_CALLS[tool].split(), "--bootstrap-server", nobody, *("--command-config", str(config)))
+    ended = our_tool(
+        tool, *TOOL_CALLS[tool].split(), "--bootstrap-server", closed_port, *("--command-config", str(config))
+    )
     assert ended.code == 1
-    assert ended.err.splitlines()[0] == f"moldau: nothing listens at {nobody} (connection refused); still trying"
+    assert ended.err.splitlines()[0] == f"moldau: nothing listens at {closed_port} (connection refused); still trying"
     assert len((ended.out + ended.err).splitlines()) > 1
 
 
-def test_one_listener_is_enough(nobody: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers: slow, not absent
-        require_listener(f"{nobody},127.0.0.1:{silent.getsockname()[1]}", wait=False)
+def test_one_listener_is_enough(closed_port: str) -> None:
+    # accepts connections and never answers: slow, but not absent
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        require_listener(f"{closed_port},127.0.0.1:{silent.getsockname()[1]}", wait=False)
 
 
 def test_a_name_that_cannot_be_resolved_is_left_to_the_client() -> None:

@@ -20,7 +20,7 @@ SETTINGS = {"auto.leader.rebalance.enable": "false", "offsets.topic.num.partitio
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Four brokers in two racks; every test leaves all of them running and in sync."""
+    """Four brokers in two racks. Every test leaves all of them running and in sync."""
     with Cluster(4, SETTINGS, racks=["north", "south", "north", "south"]) as running:
         yield running
 
@@ -33,7 +33,7 @@ def admin(cluster: Cluster) -> Iterator[Admin]:
 
 @pytest.fixture
 def moldau(cluster: Cluster) -> Command:
-    """`moldau("cluster", "describe")`: a command in this process, against the cluster."""
+    """`moldau("cluster", "describe")`: run a command in this process, against the cluster."""
     return command_for(cluster.bootstrap_servers)
 
 
@@ -48,7 +48,7 @@ def replicas(admin: Admin, topic: str) -> list[tuple[int, ...]]:
 
 
 def throttles(moldau: Command, topic: str) -> list[str]:
-    """Where a throttle is set: at the topic, at brokers."""
+    """The throttles that are set: for the topic, for brokers."""
     asked = [("--topic", topic), *(("--broker", str(node)) for node in range(4))]
     return [" ".join(one) for one in asked if "throttled" in moldau("configs", "describe", *one).stdout]
 
@@ -92,7 +92,7 @@ def test_a_stopped_broker_is_shown_with_its_replicas(cluster: Cluster, admin: Ad
         cluster.wait_in_sync()
 
 
-def test_leaders_go_back_to_where_they_belong(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+def test_leaders_return_to_their_preferred_brokers(cluster: Cluster, admin: Admin, moldau: Command) -> None:
     topic = make(admin, "elected", [2, 1], [1, 2])
     cluster.wait_in_sync()
     cluster.brokers[2].restart()
@@ -112,7 +112,9 @@ def test_leaders_go_back_to_where_they_belong(cluster: Cluster, admin: Admin, mo
     assert "elected-7" in failed.stdout
 
 
-def test_a_partition_without_a_leader_gets_one_at_a_price(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+def test_a_partition_without_a_leader_gets_one_by_an_unclean_election(
+    cluster: Cluster, admin: Admin, moldau: Command
+) -> None:
     topic = make(admin, "unclean", [3, 2])
     partition = TopicPartition(topic, 0)
     cluster.wait_in_sync()
@@ -126,7 +128,7 @@ def test_a_partition_without_a_leader_gets_one_at_a_price(cluster: Cluster, admi
         (one,) = admin.describe_topics(topic)[topic].partitions
         assert one.leader is None
         assert moldau("topics", "describe", topic, "--unavailable-partitions").exit_code == 0
-        assert moldau("cluster", "elect", "--topic", topic).exit_code == 1, "the preferred leader is not there"
+        assert moldau("cluster", "elect", "--topic", topic).exit_code == 1, "the preferred leader is not running"
         assert admin.elect_leaders(ElectionType.UNCLEAN, partition) == {partition: True}
         cluster.wait_until(lambda image: image.topics[topic].partitions[0].leader == 2)
     finally:
@@ -174,7 +176,10 @@ def test_a_topic_gets_more_replicas(cluster: Cluster, admin: Admin, moldau: Comm
     plan = tmp_path / "plan.json"
     plan.write_text(moldau("cluster", "reassign", "--generate", "--topic", topic, "--replication-factor", "3").stdout)
     assert moldau("cluster", "reassign", "--file", str(plan), "--execute").exit_code == 0
-    cluster.wait_until(lambda image: all(len(one.isr) == 3 for one in image.topics[topic].partitions), "three each")
+    cluster.wait_until(
+        lambda image: all(len(one.isr) == 3 for one in image.topics[topic].partitions),
+        "each partition has three replicas",
+    )
     assert [one[0] for one in replicas(admin, topic)] == [0, 1]
 
 
@@ -185,9 +190,9 @@ def test_a_reassignment_can_be_cancelled(cluster: Cluster, admin: Admin, moldau:
     plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "replicas": [0, 3]}]}))
     slow = moldau("cluster", "reassign", "--file", str(plan), "--execute", "--throttle", "1")
     assert slow.exit_code == 0, slow.output
-    assert len(throttles(moldau, topic)) == 5, "at the topic, at four brokers"
+    assert len(throttles(moldau, topic)) == 5, "throttles are set for the topic and for four brokers"
     assert moldau("topics", "describe", topic, "--under-replicated-partitions").stdout == "", (
-        "what is added is not missed"
+        "added replicas do not count as missing"
     )
     assert json.loads(moldau("cluster", "describe", "-o", "json").stdout)["under_replicated"] == 0
     assert moldau("cluster", "reassign", "--file", str(plan), "--verify").exit_code in (0, 3)
@@ -249,7 +254,9 @@ def test_draining_a_broker_moves_its_replicas_to_others(cluster: Cluster, admin:
     assert "broker 3 has no replicas any more" in result.stdout
     held = replicas(admin, topic)
     assert all(3 not in one for one in held)
-    assert all(len({node % 2 for node in one}) == 2 for one in held if one != (1, 2)), "in both racks, as before"
+    assert all(len({node % 2 for node in one}) == 2 for one in held if one != (1, 2)), (
+        "replicas must stay in both racks"
+    )
     shown = json.loads(moldau("cluster", "describe", "-o", "json").stdout)
     assert shown["brokers"][3]["replicas"] == 0
     assert result.stdout.endswith("New topics may still be placed on it until it is stopped.\n")
@@ -258,7 +265,7 @@ def test_draining_a_broker_moves_its_replicas_to_others(cluster: Cluster, admin:
     assert "throttled" not in moldau("topics", "describe", topic).stdout
 
 
-def test_a_broker_that_is_dead_is_drained_by_those_who_live(cluster: Cluster, admin: Admin, moldau: Command) -> None:
+def test_a_dead_broker_is_drained_by_the_live_ones(cluster: Cluster, admin: Admin, moldau: Command) -> None:
     topic = make(admin, "bereaved", [3, 0], [1, 3])
     fill(cluster, topic)
     cluster.brokers[3].crash()
@@ -273,7 +280,7 @@ def test_a_broker_that_is_dead_is_drained_by_those_who_live(cluster: Cluster, ad
         cluster.wait_in_sync()
 
 
-def test_a_drain_that_was_broken_off_is_taken_up_again(cluster: Cluster, admin: Admin) -> None:
+def test_an_interrupted_drain_is_resumed(cluster: Cluster, admin: Admin) -> None:
     topic = make(admin, "broken-off", *([[3, 0]] * 6))
     fill(cluster, topic)
     looks: list[DrainProgress] = []
@@ -283,7 +290,7 @@ def test_a_drain_that_was_broken_off_is_taken_up_again(cluster: Cluster, admin: 
             admin, 3, at_once=2, throttle=None, timeout_s=30, wait=lambda _: time.sleep(0.01) or stop, tell=looks.append
         )
 
-    assert not drain(stop=True).run(), "two at a time: there is more to do after the first look"
+    assert not drain(stop=True).run(), "two at a time: the drain cannot be complete after the first look"
     again = drain(stop=False)
     assert again.run()
     assert again.tally.partitions_done == again.tally.partitions
@@ -291,7 +298,7 @@ def test_a_drain_that_was_broken_off_is_taken_up_again(cluster: Cluster, admin: 
     assert all(3 not in one for one in replicas(admin, topic))
 
 
-def test_a_drain_that_cannot_be_says_why(admin: Admin, moldau: Command) -> None:
+def test_an_impossible_drain_is_refused_with_its_reason(admin: Admin, moldau: Command) -> None:
     make(admin, "everywhere", [0, 1, 2, 3])
     try:
         result = moldau("cluster", "drain", "2")
@@ -326,14 +333,14 @@ def test_a_drain_continues_with_living_brokers_when_a_target_broker_dies(cluster
     assert all(3 not in one for one in replicas(admin, topic))
 
 
-def test_a_drain_that_waits_for_a_broker_that_is_gone_says_so() -> None:
+def test_a_drain_that_waits_for_a_stopped_broker_reports_it() -> None:
     moving = {TopicPartition("orders", 0): OngoingReassignment((3, 0, 2), adding=(2,), removing=(3,))}
     assert waiting_for(DrainProgress(moving=moving)) == "orders-0 on 2"
     told = waiting_for(DrainProgress(moving=moving, away=frozenset([2])))
     assert told == "orders-0 on 2. Broker 2 is not running: start it, or drain it as well"
 
 
-def test_partitions_below_and_at_min_isr_are_judged_by_the_replicas_that_they_have(
+def test_partitions_under_and_at_min_isr_are_judged_by_their_replica_count(
     cluster: Cluster, admin: Admin, moldau: Command
 ) -> None:
     admin.create_topics(

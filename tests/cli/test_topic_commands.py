@@ -41,7 +41,7 @@ def test_a_topic_is_created_described_altered_and_deleted(
     assert name not in moldau("topics", "list").stdout.splitlines()
 
 
-def test_lists_are_names_alone_or_tables_or_json(moldau: Command, topic: str) -> None:
+def test_lists_are_printed_as_names_tables_or_json(moldau: Command, topic: str) -> None:
     assert topic in moldau("topics", "list").stdout.splitlines()
     table = moldau("topics", "list", "--long").stdout.splitlines()
     assert table[0].split() == ["TOPIC", "ID", "PARTITIONS", "INTERNAL"]
@@ -120,7 +120,7 @@ def test_settings_are_described_and_altered(moldau: Command, topic: str) -> None
     assert moldau("configs", "alter", "--topic", topic, "--set", "retention.ms=1", "--validate-only").exit_code == 0
 
 
-def test_brokers_tell_their_settings(moldau: Command) -> None:
+def test_settings_of_brokers_are_described(moldau: Command) -> None:
     (node,) = [one["id"] for one in json.loads(moldau("cluster", "describe", "-o", "json").stdout)["brokers"]]
     assert "node.id" in moldau("configs", "describe", "--broker", str(node), "--all").stdout
     assert moldau("configs", "describe", "--all-brokers").exit_code == 0
@@ -134,14 +134,14 @@ def test_internal_topics_are_listed_on_request(moldau: Command, our_tool: Tool, 
         assert "__of_a_tool" in moldau("topics", "list", "--internal").stdout.splitlines()
         assert "__of_a_tool" in moldau("topics", "describe", "--internal").stdout
         kafka_topics = our_tool("kafka-topics", "--bootstrap-server", bootstrap, "--list", "--exclude-internal")
-        assert "__of_a_tool" in kafka_topics.out.splitlines(), "Kafka knows only its own"
+        assert "__of_a_tool" in kafka_topics.out.splitlines(), "Kafka lists only its own internal topics"
     finally:
         moldau("topics", "delete", "__of_a_tool")
 
 
-def test_a_broker_that_is_away_is_one_line(moldau: Command, tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_reported_in_one_line(moldau: Command, tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
-    # Settings of other clients are passed over: one file serves all tools.
+    # Settings of other clients are ignored, so that one file serves all tools.
     config.write_text("default.api.timeout.ms=200\nrequest.timeout.ms=200\nlinger.ms=5\n")
     port = free_port()
     result = moldau("topics", "list", "-b", f"127.0.0.1:{port}", "--command-config", str(config))

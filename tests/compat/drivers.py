@@ -24,7 +24,7 @@ from tests.compat import kafka_python
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMEOUT_S = 30
-FETCH_WAIT_MS = 10  # clients learn of a partition's end from a fetch that came back empty
+FETCH_WAIT_MS = 10  # clients see the end of a partition when a fetch returns no records
 MEGABYTE = 1024 * 1024
 
 logging.getLogger("aiokafka").setLevel(logging.ERROR)
@@ -32,7 +32,7 @@ logging.getLogger("kafka").setLevel(logging.ERROR)
 
 
 class Message(NamedTuple):
-    """A record as a user gives it. No timestamp: the client's clock."""
+    """A record as a user gives it. Without a timestamp, the client's clock is used."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -48,7 +48,7 @@ class Read(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int
-    log_append_time: bool | None = None  # None where the client does not say
+    log_append_time: bool | None = None  # None if the client does not tell
 
     @property
     def message(self) -> Message:
@@ -63,7 +63,7 @@ class Driver(Protocol):
     name: str
     sets_timestamps: bool
     sends_null_pairs: bool
-    """Whether it sends records that have neither key nor value."""
+    """Whether it can send records with neither key nor value."""
 
     def produce(
         self,
@@ -77,10 +77,11 @@ class Driver(Protocol):
         batch_bytes: int = 16_384,
         linger_ms: int = 5,
     ) -> None:
-        """Returns when all are acknowledged (with acks=0: sent). Raises TooLargeError, or the client's own error."""
+        """Return when all records are acknowledged (with acks=0: sent). Raises TooLargeError, or the client's own
+        error."""
 
     def consume(self, bootstrap: str, topic: str, *, partition: int = 0, count: int | None = None) -> list[Read]:
-        """From the beginning: `count` records, or up to the end that the partition has now."""
+        """Read from the beginning: `count` records, or up to the current end of the partition."""
 
 
 # confluent-kafka: librdkafka in this process --------------------------------------------------------------------------
@@ -176,7 +177,7 @@ class ConfluentKafka:
         )
 
 
-# kcat: an older librdkafka in a process of its own --------------------------------------------------------------------
+# kcat: an older librdkafka in a separate process ----------------------------------------------------------------------
 
 KEY_END = "<key>"
 MESSAGE_END = "<end>"
@@ -260,7 +261,7 @@ def _parse(output: bytes) -> Iterable[Read]:
 
 def _field(output: bytes, position: int, size: int) -> tuple[bytes | None, int]:
     if size < 0:
-        # Whatever kcat prints in place of a null, it has no bytes here.
+        # Whatever kcat prints for a null, there are no bytes.
         return None, position
     return output[position : position + size], position + size
 

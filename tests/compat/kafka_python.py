@@ -70,7 +70,7 @@ def _lz4_decompress(data: bytes) -> bytes:
 
 
 def _give_codecs() -> None:
-    """Only what is missing: where the real modules are installed, they are what is tested."""
+    """Add only missing codecs: if the real modules are installed, the tests use them."""
     codecs: Any = kafka.codec
     if codecs.snappy is None:
         codecs.snappy = SimpleNamespace(
@@ -81,7 +81,7 @@ def _give_codecs() -> None:
         codecs.zstd = SimpleNamespace(ZstdCompressor=_ZstdCompressor, ZstdDecompressor=_ZstdDecompressor)
     if not codecs.has_lz4():
         codecs.lz4 = SimpleNamespace(compress=_lz4_compress, decompress=_lz4_decompress)
-        # The names that others imported before.
+        # Names that other modules of kafka-python have already imported.
         for module in (codecs, kafka.record.default_records):
             module.lz4_encode, module.lz4_decode = _lz4_compress, _lz4_decompress
 

@@ -32,7 +32,7 @@ CORPUS = [
 
 @pytest.fixture
 def written(bootstrap: str, new_topic: Callable[..., str]) -> dict[str, str]:
-    """A topic by each client, the corpus in it once a codec."""
+    """One topic per client, which contains the corpus once per codec."""
     topics = {}
     for writer in DRIVERS:
         topics[writer.name] = topic = new_topic()
@@ -58,7 +58,7 @@ def test_every_client_reads_the_records_of_every_client(
 
 
 def lines(count: int, seed: str) -> Iterator[bytes]:
-    """About 100 bytes each: a number, noise, and text, so that codecs have something to do and order can be seen."""
+    """Lines of about 100 bytes: a number that shows the order, random characters, and text that compresses."""
     for index in range(0, count, 4):
         noise = hashlib.sha256(f"{seed}{index}".encode()).hexdigest().encode()
         for offset in range(index, min(index + 4, count)):
@@ -69,7 +69,7 @@ def lines(count: int, seed: str) -> Iterator[bytes]:
 def test_a_million_records_come_back_byte_for_byte(
     bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """Written by kcat in every codec, read by kcat in turn and by confluent-kafka; the checksums are the same."""
+    """kcat writes them in every codec; kcat and confluent-kafka read them. The checksums are the same."""
     share = TOTAL_RECORDS // len(CODECS)
     total = 0
     for codec in CODECS:

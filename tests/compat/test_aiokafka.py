@@ -65,7 +65,7 @@ def test_topics_are_created_listed_grown_and_deleted(
     wait_until(lambda: wire.describe_topic(raw, name).error_code == gone)
 
 
-def test_a_topic_that_cannot_be_is_refused(bootstrap: str, topic: str, unused_name: Callable[[], str]) -> None:
+def test_an_impossible_topic_is_refused(bootstrap: str, topic: str, unused_name: Callable[[], str]) -> None:
     wanted = {
         NewTopic(topic, 1, 1): "TopicAlreadyExistsError",
         NewTopic(unused_name(), 0, 1): "InvalidPartitionsError",
@@ -120,9 +120,9 @@ def test_settings_are_described_and_altered(bootstrap: str, new_topic: Callable[
             (response,) = await admin.alter_configs([change])
             assert [code for code, *_ in response.resources] == [0]
             found = await settings_of(admin, topic)
-            while found["retention.ms"] != "1000":  # Apache Kafka takes a moment
+            while found["retention.ms"] != "1000":  # Apache Kafka applies the change with a short delay
                 found = await settings_of(admin, topic)
-            # This request replaces everything.
+            # This request replaces all settings of the topic.
             assert found["segment.bytes"] == "1073741824"
             bad = ConfigResource(ConfigResourceType.TOPIC, topic, configs={"retention.ms": "soon"})
             (response,) = await admin.alter_configs([bad])
@@ -187,7 +187,7 @@ def test_a_reader_seeks_back_and_forth(bootstrap: str, timed: str) -> None:
     run(work())
 
 
-def test_reports_tell_where_each_record_went(bootstrap: str, topic: str) -> None:
+def test_delivery_reports_have_partition_and_offset(bootstrap: str, topic: str) -> None:
     async def work() -> None:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
             for number in range(20):

@@ -113,11 +113,11 @@ def test_the_cluster_is_described(admin: AdminClient, bootstrap: str) -> None:
         ({"config": {"retention.ms": "soon"}}, KafkaError.INVALID_CONFIG),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused(
+def test_an_impossible_topic_is_refused(
     wanted: dict[str, Any], code: int, admin: AdminClient, unused_name: Callable[[], str]
 ) -> None:
     topic = NewTopic(unused_name(), **{"num_partitions": 1, "replication_factor": 1, **wanted})
-    # librdkafka itself refuses to ask for no partitions.
+    # librdkafka itself refuses a request for zero partitions.
     assert code_of(admin.create_topics([topic])) in (code, KafkaError._INVALID_ARG)
 
 
@@ -276,7 +276,7 @@ def test_many_partitions_are_read_together(consumer: Consumer, bootstrap: str, n
     assert found == sent
 
 
-def test_reports_tell_where_each_record_went(bootstrap: str, topic: str) -> None:
+def test_delivery_reports_have_partition_and_offset(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": False, "acks": "all"})
     offsets: list[int] = []
     for number in range(50):
@@ -292,7 +292,7 @@ def test_of_a_batch_for_a_compacted_topic_only_the_records_without_keys_are_repo
 ) -> None:
     topic = new_topic(configs={"cleanup.policy": "compact"})
     settings = {"bootstrap.servers": bootstrap, "batch.num.messages": 20, "linger.ms": 60_000}
-    producer = Producer(settings)  # the twenty records leave as one batch, when the last of them is there
+    producer = Producer(settings)  # the twenty records are sent as one batch, when the last one is added
     errors: dict[int, int] = {}
 
     def report(error: KafkaError, message: Any) -> None:

@@ -44,7 +44,7 @@ def test_records_are_read_as_written_and_stored_in_the_requested_codec(
     found = client.consume(bootstrap, topic)
     assert [record.message for record in found] == messages
     assert [record.offset for record in found] == list(range(len(messages)))
-    # An old client that thinks too little of the broker sends uncompressed batches without a word.
+    # An old client that does not detect the broker's features sends uncompressed batches without an error.
     assert {header.codec_id for header, _ in wire.stored_batches(raw, topic)} == {Codec[codec.upper()]}
 
 
@@ -77,7 +77,8 @@ def test_records_arrive_with_every_kind_of_acknowledgement(
 ) -> None:
     messages = numbered(200)
     client.produce(bootstrap, topic, messages, acks=acks)
-    # Without acknowledgements a producer can be done before the broker is: ask for a number, not for the end.
+    # Without acknowledgements a producer may end before the broker has stored the records: read by count, not to the
+    # end.
     assert [record.message for record in client.consume(bootstrap, topic, count=len(messages))] == messages
 
 
@@ -174,7 +175,7 @@ def test_on_a_log_append_time_topic_the_broker_sets_the_time(
 
 @every_client
 def test_a_waiting_reader_gets_records_written_meanwhile(client: Driver, bootstrap: str, topic: str) -> None:
-    # The count is more than there is when reading starts; the rest is written while the reader polls.
+    # The count is higher than the number of records at the start; the rest is written while the reader polls.
     client.produce(bootstrap, topic, numbered(1))
     writer = threading.Thread(target=client.produce, args=(bootstrap, topic, numbered(5)))
     writer.start()

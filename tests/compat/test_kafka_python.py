@@ -82,7 +82,7 @@ def test_partitions_are_described(admin: KafkaAdminClient, new_topic: Callable[.
         ({"assignments": {0: [77]}}, errors.InvalidReplicationAssignmentError),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused(
+def test_an_impossible_topic_is_refused(
     wanted: dict[str, Any], error: type[Exception], admin: KafkaAdminClient, unused_name: Callable[[], str]
 ) -> None:
     with pytest.raises(error):
@@ -125,7 +125,7 @@ def test_settings_are_described_altered_and_reset(
     change = ConfigResource("topic", topic, {"retention.ms": "1000"})
     assert admin.alter_configs([change], incremental=incremental) == {"topic": {topic: "OK"}}
     wait_until(lambda: settings_of(admin, topic)["retention.ms"]["value"] == "1000")
-    # The client fills in what else was set, where the request replaces everything.
+    # The request replaces all settings; the client adds those that were set before.
     assert settings_of(admin, topic)["segment.bytes"]["value"] == "2000000"
     reset = ConfigResource("topic", topic, {"retention.ms": None})
     assert admin.reset_configs([reset], incremental=incremental) == {"topic": {topic: "OK"}}
@@ -133,7 +133,7 @@ def test_settings_are_described_altered_and_reset(
     assert settings_of(admin, topic)["segment.bytes"]["value"] == "2000000"
 
 
-def test_a_list_is_added_to(admin: KafkaAdminClient, topic: str) -> None:
+def test_a_value_is_appended_to_a_list(admin: KafkaAdminClient, topic: str) -> None:
     change = ConfigResource("topic", topic, {"cleanup.policy": (AlterConfigOp.APPEND, "compact")})
     admin.alter_configs([change])
     wait_until(lambda: settings_of(admin, topic)["cleanup.policy"]["value"] == "delete,compact")

@@ -64,7 +64,7 @@ def test_reading_between_two_times(bootstrap: str, topic: str) -> None:
     assert found.decode().split() == ["2000", "3000"]
 
 
-def test_json_tells_who_set_the_time(bootstrap: str, new_topic: Callable[..., str]) -> None:
+def test_json_output_has_the_timestamp_type(bootstrap: str, new_topic: Callable[..., str]) -> None:
     kinds = {}
     for kind in ("CreateTime", "LogAppendTime"):
         topic = new_topic(configs={"message.timestamp.type": kind})
@@ -104,7 +104,7 @@ def test_keys_spread_over_partitions_and_stay_together(bootstrap: str, new_topic
     assert all(len(partitions) == 1 for partitions in homes.values())
 
 
-# What an old librdkafka makes of us -----------------------------------------------------------------------------------
+# Features that an old librdkafka detects ------------------------------------------------------------------------------
 
 
 def debugged(bootstrap: str, contexts: str, *arguments: str, stdin: str | None = None) -> str:
@@ -113,14 +113,14 @@ def debugged(bootstrap: str, contexts: str, *arguments: str, stdin: str | None =
     return done.stderr
 
 
-def test_it_finds_every_feature_that_it_looks_for(bootstrap: str, topic: str) -> None:
-    """It decides by the advertised ranges, and turns off in silence what it thinks is missing."""
+def test_librdkafka_finds_every_feature_that_it_looks_for(bootstrap: str, topic: str) -> None:
+    """librdkafka decides by the advertised version ranges, and silently disables features that it misses."""
     debug = debugged(bootstrap, "feature", "-L", "-t", topic)
     enabled = set(re.findall(r"Enabling feature (\w+)", debug))
     assert {"ApiVersion", "MsgVer2", "LZ4", "ZSTD", "OffsetTime"} <= enabled, debug
 
 
-def test_it_speaks_the_newest_versions_that_it_knows(bootstrap: str, topic: str) -> None:
+def test_librdkafka_uses_the_newest_versions_that_it_knows(bootstrap: str, topic: str) -> None:
     written = debugged(bootstrap, "protocol", "-P", "-t", topic, "-p", "0", "-z", "zstd", stdin="value\n")
     options = ("-t", topic, "-p", "0", "-o", "beginning", "-e", "-X", f"fetch.wait.max.ms={FETCH_WAIT_MS}")
     read = debugged(bootstrap, "protocol", "-C", *options)

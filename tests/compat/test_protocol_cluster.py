@@ -96,7 +96,7 @@ def test_the_controller_leads_the_quorum(version: int, raw: RawConnection) -> No
 
 
 @pytest.mark.parametrize(("topic", "index"), [("other", 0), ("__cluster_metadata", 1)])
-def test_nothing_else_has_a_quorum(topic: str, index: int, raw: RawConnection) -> None:
+def test_only_the_metadata_partition_has_a_quorum(topic: str, index: int, raw: RawConnection) -> None:
     ((partition,),) = [one.partitions for one in quorum(raw, topic, index).topics]
     assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert partition.error_message
@@ -122,7 +122,7 @@ def test_a_feature_version_that_is_not_there_is_refused(
     assert feature in (answer.error_message or "")
 
 
-def test_features_come_with_the_brokers_and_are_not_lowered(raw: RawConnection, moldau_only: None) -> None:
+def test_a_feature_cannot_be_lowered(raw: RawConnection, moldau_only: None) -> None:
     answer = updated(raw, "group.version", 0, SAFE_DOWNGRADE)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "cannot be lowered" in (answer.error_message or "")

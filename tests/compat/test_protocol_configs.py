@@ -182,7 +182,7 @@ def test_other_resources_are_refused(kind: int, name: str, raw: RawConnection) -
 # One by one -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_setting_is_set_and_taken_back(raw: RawConnection, topic: str) -> None:
+def test_a_setting_is_set_and_deleted(raw: RawConnection, topic: str) -> None:
     assert (
         increment(raw, TOPIC, topic, ("retention.ms", SET, "1000"), ("max.message.bytes", SET, "5000")).error_code == 0
     )
@@ -191,7 +191,7 @@ def test_a_setting_is_set_and_taken_back(raw: RawConnection, topic: str) -> None
     assert increment(raw, TOPIC, topic, ("retention.ms", DELETE, None)).error_code == 0
     becomes(raw, topic, "retention.ms", "604800000", DEFAULT_SOURCE)
     becomes(raw, topic, "max.message.bytes", "5000")
-    # What is not set can be taken back all the same.
+    # Deleting a setting that is not set is allowed.
     assert increment(raw, TOPIC, topic, ("retention.ms", DELETE, None)).error_code == 0
 
 
@@ -225,7 +225,7 @@ def test_a_changed_setting_takes_effect(raw: RawConnection, topic: str) -> None:
         (("cleanup.policy", APPEND, "burn"), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_a_bad_change_is_refused_and_spoils_the_good_ones_beside_it(
+def test_a_bad_change_is_refused_together_with_the_good_ones_of_its_resource(
     change: tuple[str, int, str | None], code: ErrorCode, raw: RawConnection, topic: str
 ) -> None:
     answer = increment(raw, TOPIC, topic, ("max.message.bytes", SET, "5000"), change)
@@ -234,12 +234,12 @@ def test_a_bad_change_is_refused_and_spoils_the_good_ones_beside_it(
     assert entry(raw, topic, "max.message.bytes").config_source == DEFAULT_SOURCE
 
 
-def test_a_key_is_changed_once_a_request(raw: RawConnection, topic: str) -> None:
+def test_a_key_may_be_changed_only_once_per_request(raw: RawConnection, topic: str) -> None:
     answer = increment(raw, TOPIC, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_resource_is_changed_once_a_request(raw: RawConnection, topic: str) -> None:
+def test_a_resource_may_be_changed_only_once_per_request(raw: RawConnection, topic: str) -> None:
     change = IncrementalAlterConfigsRequestConfig(name="retention.ms", config_operation=SET, value="1000")
     resource = IncrementalAlterConfigsRequestResource(resource_type=TOPIC, resource_name=topic, configs=[change])
     answers = ask(raw, IncrementalAlterConfigsRequest(resources=[resource, resource])).responses
@@ -261,14 +261,14 @@ def test_unknown_resources_cannot_be_altered(kind: int, name: str, code: ErrorCo
     assert answer.error_message
 
 
-def test_a_change_can_be_tried_first(raw: RawConnection, topic: str) -> None:
+def test_a_change_with_validate_only_has_no_effect(raw: RawConnection, topic: str) -> None:
     assert increment(raw, TOPIC, topic, ("retention.ms", SET, "1000"), validate_only=True).error_code == 0
     bad = increment(raw, TOPIC, topic, ("retention.ms", SET, "soon"), validate_only=True)
     assert bad.error_code == ErrorCode.INVALID_CONFIG
     assert entry(raw, topic, "retention.ms").config_source == DEFAULT_SOURCE
 
 
-# The broker's own -----------------------------------------------------------------------------------------------------
+# Broker settings ------------------------------------------------------------------------------------------------------
 
 
 def test_a_dynamic_setting_of_the_broker_changes_while_it_runs(raw: RawConnection) -> None:
@@ -287,8 +287,8 @@ def test_a_dynamic_setting_of_the_broker_changes_while_it_runs(raw: RawConnectio
     wait_until(lambda: current() == before)
 
 
-def test_a_default_of_all_brokers_reaches_their_topics(raw: RawConnection, topic: str) -> None:
-    """An innocent setting, since every topic of the server under test hears of it."""
+def test_a_cluster_wide_default_applies_to_topics(raw: RawConnection, topic: str) -> None:
+    """A harmless setting, since it changes all topics of the server under test."""
     try:
         assert increment(raw, BROKER, "", ("log.index.interval.bytes", SET, "5000")).error_code == 0
         becomes(raw, topic, "index.interval.bytes", "5000", DYNAMIC_DEFAULT_SOURCE)
@@ -313,10 +313,8 @@ def test_read_only_broker_settings_cannot_be_altered(change: tuple[str, int, str
     ],
     ids=["only-kafkas", "of-topics", "of-nobody"],
 )
-def test_a_broker_stores_settings_that_mean_nothing_to_it(
-    key: str, value: str, shown: str | None, raw: RawConnection
-) -> None:
-    """Kafka's plugins have settings of their own. What nobody declared may be a secret, and is not shown."""
+def test_a_broker_stores_settings_without_effect(key: str, value: str, shown: str | None, raw: RawConnection) -> None:
+    """Kafka's plugins have their own settings. An undeclared setting may be a secret, so its value is not shown."""
     name = broker_name(raw)
 
     def current() -> list[tuple[str | None, int]]:
@@ -340,13 +338,13 @@ def test_a_broker_stores_settings_that_mean_nothing_to_it(
         (("a.b", APPEND, "c"), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_such_settings_have_kafkas_types_and_scopes(
+def test_settings_without_effect_have_kafkas_types_and_scopes(
     change: tuple[str, int, str], code: ErrorCode, raw: RawConnection
 ) -> None:
     assert increment(raw, BROKER, broker_name(raw), change).error_code == code
 
 
-# Of groups ------------------------------------------------------------------------------------------------------------
+# Group settings -------------------------------------------------------------------------------------------------------
 
 GROUP_DEFAULTS = {
     "consumer.assignment.interval.ms": "1000",
@@ -371,7 +369,7 @@ GROUP_DEFAULTS = {
 
 @pytest.fixture
 def group(raw: RawConnection) -> Iterator[str]:
-    """The id of a group that nobody ever joined, without settings of its own when the test is over."""
+    """The id of a group that nobody ever joined. Its settings are deleted after the test."""
     name = f"group/{uuid.uuid4()}"
     yield name
     assert replace(raw, GROUP, name, {}).error_code == 0
@@ -388,7 +386,7 @@ def test_a_group_has_the_settings_and_defaults_of_kafka(raw: RawConnection, grou
     assert synonyms["share.isolation.level"] == [("share.isolation.level", DEFAULT_SOURCE)]
 
 
-def test_settings_of_a_group_are_set_replaced_and_taken_back(raw: RawConnection, group: str) -> None:
+def test_settings_of_a_group_are_set_replaced_and_deleted(raw: RawConnection, group: str) -> None:
     def own() -> dict[str, str | None]:
         found = describe(raw, GROUP, group).configs
         return {each.name: each.value for each in found if each.config_source == GROUP_SOURCE}

@@ -18,7 +18,7 @@ from tests.compat import wire
 from tests.compat.wire import fetch_partition
 from tests.support.raw import RawConnection
 
-FOREVER_MS = 60_000  # longer than a connection waits for an answer: who gets one was woken
+FOREVER_MS = 60_000  # longer than a connection waits for an answer: an answered fetch was woken
 SHORT_WAIT_MS = 300
 READ_COMMITTED = 1
 
@@ -72,7 +72,7 @@ def test_a_limit_ends_the_response_after_the_batches_that_fit(
 ) -> None:
     limit = 2 * batch_bytes + 10
     answer = wire.fetch_one(raw, filled, partition_max_bytes=limit)
-    # A batch at the end may come in part, and clients know it.
+    # The last batch may be incomplete; clients handle that.
     assert len(answer.records) <= limit
     assert [header.base_offset for header, _ in wire.batches_in(answer.records)] == [0, 2]
 
@@ -120,11 +120,11 @@ def test_many_partitions_of_many_topics_come_in_one_answer(raw: RawConnection, n
 # Waiting --------------------------------------------------------------------------------------------------------------
 
 
-def test_at_the_end_it_waits_and_then_answers_with_nothing(raw: RawConnection, filled: str) -> None:
+def test_a_fetch_at_the_end_waits_and_then_returns_nothing(raw: RawConnection, filled: str) -> None:
     started = time.monotonic()
     answer = wire.fetch_one(raw, filled, offset=8, max_wait_ms=SHORT_WAIT_MS)
     waited = time.monotonic() - started
-    # A loop counts from its last look at the clock, which may be a few milliseconds back.
+    # A loop computes timers from its cached time, which may be a few milliseconds old.
     assert waited >= 0.8 * SHORT_WAIT_MS / 1000
     assert (answer.error_code, answer.high_watermark, bytes(answer.records)) == (0, 8, b"")
 
@@ -145,7 +145,7 @@ def test_a_fetch_waits_for_min_bytes(bootstrap: str, raw: RawConnection, topic: 
         for number in range(3):
             wire.produced(raw, topic, bytes([number]) * 900)
         answer = wire.only_partition(receive_fetch(reader))
-    # Two batches are too little: had one of them woken it, the third would not be there.
+    # Two batches are too few bytes. If one of them had woken the fetch, the third would not be in the answer.
     assert values(answer) == [bytes([number]) * 900 for number in range(3)]
 
 
@@ -177,7 +177,7 @@ def test_many_readers_wait_for_the_same_record(bootstrap: str, raw: RawConnectio
 
 
 @pytest.mark.parametrize("limits", [{"max_wait_ms": 0}, {"min_bytes": 0, "max_wait_ms": FOREVER_MS}])
-def test_who_does_not_want_to_wait_does_not(limits: dict[str, int], raw: RawConnection, topic: str) -> None:
+def test_a_fetch_with_max_wait_zero_does_not_wait(limits: dict[str, int], raw: RawConnection, topic: str) -> None:
     answer = wire.fetch_one(raw, topic, **limits)
     assert (answer.error_code, bytes(answer.records)) == (0, b"")
 
@@ -194,7 +194,7 @@ def test_a_fetch_of_nothing_is_answered_at_once(raw: RawConnection) -> None:
 
 def test_deleting_the_topic_wakes_its_readers(bootstrap: str, raw: RawConnection, topic: str) -> None:
     with RawConnection(bootstrap) as reader:
-        # One write for both: whoever has answered the first has read the second.
+        # Both requests are sent in one write, so a server that answered the first has also read the second.
         fetch = wire.fetch_request(topic, [fetch_partition()], max_wait_ms=FOREVER_MS)
         frames = [
             encode_request_header(ApiKey.METADATA, 1, 1, "reader") + MetadataRequest(topics=[]).encode(1),
@@ -255,7 +255,7 @@ def test_a_diverging_fetcher_gets_the_diverging_epoch(raw: RawConnection, filled
     epoch = wire.list_offset(raw, filled, wire.LATEST).leader_epoch
     same = wire.only_partition(wire.fetch(raw, filled, [fetch_partition(0, 4, last_fetched_epoch=epoch)]))
     assert (same.error_code, len(values(same))) == (0, 4)
-    # It claims to have read, in this epoch, further than this epoch goes.
+    # The fetcher claims records in this epoch beyond the end of the epoch.
     wanted = fetch_partition(0, 100, last_fetched_epoch=epoch)
     parted = wire.only_partition(wire.fetch(raw, filled, [wanted], max_wait_ms=FOREVER_MS))
     assert parted.error_code == 0
@@ -263,7 +263,7 @@ def test_a_diverging_fetcher_gets_the_diverging_epoch(raw: RawConnection, filled
     assert values(parted) == []
 
 
-def test_who_is_no_replica_is_not_served_as_one(raw: RawConnection, filled: str) -> None:
+def test_a_client_that_is_not_a_replica_is_not_served_as_one(raw: RawConnection, filled: str) -> None:
     response = wire.fetch(raw, filled, [fetch_partition()], replica_id=77, max_wait_ms=FOREVER_MS)
     assert wire.only_partition(response).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

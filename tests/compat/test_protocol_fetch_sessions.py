@@ -22,7 +22,7 @@ FINAL = -1
 
 
 class Session:
-    """A client's side of a session."""
+    """The client's side of a fetch session."""
 
     def __init__(self, connection: RawConnection, topic: str, partitions: int) -> None:
         self.connection = connection
@@ -85,12 +85,12 @@ def test_records_are_sent_again_until_the_fetch_offset_advances(
 ) -> None:
     wire.produced(raw, topic, b"news", partition=1)
     assert set(mentioned(session.fetch())) == {1}
-    # The session still stands at the old offset: the client has not moved on.
+    # The session still has the old fetch offset, because the client has not advanced it.
     assert set(mentioned(session.fetch())) == {1}
     assert mentioned(session.fetch(fetch_partition(1, offset=1))) == {}
 
 
-def test_a_moved_start_is_news(session: Session, raw: RawConnection, topic: str) -> None:
+def test_a_changed_log_start_is_in_the_response(session: Session, raw: RawConnection, topic: str) -> None:
     wire.produced(raw, topic, b"one", b"two", partition=2)
     session.fetch(fetch_partition(2, offset=2))
     assert mentioned(session.fetch()) == {}
@@ -178,7 +178,7 @@ def test_a_new_session_replaces_the_old_one(session: Session, raw: RawConnection
         assert session.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_sessions_of_two_clients_do_not_meet(bootstrap: str, session: Session, raw: RawConnection, topic: str) -> None:
+def test_sessions_of_two_clients_are_separate(bootstrap: str, session: Session, raw: RawConnection, topic: str) -> None:
     with RawConnection(bootstrap) as connection:
         other = Session(connection, topic, partitions=3)
         assert other.id != session.id

@@ -38,7 +38,7 @@ def header(api: int, version: int, correlation_id: int = 1) -> bytes:
 
 @pytest.fixture
 def bystander(bootstrap: str) -> Iterator[RawConnection]:
-    """Somebody else's connection: open before the trouble, and working after it."""
+    """Another client's connection, opened before the malformed frame; it must still work afterwards."""
     with RawConnection(bootstrap) as connection:
         assert api_versions(connection).error_code == 0
         yield connection
@@ -111,13 +111,13 @@ def test_bytes_after_a_body_are_ignored(raw: RawConnection) -> None:
     raw.receive(ApiKey.METADATA, 1, MetadataResponse, 7)
 
 
-def test_a_client_needs_no_name(bootstrap: str) -> None:
+def test_a_client_needs_no_client_id(bootstrap: str) -> None:
     with RawConnection(bootstrap, client_id=None) as connection:  # type: ignore[arg-type]
         assert api_versions(connection).error_code == 0
         assert wire.metadata(connection, []).topics == []
 
 
-def test_a_clients_name_may_be_any_bytes(raw: RawConnection) -> None:
+def test_a_client_id_may_be_any_bytes(raw: RawConnection) -> None:
     latin = "Köln".encode("latin-1")
     name = struct.pack(">h", len(latin)) + latin
     raw.send_frame(struct.pack(">hhi", ApiKey.METADATA, 1, 8) + name + MetadataRequest(topics=[]).encode(1))
@@ -125,7 +125,7 @@ def test_a_clients_name_may_be_any_bytes(raw: RawConnection) -> None:
 
 
 def test_unknown_tagged_fields_are_skipped(raw: RawConnection) -> None:
-    tags = b"\x02" + b"\x63\x03abc" + b"\x64\x00"  # two: 99 with three bytes, 100 with none
+    tags = b"\x02" + b"\x63\x03abc" + b"\x64\x00"  # two fields: 99 with three bytes, 100 with none
     request = MetadataRequest(topics=[], unknown_tags={77: b"xyz"}).encode(METADATA_VERSION)
     raw.send_frame(struct.pack(">hhih", ApiKey.METADATA, METADATA_VERSION, 5, 1) + b"x" + tags + request)
     raw.receive(ApiKey.METADATA, METADATA_VERSION, MetadataResponse, 5)
@@ -147,7 +147,7 @@ def test_a_half_closed_connection_still_gets_its_answers(bootstrap: str) -> None
 
 
 @pytest.mark.parametrize("version", [5, 99, 32_767, -1])
-def test_api_versions_of_the_future_get_an_answer_of_the_past(version: int, raw: RawConnection) -> None:
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(version: int, raw: RawConnection) -> None:
     raw.send_frame(header(ApiKey.API_VERSIONS, version, 3) + b"\0and whatever the future may hold")
     response = raw.receive(ApiKey.API_VERSIONS, 0, ApiVersionsResponse, 3)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -169,7 +169,8 @@ def test_an_invalid_client_software_name_is_refused(name: str, version: str, raw
 
 
 def test_answers_keep_the_order_of_their_requests(raw: RawConnection, topic: str) -> None:
-    """A fetch that waits is followed by requests that need not: theirs are held back until it is done."""
+    """A waiting fetch is followed by requests that need not wait. Their answers are held back until the fetch is
+    answered."""
     fetch = wire.fetch_request(topic, [wire.fetch_partition()], max_wait_ms=200)
     sent = [raw.send(ApiKey.FETCH, wire.FETCH_VERSION, fetch.encode(wire.FETCH_VERSION))]
     sent += [raw.send(ApiKey.METADATA, 1, MetadataRequest(topics=[]).encode(1)) for _ in range(5)]
@@ -194,7 +195,7 @@ def test_pipelined_batches_are_written_in_order(raw: RawConnection, topic: str) 
 def test_a_topic_can_be_used_right_after_its_creation(
     raw: RawConnection, unused_name: Callable[[], str], moldau_only: None
 ) -> None:
-    """Stronger than Apache Kafka, whose brokers hear of a topic a moment later."""
+    """A stronger guarantee than Apache Kafka's, whose brokers learn of a topic with a delay."""
     name = unused_name()
     create = CreateTopicsRequest(
         topics=[CreateTopicsRequestTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=10_000
@@ -213,7 +214,7 @@ def test_two_connections_do_not_wait_for_each_other(bootstrap: str, raw: RawConn
         patient.send(ApiKey.FETCH, wire.FETCH_VERSION, fetch.encode(wire.FETCH_VERSION))
         for _ in range(10):
             assert api_versions(raw).error_code == 0
-    # Closing while a request waits disturbs nobody either.
+    # Closing the connection of a waiting request does not affect the other connection either.
     assert wire.produced(raw, topic, b"after") == 0
 
 

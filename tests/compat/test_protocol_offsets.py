@@ -42,7 +42,8 @@ def delete_records(
 
 @pytest.fixture
 def timed(raw: RawConnection, topic: str) -> str:
-    """Times 1000 to 1050, then 3000, 2000, 3000: the largest comes twice, and order by offset is not order by time."""
+    """Timestamps 1000 to 1050, then 3000, 2000, 3000: the largest appears twice, and offsets are not ordered by
+    time."""
     times = [1_000, 1_010, 1_020, 1_030, 1_040, 1_050]
     first = encode_batch([Record(offset, time, b"key", b"value") for offset, time in enumerate(times)])
     assert wire.produce(raw, topic, first).error_code == 0
@@ -98,7 +99,7 @@ def test_an_empty_partition_begins_where_it_ends(raw: RawConnection, topic: str)
         assert (answer.error_code, answer.offset) == (0, 0)
 
 
-def test_there_is_no_tier_to_speak_of(raw: RawConnection, timed: str) -> None:
+def test_there_is_no_tiered_storage(raw: RawConnection, timed: str) -> None:
     assert wire.list_offset(raw, timed, EARLIEST_LOCAL).offset == 0
     for spec in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         answer = wire.list_offset(raw, timed, spec)
@@ -106,7 +107,7 @@ def test_there_is_no_tier_to_speak_of(raw: RawConnection, timed: str) -> None:
 
 
 @pytest.mark.parametrize(("spec", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11), (-100, 11)])
-def test_a_question_that_its_version_does_not_have_is_refused(
+def test_a_special_timestamp_that_the_version_does_not_have_is_refused(
     spec: int, version: int, raw: RawConnection, timed: str
 ) -> None:
     answer = wire.list_offset(raw, timed, spec, version=version)
@@ -165,7 +166,7 @@ def test_deleted_records_are_gone_for_readers(raw: RawConnection, timed: str) ->
     assert wire.list_offset(raw, timed, wire.EARLIEST).offset == 4
     assert wire.fetch_one(raw, timed, 3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     found = wire.fetch_one(raw, timed, 4)
-    # The batch comes whole; the log start tells what of it still counts.
+    # The whole batch is returned; the log start offset tells which records are deleted.
     assert (found.log_start_offset, wire.records_in(found.records)[0].offset) == (4, 0)
 
 
@@ -184,7 +185,7 @@ def test_all_records_can_be_deleted_and_writing_continues(raw: RawConnection, ti
 
 
 def test_deleted_records_have_no_largest_timestamp(raw: RawConnection, timed: str, moldau_only: None) -> None:
-    """Apache Kafka goes on naming a record that nobody can read."""
+    """Apache Kafka still returns a record that was deleted."""
     delete_records(raw, timed, -1)
     assert wire.list_offset(raw, timed, wire.MAX_TIMESTAMP).offset == -1
 
@@ -201,7 +202,7 @@ def test_records_of_an_unknown_partition_cannot_be_deleted(raw: RawConnection, t
 
 
 @pytest.mark.parametrize(("policy", "code"), [("compact", ErrorCode.POLICY_VIOLATION), ("compact,delete", 0)])
-def test_records_of_a_compacted_topic_are_not_for_deletion(
+def test_records_of_a_compacted_topic_cannot_be_deleted(
     policy: str, code: int, raw: RawConnection, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(configs={"cleanup.policy": policy})
@@ -231,21 +232,21 @@ def test_an_epoch_ends_where_the_log_does_while_it_lasts(raw: RawConnection, tim
 
 
 @pytest.mark.parametrize("beyond", [1, 1_000])
-def test_an_epoch_that_has_not_come_has_no_end(beyond: int, raw: RawConnection, timed: str) -> None:
+def test_a_future_epoch_has_no_end(beyond: int, raw: RawConnection, timed: str) -> None:
     epoch = wire.list_offset(raw, timed, wire.LATEST).leader_epoch
     answer = end_of_epoch(raw, timed, epoch + beyond)
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, -1, -1)
 
 
-def test_who_asks_for_an_epoch_must_know_the_current_one(raw: RawConnection, timed: str) -> None:
+def test_a_request_for_an_epoch_must_have_the_current_leader_epoch(raw: RawConnection, timed: str) -> None:
     epoch = wire.list_offset(raw, timed, wire.LATEST).leader_epoch
     assert end_of_epoch(raw, timed, epoch, current=epoch).error_code == 0
     assert end_of_epoch(raw, timed, epoch, current=epoch + 1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert end_of_epoch(raw, timed, epoch, partition=8).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_an_empty_partition_has_an_epoch_all_the_same(raw: RawConnection, topic: str) -> None:
-    """A reader that waits at an empty log, and asks, must not hear that its place is gone."""
+def test_an_empty_partition_has_an_epoch(raw: RawConnection, topic: str) -> None:
+    """A consumer that waits at an empty log and validates its position must not see it as truncated."""
     epoch = wire.list_offset(raw, topic, wire.LATEST).leader_epoch
     assert wire.list_offset(raw, topic, wire.EARLIEST).leader_epoch == epoch
     answer = end_of_epoch(raw, topic, epoch)

@@ -17,7 +17,7 @@ from tests.support.raw import RawConnection
 HOUR_MS = 3_600_000
 BROKER_LIMIT = 1_048_588  # message.max.bytes: the whole batch, header included
 
-# Where things are in a batch.
+# Positions of fields in a batch header.
 LENGTH_AT = 8
 LEADER_EPOCH_AT = 12
 MAGIC_AT = 16
@@ -32,7 +32,7 @@ CONTROL_BIT = 0x20
 
 
 def changed(batch: bytearray, form: str, at: int, value: int, *, sealed: bool = True) -> bytearray:
-    """The batch with one field of its header replaced; `sealed` with the checksum that goes with it."""
+    """The batch with one header field replaced; if `sealed`, with a matching checksum."""
     struct.pack_into(form, batch, at, value)
     if sealed:
         reseal(batch, 0, len(batch))
@@ -82,15 +82,15 @@ def test_a_bad_batch_is_refused_and_nothing_is_stored(case: str, raw: RawConnect
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_garbage_in_a_codecs_clothes_is_refused(codec: Codec, raw: RawConnection, topic: str) -> None:
+def test_data_that_does_not_decompress_is_refused(codec: Codec, raw: RawConnection, topic: str) -> None:
     answer = wire.produce(raw, topic, compressed_garbage(codec))
-    # Apache Kafka stumbles over it (UNKNOWN_SERVER_ERROR); no client retries any of these.
+    # Apache Kafka returns UNKNOWN_SERVER_ERROR. No client retries any of these errors.
     assert answer.error_code in (-1, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
     assert wire.list_offset(raw, topic, wire.LATEST).offset == 0
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_garbage_in_a_codecs_clothes_is_called_by_its_name(
+def test_data_that_does_not_decompress_is_a_corrupt_message(
     codec: Codec, raw: RawConnection, topic: str, moldau_only: None
 ) -> None:
     answer = wire.produce(raw, topic, compressed_garbage(codec))
@@ -102,15 +102,15 @@ def test_a_request_without_records_is_answered(raw: RawConnection, topic: str, m
 
 
 def test_bytes_after_a_batch_are_not_stored(raw: RawConnection, topic: str) -> None:
-    """Apache Kafka ignores fewer than twelve; Moldau refuses them all, since nobody can have meant them."""
+    """Apache Kafka ignores fewer than twelve bytes. Moldau refuses all, since no producer sends them on purpose."""
     answer = wire.produce(raw, topic, good() + bytes(11))
     assert answer.error_code in (ErrorCode.NONE, ErrorCode.INVALID_RECORD)
     stored = [len(batch) for _, batch in wire.stored_batches(raw, topic)]
     assert stored == ([] if answer.error_code else [len(good())])
 
 
-def test_a_first_offset_of_the_producers_own_is_not_kept(raw: RawConnection, topic: str) -> None:
-    """Apache Kafka refuses the batch; Moldau gives it the offset that it gives to any other."""
+def test_a_base_offset_set_by_the_producer_is_not_kept(raw: RawConnection, topic: str) -> None:
+    """Apache Kafka refuses the batch. Moldau assigns an offset as for any other batch."""
     answer = wire.produce(raw, topic, changed(good(), ">q", 0, 5))
     assert (answer.error_code, answer.base_offset) in ((ErrorCode.INVALID_RECORD, -1), (ErrorCode.NONE, 0))
     assert wire.list_offset(raw, topic, wire.EARLIEST).offset == 0
@@ -144,7 +144,7 @@ def test_an_unknown_topic_id_is_refused_as_such(topic_id: bytes, raw: RawConnect
     assert wire.produce(raw, topic_id, good()).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_internal_topics_are_not_the_clients(raw: RawConnection) -> None:
+def test_clients_cannot_write_to_internal_topics(raw: RawConnection) -> None:
     answer = wire.produce(raw, "__consumer_offsets", good())
     assert answer.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -193,11 +193,11 @@ def test_a_batch_may_have_exactly_the_largest_size(raw: RawConnection, topic: st
     assert wire.list_offset(raw, topic, wire.LATEST).offset == 1
 
 
-def test_the_topics_own_limit_counts(raw: RawConnection, new_topic: Callable[..., str]) -> None:
+def test_the_size_limit_of_the_topic_applies(raw: RawConnection, new_topic: Callable[..., str]) -> None:
     topic = new_topic(configs={"max.message.bytes": "1000"})
     assert wire.produce(raw, topic, batch_of_size(1_001)).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert wire.produce(raw, topic, batch_of_size(1_000)).error_code == 0
-    # What counts is what is sent, not what is in it.
+    # The limit applies to the compressed size.
     assert wire.produce(raw, topic, wire.batch_of(bytes(5_000), codec=Codec.GZIP)).error_code == 0
 
 
@@ -209,7 +209,7 @@ def test_the_producers_bytes_are_kept(codec: Codec, raw: RawConnection, topic: s
     sent = wire.batch_of(b"a" * 100, b"b" * 100, codec=codec)
     assert wire.produce(raw, topic, sent).error_code == 0
     ((header, stored),) = wire.stored_batches(raw, topic)
-    # The broker writes the offset and its epoch, both outside the checksum; nothing else.
+    # The broker writes only the offset and its leader epoch, both outside the checksum.
     assert stored[16:] == bytes(sent[16:])
     assert header.leader_epoch >= 0
 
@@ -241,7 +241,7 @@ def test_a_topic_can_have_its_own_codec(
 
 @pytest.mark.parametrize("claimed", [1, 2_000_000_000_000])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_a_wrong_largest_timestamp_in_the_header_is_put_right(
+def test_a_wrong_largest_timestamp_in_the_header_is_corrected(
     claimed: int, codec: Codec, raw: RawConnection, topic: str
 ) -> None:
     made = wire.now_ms()
@@ -299,7 +299,7 @@ def test_a_record_too_old_for_its_topic_is_refused(raw: RawConnection, new_topic
     assert wire.produced(raw, topic, b"new") == 0
 
 
-def test_a_record_without_a_time_is_taken(raw: RawConnection, topic: str) -> None:
+def test_a_record_without_a_timestamp_is_accepted(raw: RawConnection, topic: str) -> None:
     assert wire.produced(raw, topic, b"timeless", timestamp=-1) == 0
 
 
@@ -307,7 +307,7 @@ def test_a_record_without_a_time_is_taken(raw: RawConnection, topic: str) -> Non
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
-def test_a_compacted_topic_wants_keys(codec: Codec, raw: RawConnection, new_topic: Callable[..., str]) -> None:
+def test_a_compacted_topic_requires_keys(codec: Codec, raw: RawConnection, new_topic: Callable[..., str]) -> None:
     topic = new_topic(configs={"cleanup.policy": "compact"})
     keys = [b"a", None, b"", None]
     now = wire.now_ms()
@@ -332,7 +332,7 @@ def test_a_repeated_batch_is_answered_with_its_first_offset(raw: RawConnection, 
     batches = [numbered(sequence, 2) for sequence in (0, 2, 4, 6, 8)]
     offsets = [wire.produce(raw, topic, batch).base_offset for batch in batches]
     assert offsets == [0, 2, 4, 6, 8]
-    # The last five are remembered.
+    # The broker remembers the last five batches.
     again = [wire.produce(raw, topic, batch) for batch in batches]
     assert [(answer.error_code, answer.base_offset) for answer in again] == [(0, offset) for offset in offsets]
     assert wire.list_offset(raw, topic, wire.LATEST).offset == 10
@@ -351,7 +351,7 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_zero(raw: RawConnect
     assert wire.produce(raw, topic, numbered(0, epoch=4)).error_code == 0
 
 
-def test_producers_do_not_know_of_each_other(raw: RawConnection, topic: str) -> None:
+def test_sequence_numbers_of_producers_are_independent(raw: RawConnection, topic: str) -> None:
     for producer in (1, 2):
         assert wire.produce(raw, topic, numbered(0, producer=producer)).error_code == 0
     assert wire.list_offset(raw, topic, wire.LATEST).offset == 2
@@ -368,7 +368,7 @@ def send_unacknowledged(connection: RawConnection, topic: str, records: Any) -> 
 def test_without_acknowledgement_there_is_no_answer_only_the_next_one(raw: RawConnection, topic: str) -> None:
     for _ in range(3):
         send_unacknowledged(raw, topic, good())
-    # `ask` checks the correlation id: the first frame that comes back is the answer to this, not to one of those.
+    # `ask` checks the correlation id: the first frame is the answer to this request, not to an unacknowledged one.
     assert wire.list_offset(raw, topic, wire.LATEST).offset == 9
 
 

@@ -74,11 +74,11 @@ def test_elections(version: int, raw: RawConnection, new_topic: Callable[..., st
     assert elected(raw, version, PREFERRED, (f"no-{topic}", [0])) == {
         (f"no-{topic}", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     }
-    assert (topic, 0) not in elected(raw, version, PREFERRED), "of all partitions, those that need none are left out"
+    assert (topic, 0) not in elected(raw, version, PREFERRED), "partitions that need no election must be left out"
 
 
 @every_version(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
-def test_reassignments_that_change_nothing_or_cannot_be(
+def test_reassignments_that_change_nothing_or_are_impossible(
     version: int, raw: RawConnection, new_topic: Callable[..., str]
 ) -> None:
     topic, me = new_topic(partitions=1), broker_id(raw)

@@ -99,7 +99,7 @@ def test_the_longest_name_is_not_too_long(raw: RawConnection, unused_name: Calla
     wait_until(lambda: wire.is_served(raw, name, 1))
 
 
-def test_names_that_differ_by_a_dot_and_a_line_collide(raw: RawConnection, topic: str) -> None:
+def test_names_that_differ_by_a_dot_and_an_underscore_collide(raw: RawConnection, topic: str) -> None:
     assert "." in topic
     assert_refused(create(raw, topic.replace(".", "_")), ErrorCode.INVALID_TOPIC_EXCEPTION)
 
@@ -143,7 +143,7 @@ def test_a_bad_setting_is_refused(
     assert wire.describe_topic(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_asking_whether_it_would_work_creates_nothing(raw: RawConnection, unused_name: Callable[[], str]) -> None:
+def test_creating_with_validate_only_creates_nothing(raw: RawConnection, unused_name: Callable[[], str]) -> None:
     name = unused_name()
     answer = create(raw, name, 5, validate_only=True)
     assert (answer.error_code, answer.num_partitions) == (0, 5)
@@ -198,7 +198,7 @@ def test_partitions_can_be_placed_by_hand(raw: RawConnection, unused_name: Calla
         ({0: []}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_a_placement_that_cannot_be_is_refused(
+def test_an_impossible_assignment_is_refused(
     placed: dict[int, list[int]], code: ErrorCode, raw: RawConnection, unused_name: Callable[[], str]
 ) -> None:
     assert_refused(create(raw, unused_name(), -1, -1, assignments=placed), code)
@@ -254,12 +254,12 @@ def test_every_topic_is_answered(
     wait_until(lambda: wire.is_served(raw, good, 3))
 
 
-def test_a_topic_grows_once_a_request(raw: RawConnection, topic: str) -> None:
+def test_a_topic_may_grow_only_once_per_request(raw: RawConnection, topic: str) -> None:
     (answer,) = grow(raw, (topic, 3), (topic, 4))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_growing_can_be_tried_first(raw: RawConnection, topic: str) -> None:
+def test_growing_with_validate_only_has_no_effect(raw: RawConnection, topic: str) -> None:
     (answer,) = grow(raw, (topic, 3), validate_only=True)
     assert answer.error_code == 0
     assert len(wire.describe_topic(raw, topic).partitions) == 1
@@ -332,7 +332,7 @@ def test_a_topic_of_the_same_name_is_another_topic(raw: RawConnection, topic: st
 def test_no_names_means_no_topics_and_null_means_all(raw: RawConnection, topic: str) -> None:
     assert wire.metadata(raw, []).topics == []
     assert topic in [found.name for found in wire.metadata(raw, None).topics]
-    # Version 0 had no null.
+    # Version 0 has no null list.
     assert topic in [found.name for found in ask(raw, MetadataRequest(topics=[]), 0).topics]
 
 
@@ -361,7 +361,7 @@ def test_a_topic_requested_twice_is_answered_once(raw: RawConnection, topic: str
     assert [found.name for found in wire.metadata(raw, [topic, topic]).topics] == [topic]
 
 
-def test_asking_creates_the_topic_where_that_is_allowed(raw: RawConnection, unused_name: Callable[[], str]) -> None:
+def test_a_metadata_request_creates_the_topic_if_allowed(raw: RawConnection, unused_name: Callable[[], str]) -> None:
     name = unused_name()
     assert wire.metadata(raw, [name], auto_create=False).topics[0].error_code != 0
     assert wire.describe_topic(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -370,14 +370,14 @@ def test_asking_creates_the_topic_where_that_is_allowed(raw: RawConnection, unus
 
 
 def deleted(connection: RawConnection, topic: str) -> str:
-    """The topic's name, once the server knows that it is gone."""
+    """The name of a topic, after the server has deleted it."""
     delete(connection, DeleteTopicsRequestTopic(name=topic))
     wait_until(lambda: wire.describe_topic(connection, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic
 
 
 def test_a_deleted_topic_is_unknown_before_auto_creation_creates_it_again(raw: RawConnection, topic: str) -> None:
-    """kafka-go, for one, asks whether a topic is gone with a request that allows to create it."""
+    """kafka-go, for example, checks whether a topic is deleted with a request that allows its creation."""
     deleted(raw, topic)
     (found,) = wire.metadata(raw, [topic], auto_create=True).topics
     assert (found.error_code, found.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
@@ -385,7 +385,7 @@ def test_a_deleted_topic_is_unknown_before_auto_creation_creates_it_again(raw: R
     wait_until(lambda: wire.is_served(raw, topic, 1))
 
 
-def test_asking_once_whether_a_topic_is_gone_does_not_create_it_again(
+def test_one_metadata_request_for_a_deleted_topic_does_not_create_it_again(
     raw: RawConnection, topic: str, moldau_only: None
 ) -> None:
     deleted(raw, topic)
@@ -393,7 +393,7 @@ def test_asking_once_whether_a_topic_is_gone_does_not_create_it_again(
     assert wire.describe_topic(raw, topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_that_is_created_by_asking_is_in_the_answer(
+def test_an_automatically_created_topic_is_in_the_answer(
     raw: RawConnection, unused_name: Callable[[], str], moldau_only: None
 ) -> None:
     (found,) = wire.metadata(raw, [unused_name()], auto_create=True).topics

@@ -53,7 +53,7 @@ SET = 0
 ALL_TOPIC_OPERATIONS = 3576
 ALL_CLUSTER_OPERATIONS = 8096
 NOT_ASKED = -2147483648
-FIRST_PRODUCE_VERSION = 3  # those before, advertised though they are, cannot carry record batches
+FIRST_PRODUCE_VERSION = 3  # earlier versions are advertised, but cannot carry record batches
 GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 SERVED = (
@@ -357,7 +357,7 @@ def test_describe_log_dirs(version: int, raw: RawConnection, new_topic: Callable
 
 @every_version(ApiKey.FIND_COORDINATOR)
 def test_find_coordinator(version: int, raw: RawConnection) -> None:
-    """Whatever it answers, it must be there: librdkafka compresses with lz4 only where it sees this API."""
+    """The API must be served, whatever it returns: librdkafka uses lz4 only if it finds this API."""
     request = FindCoordinatorRequest(key="a group", coordinator_keys=["a group", "another"])
     response: FindCoordinatorResponse = ask(raw, request, version)
     answers = response.coordinators if version >= 4 else [response]
@@ -370,17 +370,18 @@ def test_find_coordinator(version: int, raw: RawConnection) -> None:
 def test_produce_before_record_batches_is_refused_in_its_own_format(
     version: int, raw: RawConnection, topic: str, moldau_only: None
 ) -> None:
-    """Advertised, so that old librdkafka believes in compression; served only as far as saying no."""
+    """These versions are advertised so that an old librdkafka enables compression. The broker refuses all such
+    requests."""
     body = old_produce_body(topic)
     raw.send(ApiKey.PRODUCE, version, body)
     frame = raw.receive_frame()
-    # correlation id, one topic, its name, one partition, its index, then the code
+    # correlation id, one topic, its name, one partition, its index, then the error code
     at = 4 + 4 + 2 + len(topic.encode()) + 4 + 4
     assert int.from_bytes(frame[at : at + 2], "big", signed=True) == ErrorCode.INVALID_RECORD
 
 
 def old_produce_body(topic: str) -> bytes:
-    """acks, time-out, one topic, one partition, and an (empty) message set of format 0."""
+    """acks, time-out, one topic, one partition, and an empty message set of format 0."""
     name = topic.encode()
     message = bytes(26)
     parts = [

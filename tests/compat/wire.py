@@ -38,7 +38,7 @@ from tests.support.waiting import wait_until
 
 PRODUCE_VERSION = 11
 FETCH_VERSION = 12
-TOPIC_IDS_FROM = 13  # of Produce and of Fetch
+TOPIC_IDS_FROM = 13  # versions of Produce and of Fetch
 ACKS_ALL = -1
 MEGABYTE = 1024 * 1024
 NO_EPOCH = -1
@@ -49,14 +49,10 @@ MAX_TIMESTAMP = -3
 
 
 def ask(connection: RawConnection, request: Any, version: int | None = None) -> Any:
-    """One request, one answer; in the highest version unless told otherwise."""
+    """Send one request and return the response, in the highest version unless one is given."""
     api = APIS[request.API_KEY]
     chosen = api.max_stable_version if version is None else version
     return connection.call(api.key, chosen, request, api.response_type())
-
-
-eventually = wait_until
-"""The former name of `wait_until`, for tests that still use it."""
 
 
 # Topics ---------------------------------------------------------------------------------------------------------------
@@ -71,7 +67,7 @@ def create_topic(connection: RawConnection, name: str, partitions: int, configs:
     )
     (answer,) = ask(connection, CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)).topics
     assert answer.error_code == 0, answer
-    # Apache Kafka answers before its brokers have heard of the topic.
+    # Apache Kafka answers before all its brokers know the topic.
     wait_until(lambda: is_served(connection, name, partitions))
 
 
@@ -109,7 +105,7 @@ def now_ms() -> int:
 
 
 def batch_of(*values: bytes | None, timestamp: int | None = None, **fields: Any) -> bytearray:
-    """A batch of keyed records with these values, made now."""
+    """A batch of keyed records with these values and the current time."""
     made = now_ms() if timestamp is None else timestamp
     return encode_batch(
         [Record(offset, made, b"key-%d" % offset, value) for offset, value in enumerate(values)], **fields
@@ -133,7 +129,7 @@ def produce(
     acks: int = ACKS_ALL,
     version: int | None = None,
 ) -> ProduceResponsePartition:
-    """What the partition answered."""
+    """Write a batch and return the response for the partition."""
     if version is None:
         version = TOPIC_IDS_FROM if isinstance(topic, bytes) else PRODUCE_VERSION
     response = ask(connection, produce_request(topic, [(partition, records)], acks=acks), version)
@@ -142,7 +138,7 @@ def produce(
 
 
 def produced(connection: RawConnection, topic: str, *values: bytes | None, **options: Any) -> int:
-    """Write one batch of these values; where it begins."""
+    """Write one batch with these values and return its base offset."""
     batch_options = {name: options.pop(name) for name in ("timestamp", "codec") if name in options}
     answer = produce(connection, topic, batch_of(*values, **batch_options), **options)
     assert answer.error_code == 0, answer
@@ -167,7 +163,7 @@ def fetch_request(
     max_bytes: int = 50 * MEGABYTE,
     **more: Any,
 ) -> FetchRequest:
-    """Of one topic, by name or by id; None for a request that names no topic."""
+    """A fetch of one topic, by name or by id; None for a request without topics."""
     topics = []
     if topic is not None:
         named = {"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}
@@ -197,14 +193,14 @@ def only_partition(response: FetchResponse) -> FetchResponsePartition:
 def fetch_one(
     connection: RawConnection, topic: str | bytes, offset: int = 0, *, version: int | None = None, **options: Any
 ) -> FetchResponsePartition:
-    """Partition 0 from an offset on."""
+    """Fetch partition 0 from an offset on."""
     limits = {name: options.pop(name) for name in ("partition_max_bytes",) if name in options}
     wanted = fetch_partition(0, offset, limits.get("partition_max_bytes", MEGABYTE))
     return only_partition(fetch(connection, topic, [wanted], version=version, **options))
 
 
 def batches_in(records: Any) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every whole batch, with its header; what the byte limit cut off is not one."""
+    """All complete batches with their headers. A batch that the byte limit cuts off is left out."""
     view = memoryview(records if records is not None else b"")
     position = 0
     while len(view) - position >= 61:
@@ -220,7 +216,7 @@ def records_in(records: Any) -> list[Record]:
 
 
 def stored_batches(connection: RawConnection, topic: str, partition: int = 0) -> list[tuple[BatchHeader, bytes]]:
-    """Every batch of a partition, as it is kept."""
+    """Every batch of a partition, as stored."""
     found: list[tuple[BatchHeader, bytes]] = []
     offset = list_offset(connection, topic, EARLIEST, partition=partition).offset
     end = list_offset(connection, topic, LATEST, partition=partition).offset

@@ -53,7 +53,7 @@ def test_a_broker_that_lost_its_session_registers_again_with_a_higher_epoch() ->
         cluster.brokers[1].expire_session()
         cluster.wait_until(lambda image: 1 in image.brokers and image.brokers[1].epoch > before)
         cluster.wait_in_sync()
-        assert cluster.brokers[1].look(lambda served: served.metadata.in_good_standing)
+        assert cluster.brokers[1].look(lambda served: served.metadata.registered)
 
 
 def test_brokers_without_sessions_still_answer_metadata_requests(monkeypatch: pytest.MonkeyPatch) -> None:

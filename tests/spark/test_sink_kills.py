@@ -177,7 +177,7 @@ class Scene:
         before = self.visible_count()
         self.write_more()
         share = self._chance.random() * 0.8
-        self.wait_until(lambda: self.visible_count() >= before + share * A_STEP, "copying has come so far")
+        self.wait_until(lambda: self.visible_count() >= before + share * A_STEP, "the copy has reached this row")
         self._kills += 1
         kill()
 
@@ -225,7 +225,7 @@ def test_every_number_is_copied_once_whatever_is_killed(
         scene.step(kill)
     scene.write_more()
     expected = list(range(scene.sent))
-    scene.wait_until(lambda: len(scene.in_table()) >= len(expected), "all is in the table")
+    scene.wait_until(lambda: len(scene.in_table()) >= len(expected), "all rows are in the table")
     scene.wait_until(lambda: not scene.still_open(), "no transaction is open")
     assert scene.job.stop() == 0, scene.job.log
     assert scene.in_table() == expected

@@ -62,7 +62,7 @@ class Command:
             if pid.isdigit():
                 self.table[" ".join(name)] = [address, pid, data]
         else:
-            raise AssertionError(f"it ended without being ready: {self.complaints}")
+            raise AssertionError(f"the command ended before it was ready: {self.complaints}")
         for line in self.process.stdout:
             self.banner.append(line.strip())
             if line.startswith("  stop"):

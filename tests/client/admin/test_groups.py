@@ -27,7 +27,7 @@ from moldau.client.errors import (
     IllegalStateError,
     UnknownTopicOrPartition,
 )
-from tests.cli.worlds import Member
+from tests.cli.prefixed_objects import Member
 from tests.compat.wire import produced
 from tests.support.raw import RawConnection
 

@@ -74,13 +74,13 @@ def test_every_broker_creates_alters_moves_and_deletes_topics(cluster: Cluster) 
                 and image.topics[name].partitions[2].replicas == (node, (node + 1) % 4)
                 and image.topics[name].configs == {"retention.ms": "1000"}
             ),
-            "all of it is known everywhere",
+            "all brokers know the changes",
         )
         (gone,) = response_of(
             cluster, node, DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=name)])
         ).responses
         assert gone.error_code == 0, gone
-        cluster.wait_until(lambda image, name=name: name not in image.topics, "it is gone everywhere")
+        cluster.wait_until(lambda image, name=name: name not in image.topics, "all brokers have deleted the topic")
 
 
 def test_all_brokers_describe_the_cluster_alike(cluster: Cluster) -> None:

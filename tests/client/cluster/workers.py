@@ -45,7 +45,7 @@ class Worker(threading.Thread):
             self.failure = error
 
     def work(self) -> None:
-        raise AssertionError("what it does is for others to say")
+        raise AssertionError("subclasses define the work")
 
     def saw(self, partition: int, offset: int, value: bytes) -> None:
         before = self.seen[partition].setdefault(offset, value)

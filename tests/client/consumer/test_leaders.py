@@ -229,7 +229,7 @@ def test_lasting_fetch_errors_are_raised_and_reading_continues_when_they_end(
             except error:
                 continue
         else:
-            pytest.fail("it did not recover")
+            pytest.fail("the consumer did not recover")
 
     on_a_cluster(test)
 
@@ -270,6 +270,6 @@ def test_a_topic_that_may_not_be_read_is_an_error_of_poll() -> None:
             except TopicAuthorizationFailed:
                 continue
         else:
-            pytest.fail("it did not recover")
+            pytest.fail("the consumer did not recover")
 
     on_a_cluster(test)

@@ -15,6 +15,7 @@ from tests.client.consumer.reading import poll, take, values, wait_for_assignmen
 from tests.compat import wire
 from tests.support.adversity import AdversityProxy
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 
 Consumers = Callable[..., Consumer]
 Write = Callable[..., int]
@@ -119,7 +120,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
     growing = CreatePartitionsRequestTopic(name=name, count=2, assignments=None)
     request = CreatePartitionsRequest(topics=[growing], timeout_ms=10_000)
     assert not wire.ask(raw, request).results[0].error_code
-    wire.eventually(lambda: wire.is_served(raw, name, 2))
+    wait_until(lambda: wire.is_served(raw, name, 2))
     write(name, [b"early"], partition=1)
     assert values(take(one, 1)) == [b"early"]
 
@@ -162,7 +163,7 @@ def test_a_topic_that_is_created_again_is_read_from_its_beginning(
     assert values(take(one, 3)) == [b"old 2", b"old 3", b"old 4"]
     deleting = DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=topic)], timeout_ms=10_000)
     assert not wire.ask(raw, deleting).responses[0].error_code
-    wire.eventually(lambda: wire.describe_topic(raw, topic).error_code)
+    wait_until(lambda: wire.describe_topic(raw, topic).error_code)
     wire.create_topic(raw, topic, 1, {})
     write(topic, [b"new %d" % i for i in range(8)])
     assert values(take(one, 8)) == [b"new %d" % i for i in range(8)]

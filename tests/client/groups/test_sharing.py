@@ -57,7 +57,7 @@ def test_partitions_of_a_killed_member_go_to_the_others(
     topic = new_topic(4)
     member = new_member(topic)
     with worker(topic, settings) as process:
-        drive([member], lambda: len(member.partitions) == 2, "half of them are the other's")
+        drive([member], lambda: len(member.partitions) == 2, "the other member has half of the partitions")
         process.kill()
         process.wait(PATIENCE_S)
         share([member], 4)
@@ -74,7 +74,7 @@ def test_partitions_of_a_killed_member_of_the_new_protocol_go_to_the_others() ->
         with Consumer(settings) as consumer, worker("t", settings) as process:
             member = Member(consumer)
             consumer.subscribe(["t"], listener=member)
-            drive([member], lambda: len(member.partitions) == 2, "half of them are the other's")
+            drive([member], lambda: len(member.partitions) == 2, "the other member has half of the partitions")
             process.kill()
             process.wait(PATIENCE_S)
             broker.advance(minutes=1)  # the clock passes the session time-out of both; the living member joins again

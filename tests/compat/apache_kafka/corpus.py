@@ -38,13 +38,13 @@ DELIVERY_TIMEOUT_S = 30
 
 _PRODUCE_VERSION = 9
 
-# Everything about a record that a consumer can see; lengths tell null from empty.
+# All fields of a record that a consumer can see. The lengths distinguish null from empty.
 _EVERYTHING = r"%p\t%o\t%T\t%K\t%k\t%h\t%S\t%s\n"
 
 
 @dataclass(frozen=True)
 class Written:
-    """A topic, and the digest of every record in it as a consumer sees it."""
+    """A topic, and the digest of all its records as a consumer sees them."""
 
     topic: str
     records: int
@@ -53,7 +53,7 @@ class Written:
 
 @dataclass(frozen=True)
 class LeftByKafka:
-    """Partition directories that a cleanly stopped Apache Kafka left, and what its topics held."""
+    """Partition directories of a cleanly stopped Apache Kafka, and the contents of its topics."""
 
     directory: Path
     everything: Written
@@ -65,7 +65,7 @@ class LeftByKafka:
 
 
 def lines(count: int, seed: str) -> Iterator[str]:
-    """Records of about 100 bytes with keys, half text and half noise, so that codecs have something to do."""
+    """Records of about 100 bytes with keys, half text and half random, so that they compress in part."""
     for index in range(count):
         noise = hashlib.sha256(f"{seed}{index}".encode()).hexdigest()
         yield f"key-{index % 997}:{index:09d} {noise} the quick brown fox"
@@ -85,21 +85,19 @@ def create_topic(bootstrap: str, topic: str, settings: dict[str, str]) -> None:
 
 
 def write_every_codec(bootstrap: str, topic: str) -> None:
-    """One topic, batches of all codecs behind each other, enough of them for several segments."""
+    """One topic with batches of all codecs, one after the other, in several segments."""
     create_topic(bootstrap, topic, {"segment.bytes": str(SMALLEST_SEGMENT_BYTES)})
     for codec in CODECS:
         batch = "\n".join(lines(RECORDS_PER_CODEC, codec)) + "\n"
         options = ("-z", codec, "-X", "batch.size=16384", "-H", f"codec={codec}", "-H", "empty=")
         kcat(bootstrap, "-P", "-t", topic, "-K:", *options, stdin=batch)
-    # -Z turns empty into null: a tombstone, and a record that has neither key nor value.
+    # -Z turns empty into null: this writes a tombstone, and a record with neither key nor value.
     kcat(bootstrap, "-P", "-t", topic, "-K:", "-Z", stdin="gone:\n:\n:value without a key\n")
 
 
 def write_idempotently(bootstrap: str, topic: str, batches: int = 7) -> None:
-    """Batches with a producer id, made by hand: a snapshot must tell of them although nobody has handed out the id.
-
-    The codecs take turns, so that each one is there whatever a client library makes of the APIs that a broker has.
-    """
+    """Write batches with a producer id, made by hand: a snapshot must contain the producer although no broker assigned
+    its id. The codecs take turns, so that each one is used regardless of the APIs that a client library detects."""
     host, _, port = bootstrap.partition(":")
     now = int(time.time() * 1000)
     with socket.create_connection((host, int(port)), DELIVERY_TIMEOUT_S) as connection:
@@ -125,7 +123,7 @@ def _call(connection: socket.socket, body: bytes) -> bytes:
 
 
 def write_transactions(bootstrap: str, topic: str) -> None:
-    """Committed and aborted transactions: control batches, producer state, and an index of what was aborted."""
+    """Committed and aborted transactions: control batches, producer state, and an index of aborted transactions."""
     create_topic(bootstrap, topic, {})
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "linger.ms": 0})
     producer.init_transactions(DELIVERY_TIMEOUT_S)
@@ -141,7 +139,7 @@ def write_transactions(bootstrap: str, topic: str) -> None:
 
 
 def read_topic(bootstrap: str, topic: str, *settings: str) -> Written:
-    """Reads a topic to its end, and takes the digest over its records in the order of partition and offset."""
+    """Read a topic to its end, and compute the digest of its records, ordered by partition and offset."""
     options = [argument for setting in settings for argument in ("-X", setting)]
     text = kcat(bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-f", _EVERYTHING, *options)
     records = text.splitlines()
@@ -154,6 +152,6 @@ def files_of(directory: Path, suffix: str) -> list[Path]:
 
 
 def segment_files(directory: Path) -> list[Path]:
-    """Everything in a partition directory that Kafka's dump tool knows how to read."""
+    """All files of a partition directory that Kafka's dump tool can read."""
     suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     return [file for suffix in suffixes for file in files_of(directory, suffix)]

@@ -29,13 +29,13 @@ _HARMLESS = re.compile(
     re.VERBOSE,
 )
 
-# With --deep-iteration, Kafka 4.3's tool expects each segment to begin at offset 0, and says so of its own files too.
+# With --deep-iteration, Kafka 4.3's tool expects each segment to begin at offset 0, and complains about its own files.
 _FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+/0*(\d+)\.log\n +-1 is followed by \1\n")
 
 
 @dataclass(frozen=True)
 class Dump:
-    """What the tool said: complaints, and how much of each kind it found."""
+    """The output of the tool: complaints, and the number of entries of each kind."""
 
     complaints: list[str]
     batches: list[dict[str, str]]
@@ -51,7 +51,7 @@ class Dump:
 
 
 def dump(jars: KafkaJars, files: Sequence[Path], *flags: str) -> Dump:
-    """Runs DumpLogSegments over files of any kind, which may be of several partitions."""
+    """Run DumpLogSegments on files of any kind, also of several partitions."""
     done = jars.dump_log_segments(files, *flags)
     lines = done.stdout.splitlines()
     complaints = [line for line in lines if line and not _HARMLESS.fullmatch(line)]
@@ -70,5 +70,5 @@ def dump(jars: KafkaJars, files: Sequence[Path], *flags: str) -> Dump:
 
 
 def _fields(lines: Sequence[str], start: str) -> list[dict[str, str]]:
-    """The fields of lines that begin so, by name."""
+    """The fields of all lines with this prefix, by name."""
     return [dict(re.findall(r"(\w+): (\S+)", line)) for line in lines if line.startswith(start)]

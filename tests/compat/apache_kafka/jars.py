@@ -1,7 +1,7 @@
 """Apache Kafka's own jars, fetched once from Maven Central by the pom.xml beside this file.
 
-They are kept in the git-ignored build/ directory, under a name that depends on the pom, so that a changed version is
-fetched anew and an interrupted download is never mistaken for a whole one. Nothing here is needed to use Moldau.
+They are kept in the git-ignored build/ directory. The directory's name depends on the pom, so that another version is
+fetched again and an interrupted download is never used. Nothing here is needed to use Moldau.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CACHE = Path(__file__).parents[3] / "build" / "apache-kafka"
 FETCH_TIMEOUT_S = 300
 TOOL_TIMEOUT_S = 60
 
-# Short-lived programs: compiling them well costs more than running them does.
+# These programs run briefly: optimising them would take longer than it saves.
 JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
@@ -30,7 +30,7 @@ class JarsUnavailableError(Exception):
 
 @dataclass(frozen=True)
 class KafkaJars:
-    """A class path with Apache Kafka on it, and the way to run a program from it."""
+    """A class path with Apache Kafka, and the command to run a program from it."""
 
     directory: Path
 
@@ -38,7 +38,7 @@ class KafkaJars:
         return ["java", *JVM_FLAGS, "-cp", f"{self.directory}/*", main_class, *arguments]
 
     def run(self, main_class: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command-line tool to its end. Its exit code is the caller's to judge."""
+        """Run a command-line tool to its end. The caller checks the exit code."""
         command = self.command(main_class, *arguments)
         return subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
 
@@ -48,7 +48,8 @@ class KafkaJars:
 
 
 def fetch_jars(pom: Path = POM) -> KafkaJars:
-    """The jars that the pom names, from the cache if they are there; JarsUnavailableError says why there are none."""
+    """The jars that the pom names, from the cache if they are there. JarsUnavailableError gives the reason if there
+    are none."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise JarsUnavailableError(f"{program} is not installed")
@@ -81,6 +82,6 @@ def _fetch_into(target: Path, pom: Path) -> None:
         try:
             os.rename(jars, target)
         except OSError:
-            # Two runs fetched at once and the other was first: its jars are the same ones.
+            # Two runs fetched the jars at the same time and the other one was first: its jars are the same.
             if not target.is_dir():
                 raise

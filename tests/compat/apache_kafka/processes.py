@@ -26,7 +26,7 @@ LOG_TAIL_CHARS = 4_000
 
 CLUSTER_ID = "bW9sZGF1LWNvbXBhdC0xMg"
 
-# librdkafka logs each refused connection while a server starts; that is what waiting looks like.
+# librdkafka logs each refused connection while a server starts. These lines are expected.
 _unheard = logging.getLogger(f"{__name__}.starting")
 _unheard.propagate = False
 _unheard.addHandler(logging.NullHandler())
@@ -64,7 +64,7 @@ class ServerProcess:
             raise
 
     def _wait_until_it_answers(self) -> None:
-        # The client library does the waiting: it reconnects until the time is up.
+        # The client library waits: it reconnects until the time is up.
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "logger": _unheard, **self.client_settings})
         try:
             brokers = admin.list_topics(timeout=START_TIMEOUT_S).brokers
@@ -74,7 +74,7 @@ class ServerProcess:
             raise RuntimeError(f"{type(self).__name__} answered without a broker\n{self.log_tail()}")
 
     def stop(self) -> None:
-        """A clean stop: SIGTERM, and an exit code that says that it was one."""
+        """Stop by SIGTERM. Fails if the exit code does not show a clean stop."""
         process = self._process
         if process is None:
             return
@@ -85,7 +85,7 @@ class ServerProcess:
             self.kill()
             raise
         self._process = None
-        # A JVM reports the signal that ended it.
+        # A JVM exits with the number of the signal that ended it.
         if code not in (0, 128 + signal.SIGTERM, -signal.SIGTERM):
             raise RuntimeError(f"{type(self).__name__} stopped with exit code {code}\n{self.log_tail()}")
 
@@ -112,7 +112,7 @@ class ServerProcess:
 
 
 class ApacheKafka(ServerProcess):
-    """A real Apache Kafka: broker and controller in one process, its data below `directory`."""
+    """A real Apache Kafka: broker and controller in one process, with its data below `directory`."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class ApacheKafka(ServerProcess):
             "advertised.listeners": f"{protocol}://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data),
-            # Internal topics of one node, as few partitions as will do.
+            # Internal topics of one node with as few partitions as possible.
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
@@ -200,7 +200,7 @@ def secured_by_plain(users: Mapping[str, str]) -> dict[str, str]:
 
 
 class Moldau(ServerProcess):
-    """A Moldau broker as people start it, its data below `directory`."""
+    """A Moldau broker, started by the public command, with its data below `directory`."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(directory)
@@ -213,5 +213,5 @@ class Moldau(ServerProcess):
 
 
 def moldau_command(*arguments: str) -> list[str]:
-    """The `moldau` of the environment that runs the tests."""
+    """The `moldau` command of the environment that runs the tests."""
     return [str(Path(sys.executable).with_name("moldau")), *arguments]

@@ -44,7 +44,7 @@ def test_the_dump_tool_accepts_files_of_apache_kafka(jars: KafkaJars, left_by_ka
 def test_the_dump_tool_complains_about_a_damaged_file(
     jars: KafkaJars, left_by_kafka: LeftByKafka, tmp_path: Path, suffix: str
 ) -> None:
-    """Otherwise a test that finds no complaint would prove nothing."""
+    """Otherwise a test that expects no complaint would prove nothing."""
     damaged = tmp_path / "codecs-0"
     shutil.copytree(left_by_kafka.partitions("codecs")[0], damaged)
     victim = corpus.files_of(damaged, suffix)[1]

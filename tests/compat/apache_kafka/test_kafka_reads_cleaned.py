@@ -33,8 +33,8 @@ CONFIG = with_settings(segment_bytes=20_000, max_message_bytes=20_000, index_int
 
 
 def cleaned(directory: Path, times: tuple[int, ...]) -> Log:
-    """Values replaced and deleted, every codec, transactions of both ends, batches that only hold a sequence; cleaned
-    at these times."""
+    """A compacted log with replaced and deleted values, every codec, committed and aborted transactions, and batches
+    that only keep a sequence number; it was cleaned at these times."""
     data_dir = LogDirectory(str(directory), LocalFileSystem(64), randomness=SeededRandomness(1))
     log = Log.create(NAME, TOPIC_ID, data_dir, CONFIG, NOW)
     for turn in range(60):
@@ -69,7 +69,7 @@ def test_cleaned_segments_and_their_indexes_are_in_order(
     assert found.complaints == []
     assert len(found.batches) > 50
     assert found.codecs == set(corpus.CODECS)
-    assert any(int(batch["count"]) == 0 for batch in found.batches), "a header that keeps a sequence"
+    assert any(int(batch["count"]) == 0 for batch in found.batches), "no header that keeps a sequence number"
     assert any(batch["deleteHorizonMs"] != "OptionalLong.empty" for batch in found.batches) is deletes_left
     assert found.offset_entries
     assert found.time_entries

@@ -22,7 +22,7 @@ TOPIC = "codecs"
 
 @dataclass(frozen=True)
 class LeftByMoldau:
-    """A data directory, the partitions of one topic in it, and what the broker said was in them."""
+    """A data directory, the partitions of one topic in it, and the records that the broker served from them."""
 
     data: Path
     everything: Written
@@ -36,7 +36,7 @@ class LeftByMoldau:
 
 @pytest.fixture(scope="module", params=["clean stop", "kill -9 and recovery"])
 def left_by_moldau(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LeftByMoldau:
-    """The corpus, from a broker that was stopped cleanly; and from one that was killed, and had to recover first."""
+    """The corpus, from a broker that was stopped cleanly, and from one that was killed and had to recover."""
     moldau = Moldau(tmp_path_factory.mktemp("moldau"))
     moldau.start()
     corpus.write_every_codec(moldau.bootstrap, TOPIC)
@@ -91,7 +91,7 @@ def _dump(jars: KafkaJars, files: Sequence[Path], *flags: str) -> Dump:
 
 
 def _put_in_place_of(ours: Path, theirs: Path) -> None:
-    """Our partition for theirs; the topic keeps the id that it has in their metadata."""
+    """Put our partition in the place of Kafka's; the topic keeps the id of Kafka's metadata."""
     identity = (theirs / "partition.metadata").read_bytes()
     shutil.rmtree(theirs)
     shutil.copytree(ours, theirs)

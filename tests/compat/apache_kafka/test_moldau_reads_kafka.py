@@ -36,7 +36,7 @@ def log_dump(*arguments: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def adopted(left_by_kafka: LeftByKafka, tmp_path_factory: pytest.TempPathFactory) -> Moldau:
-    """A broker's directory that has taken in every partition; not yet started."""
+    """A broker's directory that has adopted every partition. The broker is not started yet."""
     broker = Moldau(tmp_path_factory.mktemp("moldau"))
     sources = [*left_by_kafka.partitions("codecs"), *left_by_kafka.partitions("transactions")]
     moldau("log", "adopt", "--data", str(broker.data), *map(str, sources))
@@ -73,7 +73,7 @@ def test_log_dump_shows_every_record_that_a_consumer_of_apache_kafka_saw(left_by
 
 
 def _as_consumed(partition: int, entry: dict[str, Any]) -> str:
-    """A record in the form that kcat was asked for, see corpus.py."""
+    """A record in the output format of kcat; see corpus.py."""
     key, value = entry["key"], entry["value"]
     headers = ",".join(f"{name}={text}" for name, text in entry.get("headers", {}).items())
     sizes = [-1 if text is None else len(text) for text in (key, value)]
@@ -105,7 +105,7 @@ def test_an_adopted_topic_keeps_its_id_and_continues_after_its_last_record(
         found = admin.describe_topics(TopicCollection(["transactions"]))["transactions"].result(timeout=30)
         corpus.kcat(broker.bootstrap, "-P", "-t", "transactions", stdin="one more\n")
         after = corpus.read_topic(broker.bootstrap, "transactions", "isolation.level=read_uncommitted")
-    # librdkafka prints an id in ordinary base64; Kafka's files have the form for URLs.
+    # librdkafka prints ids in standard base64; Kafka's files have URL-safe base64.
     topic_id = str(found.topic_id).translate(str.maketrans("+/", "-_"))
     assert f"topic_id: {topic_id}" in (partitions[0] / "partition.metadata").read_text()
     assert after.records == left_by_kafka.uncommitted.records + 1

@@ -23,7 +23,7 @@ ECHO_TIMEOUT_S = 100
 EXAMPLES = 2  # the second one with tagged fields that neither side knows
 LEAST_COMPARED = 560  # messages and versions: a test that silently compares nothing must not pass
 
-# Kafka understands these APIs from a later version on: the earlier ones are ours to keep old clients going.
+# Kafka supports these APIs from a later version on. Moldau keeps the earlier ones for old clients.
 FIRST_VERSION_OF_KAFKA = {"ProduceRequest": 3, "ProduceResponse": 3}
 
 
@@ -37,16 +37,16 @@ def java_class(case: Case) -> str:
 
 
 def as_json(struct: notation.Struct, value: WireStruct, version: int) -> dict[str, Any]:
-    """A message as Kafka shows it in JSON, but for the case of its names."""
+    """A message in Kafka's JSON form, except for the case of its names."""
     shown = {}
     for one in struct.fields:
         if not carries(one, version):
             continue
         field = getattr(value, one.name)
         if one.type == "records":
-            shown[one.name] = None if field is None else ""  # of the records themselves it shows nothing
+            shown[one.name] = None if field is None else ""  # Kafka shows no contents of records
         elif one.tag is not None and field == getattr(type(value)(), one.name):
-            pass  # a tagged field that is not sent is not shown
+            pass  # Kafka does not show a tagged field that is not sent
         elif one.array and field is not None:
             shown[one.name] = [shown_element(one, element, version) for element in field]
         else:
@@ -102,7 +102,7 @@ def test_apache_kafka_reads_and_writes_the_same_bytes_for_every_message_in_every
 
 
 @pytest.mark.needs_java
-def test_a_message_in_which_nothing_is_set_is_the_same_to_apache_kafka(jars: KafkaJars) -> None:
+def test_a_message_with_default_values_is_the_same_for_apache_kafka(jars: KafkaJars) -> None:
     asked = list(known_to_kafka())
     answers = echo(jars, [f"{java_class(case)} {version} nothing" for case, version in asked])
     for (case, version), answer in zip(asked, answers, strict=True):

@@ -11,7 +11,7 @@ from tests.support.process import BrokerProcess
 
 @pytest.fixture(scope="session")
 def bootstrap(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the server under test listens."""
+    """The address of the server under test."""
     given: str | None = pytestconfig.getoption("--bootstrap")
     if given is not None:
         yield given

@@ -32,16 +32,16 @@ def test_the_offsets_decoder_names_every_record(tmp_path: Path) -> None:
         find_coordinator(raw)
         commit(raw, "by-hand", "numbers", 42)
         synced(raw, "classic")
-        beat = ConsumerGroupHeartbeatRequest(
+        heartbeat = ConsumerGroupHeartbeatRequest(
             group_id="modern",
             member_id=str(uuid.uuid4()),
             rebalance_timeout_ms=5_000,
             subscribed_topic_names=["numbers"],
             topic_partitions=[],
         )
-        raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, beat, ConsumerGroupHeartbeatResponse)
-        beat.member_epoch = -1
-        raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, beat, ConsumerGroupHeartbeatResponse)
+        raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat, ConsumerGroupHeartbeatResponse)
+        heartbeat.member_epoch = -1
+        raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat, ConsumerGroupHeartbeatResponse)
     segment = tmp_path / "data" / "__consumer_offsets-0" / f"{0:020}.log"
     dumped = jars.run("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(segment))
     text = dumped.stdout + dumped.stderr

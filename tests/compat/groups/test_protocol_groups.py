@@ -56,7 +56,7 @@ def versions(api: ApiKey) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def group(raw: RawConnection) -> str:
-    """The name of a group that nobody else has, and whose coordinator is there."""
+    """The name of a group that no other test uses, with a ready coordinator."""
     name = f"group-{uuid.uuid4().hex[:12]}"
     for _ in range(RETRIES):
         found = raw.call(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=name), FindCoordinatorResponse)
@@ -140,7 +140,7 @@ def commit(raw: RawConnection, group: str, topic: str, offset: int, version: int
 
 
 def fetch(raw: RawConnection, group: str, topic: str, version: int = 8) -> Any:
-    """The partition's entry, whichever way the version tells it."""
+    """The partition's entry in the form that every version shares."""
     by_id = version >= 10
     request = OffsetFetchRequest(
         group_id=group,
@@ -324,17 +324,17 @@ def test_the_new_protocol(version: int, raw: RawConnection, group: str, new_topi
     topic = new_topic(partitions=3)
     member = str(uuid.uuid4())
 
-    def beat(epoch: int, **fields: Any) -> Any:
+    def heartbeat(epoch: int, **fields: Any) -> Any:
         request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch, **fields)
         return raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, request, ConsumerGroupHeartbeatResponse)
 
-    answer = beat(0, rebalance_timeout_ms=5_000, subscribed_topic_names=[topic], topic_partitions=[])
+    answer = heartbeat(0, rebalance_timeout_ms=5_000, subscribed_topic_names=[topic], topic_partitions=[])
     assert answer.error_code == E.NONE, answer
     assert answer.heartbeat_interval_ms > 0
     for _ in range(RETRIES):
         if answer.assignment is not None and answer.assignment.topic_partitions:
             break
-        answer = beat(answer.member_epoch, topic_partitions=[])
+        answer = heartbeat(answer.member_epoch, topic_partitions=[])
     (assigned,) = answer.assignment.topic_partitions
     assert (assigned.topic_id, sorted(assigned.partitions)) == (topic_id(raw, topic), [0, 1, 2])
     described = raw.call(
@@ -349,23 +349,23 @@ def test_the_new_protocol(version: int, raw: RawConnection, group: str, new_topi
     assert found.members[0].target_assignment.topic_partitions[0].topic_name == topic
     if version >= 1:
         assert found.members[0].member_type == 1
-    assert beat(-1).member_epoch == -1
+    assert heartbeat(-1).member_epoch == -1
 
 
 def test_a_regular_expression_also_subscribes_to_internal_topics(raw: RawConnection, group: str) -> None:
     member = str(uuid.uuid4())
 
-    def beat(epoch: int, **fields: Any) -> Any:
+    def heartbeat(epoch: int, **fields: Any) -> Any:
         request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch, **fields)
         return raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request, ConsumerGroupHeartbeatResponse)
 
-    answer = beat(0, rebalance_timeout_ms=5_000, subscribed_topic_regex="__consumer_off.*", topic_partitions=[])
+    answer = heartbeat(0, rebalance_timeout_ms=5_000, subscribed_topic_regex="__consumer_off.*", topic_partitions=[])
     for _ in range(RETRIES):
         assert answer.error_code == E.NONE, answer
         if answer.assignment is not None and answer.assignment.topic_partitions:
             break
-        # Apache Kafka resolves the expression in the background and assigns with a later heartbeat.
-        answer = beat(answer.member_epoch, topic_partitions=[])
+        # Apache Kafka resolves the expression in the background and assigns in a later heartbeat.
+        answer = heartbeat(answer.member_epoch, topic_partitions=[])
     assert answer.assignment is not None, "nothing was assigned"
     assert [one.topic_id for one in answer.assignment.topic_partitions] == [topic_id(raw, "__consumer_offsets")]
-    assert beat(-1).member_epoch == -1
+    assert heartbeat(-1).member_epoch == -1

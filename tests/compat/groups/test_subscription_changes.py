@@ -17,7 +17,7 @@ TIMEOUT_S = 30.0
 def test_confluent_kafka_gets_the_partitions_of_its_last_subscription(
     bootstrap: str, new_topic: Callable[..., str], unused_name: Callable[[], str]
 ) -> None:
-    """As librdkafka's test 0045 does it, without `unsubscribe`: see docs/compatibility.md for why."""
+    """Like librdkafka's test 0045, but without `unsubscribe`; docs/compatibility.md gives the reason."""
     topics = [new_topic(partitions=PARTITIONS) for _ in range(TOPICS)]
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": unused_name(), "group.protocol": "consumer"},
@@ -34,7 +34,7 @@ def test_confluent_kafka_gets_the_partitions_of_its_last_subscription(
 
 
 def _assignment(consumer: Consumer, expected: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """What the consumer has been assigned, as soon as it is what is expected, or when the time is up."""
+    """The consumer's assignment, as soon as it is the expected one, or when the time is up."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         consumer.poll(0.01)

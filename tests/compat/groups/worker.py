@@ -1,9 +1,9 @@
-"""Consumer in a group as a program, so that a test can kill and pause it.
+"""Group consumer process, which tests can kill and pause.
 
     python worker.py CLIENT BOOTSTRAP GROUP TOPIC [name=value ...]
 
-It prints `partition offset` for each processed record, on a line of its own, and commits afterwards. So printed records
-may be delivered again, and records that were not printed must be.
+It prints `partition offset` for each processed record, on a separate line, and commits afterwards. So printed records
+may be delivered again, and records that were not printed must be delivered again.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.wire.api import ApiKey
-from tests.compat.nulls.stage import EMPTY, JOIN, NULL, TEXT, Stage, case
+from tests.compat.nulls.case_context import EMPTY, JOIN, NULL, TEXT, CaseContext, case
 
 
 @case(ApiKey.FIND_COORDINATOR, "found", {"error_message": TEXT, "coordinators.error_message": EMPTY})
-def _(stage: Stage) -> Any:
-    return {"key": stage.group, "coordinator_keys": [stage.group]}
+def _(context: CaseContext) -> Any:
+    return {"key": context.group, "coordinator_keys": [context.group]}
 
 
 @case(
@@ -19,7 +19,7 @@ def _(stage: Stage) -> Any:
     {"error_message": TEXT, "coordinators.error_message": TEXT},
     first_version=1,
 )
-def _(stage: Stage) -> Any:
+def _(context: CaseContext) -> Any:
     return {"key": "k", "coordinator_keys": ["k"], "key_type": 99}
 
 
@@ -28,8 +28,8 @@ def _(stage: Stage) -> Any:
     "joined",
     {"protocol_type": TEXT, "protocol_name": TEXT, "members.group_instance_id": NULL},
 )
-def _(stage: Stage) -> Any:
-    return stage.join(stage.version)
+def _(context: CaseContext) -> Any:
+    return context.join(context.version)
 
 
 @case(
@@ -38,53 +38,57 @@ def _(stage: Stage) -> Any:
     {"protocol_type": TEXT, "protocol_name": TEXT, "members.group_instance_id": TEXT},
     first_version=5,
 )
-def _(stage: Stage) -> Any:
-    return stage.join(stage.version, group_instance_id="static")
+def _(context: CaseContext) -> Any:
+    return context.join(context.version, group_instance_id="static")
 
 
 @case(ApiKey.JOIN_GROUP, "unknown member", {"protocol_type": NULL, "protocol_name": NULL})
-def _(stage: Stage) -> Any:
-    return stage.join(stage.version, member_id="nobody")
+def _(context: CaseContext) -> Any:
+    return context.join(context.version, member_id="nobody")
 
 
 @case(ApiKey.JOIN_GROUP, "member id required", {"protocol_type": NULL, "protocol_name": NULL}, first_version=4)
-def _(stage: Stage) -> Any:
-    return {**JOIN, "group_id": stage.group, "protocols": [{"name": "only", "metadata": b""}]}
+def _(context: CaseContext) -> Any:
+    return {**JOIN, "group_id": context.group, "protocols": [{"name": "only", "metadata": b""}]}
 
 
 @case(ApiKey.JOIN_GROUP, "no group id", {"protocol_type": NULL, "protocol_name": NULL})
-def _(stage: Stage) -> Any:
-    return stage.join(stage.version, group_id="")
+def _(context: CaseContext) -> Any:
+    return context.join(context.version, group_id="")
 
 
 @case(ApiKey.SYNC_GROUP, "synced", {"protocol_type": TEXT, "protocol_name": TEXT})
-def _(stage: Stage) -> Any:
-    return stage.synced(stage.version)[1]
+def _(context: CaseContext) -> Any:
+    return context.synced(context.version)[1]
 
 
 @case(ApiKey.SYNC_GROUP, "unknown group", {"protocol_type": NULL, "protocol_name": NULL})
-def _(stage: Stage) -> Any:
-    request = {"group_id": stage.group, "generation_id": 1, "member_id": "nobody"}
+def _(context: CaseContext) -> Any:
+    request = {"group_id": context.group, "generation_id": 1, "member_id": "nobody"}
     return {**request, "protocol_type": "test", "protocol_name": "only"}
 
 
 @case(ApiKey.LEAVE_GROUP, "left, and an unknown member", {"members.group_instance_id": NULL})
-def _(stage: Stage) -> Any:
-    member = stage.synced(5)[0].member_id
-    return {"group_id": stage.group, "member_id": member, "members": [{"member_id": one} for one in (member, "nobody")]}
+def _(context: CaseContext) -> Any:
+    member = context.synced(5)[0].member_id
+    return {
+        "group_id": context.group,
+        "member_id": member,
+        "members": [{"member_id": one} for one in (member, "nobody")],
+    }
 
 
 @case(ApiKey.LEAVE_GROUP, "static members", {"members.group_instance_id": TEXT}, first_version=3)
-def _(stage: Stage) -> Any:
-    stage.synced(5, group_instance_id="static")
+def _(context: CaseContext) -> Any:
+    context.synced(5, group_instance_id="static")
     names = ("static", "nobody")
-    return {"group_id": stage.group, "members": [{"member_id": "", "group_instance_id": name} for name in names]}
+    return {"group_id": context.group, "members": [{"member_id": "", "group_instance_id": name} for name in names]}
 
 
 @case(ApiKey.DESCRIBE_GROUPS, "a member", {"groups.error_message": NULL, "groups.members.group_instance_id": NULL})
-def _(stage: Stage) -> Any:
-    stage.synced(5)
-    return {"groups": [stage.group]}
+def _(context: CaseContext) -> Any:
+    context.synced(5)
+    return {"groups": [context.group]}
 
 
 @case(
@@ -93,67 +97,67 @@ def _(stage: Stage) -> Any:
     {"groups.error_message": NULL, "groups.members.group_instance_id": TEXT},
     first_version=4,
 )
-def _(stage: Stage) -> Any:
-    stage.synced(5, group_instance_id="static")
-    return {"groups": [stage.group]}
+def _(context: CaseContext) -> Any:
+    context.synced(5, group_instance_id="static")
+    return {"groups": [context.group]}
 
 
 @case(ApiKey.DESCRIBE_GROUPS, "unknown group", {"groups.error_message": TEXT})
-def _(stage: Stage) -> Any:
-    return {"groups": [stage.group]}
+def _(context: CaseContext) -> Any:
+    return {"groups": [context.group]}
 
 
-def _fetch_offsets(stage: Stage) -> dict[str, Any]:
-    topics = [{"name": stage.topic, "partition_indexes": [0]}]
-    grouped = [{**topics[0], "topic_id": stage.topic_id}]
-    return {"group_id": stage.group, "topics": topics, "groups": [{"group_id": stage.group, "topics": grouped}]}
+def _fetch_offsets(context: CaseContext) -> dict[str, Any]:
+    topics = [{"name": context.topic, "partition_indexes": [0]}]
+    grouped = [{**topics[0], "topic_id": context.topic_id}]
+    return {"group_id": context.group, "topics": topics, "groups": [{"group_id": context.group, "topics": grouped}]}
 
 
 _NOTES = ("topics.partitions.metadata", "groups.topics.partitions.metadata")
 
 
-def _commit(stage: Stage, metadata: str | None) -> None:
+def _commit(context: CaseContext, metadata: str | None) -> None:
     partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": metadata}
-    topics = [{"name": stage.topic, "partitions": [partition]}]
-    stage.ask(ApiKey.OFFSET_COMMIT, {"group_id": stage.group, "topics": topics}, 8)
+    topics = [{"name": context.topic, "partitions": [partition]}]
+    context.ask(ApiKey.OFFSET_COMMIT, {"group_id": context.group, "topics": topics}, 8)
 
 
 @case(ApiKey.OFFSET_FETCH, "committed", dict.fromkeys(_NOTES, TEXT))
-def _(stage: Stage) -> Any:
-    _commit(stage, "note")
-    return _fetch_offsets(stage)
+def _(context: CaseContext) -> Any:
+    _commit(context, "note")
+    return _fetch_offsets(context)
 
 
 @case(ApiKey.OFFSET_FETCH, "committed without metadata", dict.fromkeys(_NOTES, EMPTY))
-def _(stage: Stage) -> Any:
-    _commit(stage, None)
-    return _fetch_offsets(stage)
+def _(context: CaseContext) -> Any:
+    _commit(context, None)
+    return _fetch_offsets(context)
 
 
 @case(ApiKey.OFFSET_FETCH, "nothing committed", dict.fromkeys(_NOTES, EMPTY))
-def _(stage: Stage) -> Any:
-    return _fetch_offsets(stage)
+def _(context: CaseContext) -> Any:
+    return _fetch_offsets(context)
 
 
 @case(ApiKey.CONSUMER_GROUP_HEARTBEAT, "joined", {"error_message": NULL, "member_id": TEXT})
-def _(stage: Stage) -> Any:
-    return stage.beat()
+def _(context: CaseContext) -> Any:
+    return context.heartbeat()
 
 
 @case(ApiKey.CONSUMER_GROUP_HEARTBEAT, "left", {"error_message": NULL, "member_id": TEXT})
-def _(stage: Stage) -> Any:
-    return {"group_id": stage.group, "member_id": stage.beat().member_id or "", "member_epoch": -1}
+def _(context: CaseContext) -> Any:
+    return {"group_id": context.group, "member_id": context.heartbeat().member_id or "", "member_epoch": -1}
 
 
 @case(ApiKey.CONSUMER_GROUP_HEARTBEAT, "unknown member", {"error_message": TEXT, "member_id": NULL})
-def _(stage: Stage) -> Any:
-    stage.beat()
-    return {"group_id": stage.group, "member_id": "nobody", "member_epoch": 5}
+def _(context: CaseContext) -> Any:
+    context.heartbeat()
+    return {"group_id": context.group, "member_id": "nobody", "member_epoch": 5}
 
 
 @case(ApiKey.CONSUMER_GROUP_HEARTBEAT, "no group id", {"error_message": TEXT, "member_id": NULL})
-def _(stage: Stage) -> Any:
-    stage.beat()
+def _(context: CaseContext) -> Any:
+    context.heartbeat()
     return {"group_id": "", "member_id": "nobody", "member_epoch": 0}
 
 
@@ -165,9 +169,9 @@ _INSTANCE, _RACK, _REGEX = (f"groups.members.{name}" for name in ("instance_id",
     "a member",
     {"groups.error_message": NULL, _INSTANCE: NULL, _RACK: NULL, _REGEX: EMPTY},
 )
-def _(stage: Stage) -> Any:
-    stage.beat()
-    return {"group_ids": [stage.group]}
+def _(context: CaseContext) -> Any:
+    context.heartbeat()
+    return {"group_ids": [context.group]}
 
 
 @case(
@@ -175,11 +179,11 @@ def _(stage: Stage) -> Any:
     "a static member in a rack",
     {"groups.error_message": NULL, _INSTANCE: TEXT, _RACK: TEXT, _REGEX: EMPTY},
 )
-def _(stage: Stage) -> Any:
-    stage.beat(instance_id="static", rack_id="rack")
-    return {"group_ids": [stage.group]}
+def _(context: CaseContext) -> Any:
+    context.heartbeat(instance_id="static", rack_id="rack")
+    return {"group_ids": [context.group]}
 
 
 @case(ApiKey.CONSUMER_GROUP_DESCRIBE, "unknown group", {"groups.error_message": TEXT})
-def _(stage: Stage) -> Any:
-    return {"group_ids": [stage.group]}
+def _(context: CaseContext) -> Any:
+    return {"group_ids": [context.group]}

@@ -10,12 +10,12 @@ from moldau.broker.requests.handler_registry import HANDLERS
 from moldau.security.acl_authorizer import AclAuthorizer
 from moldau.wire.api import APIS, ApiKey
 from tests.compat.nulls import cluster_cases, group_cases, security_cases  # noqa: F401  (they register their cases)
-from tests.compat.nulls.stage import (
+from tests.compat.nulls.case_context import (
     CASES,
     EMPTY,
     NO_SUCH_ID,
     Case,
-    Stage,
+    CaseContext,
     kinds_at,
     message_of,
     nullable_strings,
@@ -25,7 +25,7 @@ from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
 from tests.system.in_process_broker import InProcessBroker, Machine
 
-# Only a broker that is not the leader gives the leader's address.
+# Only a broker that is not the leader returns the leader's address.
 NEEDS_A_CLUSTER = {("ProduceResponse", "node_endpoints.rack"), ("FetchResponse", "node_endpoints.rack")}
 
 # Without an authorizer there are no rules to delete.
@@ -34,7 +34,7 @@ NEEDS_AN_AUTHORIZER = {("DeleteAclsResponse", "filter_results.matching_acls.erro
 
 @pytest.fixture(scope="module")
 def bootstrap(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the server under test listens. A new group does not wait for more members."""
+    """The address of the server under test. A new group does not wait for more members."""
     given: str | None = pytestconfig.getoption("--bootstrap")
     if given is not None:
         yield given
@@ -43,11 +43,11 @@ def bootstrap(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFact
         yield broker.bootstrap
 
 
-def found_in(case: Case, stage: Stage) -> dict[str, frozenset[str]]:
-    """Each nullable string of the response, and whether it is null, empty or a text."""
-    response = case.ask(stage)
+def found_in(case: Case, context: CaseContext) -> dict[str, frozenset[str]]:
+    """Each nullable string of the response: null, empty, or a text."""
+    response = case.ask(context)
     struct = message_of(f"{APIS[case.key].name}Response").definition.top
-    found = {path: kinds_at(response, path) for path in nullable_strings(struct, stage.version)}
+    found = {path: kinds_at(response, path) for path in nullable_strings(struct, context.version)}
     return {path: kinds for path, kinds in found.items() if kinds}
 
 
@@ -56,7 +56,7 @@ def test_nullable_strings_are_null_where_those_of_apache_kafka_are(
     case: Case, raw: RawConnection, new_topic: Callable[..., str], unused_name: Callable[[], str]
 ) -> None:
     for version in case.versions:
-        found = found_in(case, Stage(raw, version, new_topic, unused_name))
+        found = found_in(case, CaseContext(raw, version, new_topic, unused_name))
         wrong = {path: sorted(kinds) for path, kinds in found.items() if not case.agrees(path, kinds)}
         assert not wrong, f"version {version}; Apache Kafka has {case.expected}"
 
@@ -65,8 +65,8 @@ def test_find_coordinator_before_version_4_says_none_on_success(
     raw: RawConnection, new_topic: Callable[..., str], unused_name: Callable[[], str]
 ) -> None:
     for version in (1, 2, 3):
-        stage = Stage(raw, version, new_topic, unused_name)
-        assert stage.ask(ApiKey.FIND_COORDINATOR, {"key": stage.group}).error_message == "NONE"
+        context = CaseContext(raw, version, new_topic, unused_name)
+        assert context.ask(ApiKey.FIND_COORDINATOR, {"key": context.group}).error_message == "NONE"
 
 
 def test_every_nullable_string_of_every_served_response_has_a_case() -> None:
@@ -89,8 +89,8 @@ def denying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_denied_request_never_has_an_empty_error_message(case: Case, denying: str) -> None:
     for version in case.versions:
         with RawConnection(denying) as raw:
-            stage = Stage(raw, version, lambda *_, **__: "topic", lambda: "name")
-            stage.topic, stage.topic_id, stage.group = "topic", NO_SUCH_ID, "group"
-            found = found_in(case, stage)
+            context = CaseContext(raw, version, lambda *_, **__: "topic", lambda: "name")
+            context.topic, context.topic_id, context.group = "topic", NO_SUCH_ID, "group"
+            found = found_in(case, context)
         messages = {path: kinds for path, kinds in found.items() if path.endswith("error_message")}
         assert one_of(EMPTY) not in messages.values(), f"version {version}: {messages}"

@@ -27,9 +27,9 @@ class Copier:
                 "transactional.id": group,
                 "linger.ms": 0,
                 "retry.backoff.ms": 20,
-                # librdkafka may wait for ever to send offsets to what it remembers of a broker that it has let go
-                # (docs/compatibility.md). One that is its only broker it shall not let go when that is away; in a
-                # cluster, where it does so when Metadata does not name it any more, a connection that ends wakes it.
+                # Workaround for librdkafka, which may wait forever to send offsets to a broker that it has dropped
+                # (docs/compatibility.md). With a single broker, it must not drop it while it is away. In a cluster,
+                # where it drops a broker that Metadata no longer names, a connection that closes wakes it.
                 "metadata.recovery.strategy": "none",
                 "connections.max.idle.ms": 2_000,
             }
@@ -43,10 +43,10 @@ class Copier:
             "fetch.wait.max.ms": 10,
         }
         if mode == "subscribe":
-            settings["group.instance.id"] = group  # whoever comes next takes the place of the one that was killed
+            settings["group.instance.id"] = group  # the next copier with this instance id replaces one that was killed
         self.consumer = Consumer(settings)
         say("init")
-        self.producer.init_transactions(TIMEOUT_S)  # ends what the one before has left open
+        self.producer.init_transactions(TIMEOUT_S)  # aborts an open transaction of the previous copier
         partitions = [TopicPartition(source, one) for one in self._partitions()]
         self.ends = {one.partition: self.consumer.get_watermark_offsets(one, TIMEOUT_S)[1] for one in partitions}
         say("begin")

@@ -1,4 +1,4 @@
-"""Transactions as verbs over a raw connection: one request each."""
+"""Transaction requests over a raw connection: one function per request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 TRANSACTION_KEY = 1
 READ_COMMITTED = 1
 
-COMES_BACK = {
+RETRIABLE = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -48,7 +48,7 @@ def init(
     version: int = 5,
     **options: Any,
 ) -> Answer:
-    """One attempt."""
+    """Send one InitProducerId request."""
     response = wire.ask(
         connection,
         InitProducerIdRequest(
@@ -64,10 +64,10 @@ def init(
 
 
 def producer(connection: RawConnection, name: str, **options: Any) -> ProducerIdentity:
-    """A producer that is let in, when those before are out."""
+    """Initialise a producer, and retry while an earlier transaction of this id is being ended."""
     find_coordinator(connection, name)
     answer: Answer = wait_until(
-        lambda: None if (found := init(connection, name, **options)).error in COMES_BACK else found
+        lambda: None if (found := init(connection, name, **options)).error in RETRIABLE else found
     )
     assert answer.error == ErrorCode.NONE, answer
     return answer.identity
@@ -82,7 +82,7 @@ def add_each(
     *,
     version: int = 3,
 ) -> list[ErrorCode]:
-    """The answer for each partition."""
+    """The error code for each partition."""
     topics = [AddPartitionsToTxnRequestTopic(name=topic, partitions=partitions)]
     response = wire.ask(
         connection,
@@ -100,7 +100,7 @@ def add_each(
 
 
 def add(connection: RawConnection, name: str, identity: ProducerIdentity, topic: str, *, version: int = 3) -> ErrorCode:
-    """Partition 0."""
+    """Add partition 0 to the transaction."""
     (error,) = add_each(connection, name, identity, topic, [0], version=version)
     return error
 
@@ -115,7 +115,7 @@ def verify(
     version: int = 5,
     verify_only: bool = True,
 ) -> ErrorCode:
-    """As a broker asks, or adds."""
+    """Verify or add partitions, as a broker does."""
     one = AddPartitionsToTxnRequestTransaction(
         transactional_id=name,
         producer_id=identity.producer_id,
@@ -131,7 +131,7 @@ def verify(
 
 
 def end(connection: RawConnection, name: str, identity: ProducerIdentity, commit: bool, *, version: int) -> Answer:
-    """One attempt."""
+    """Send one EndTxn request."""
     response = wire.ask(
         connection,
         EndTxnRequest(
@@ -155,7 +155,7 @@ def write(
     partition: int = 0,
     version: int = 11,
 ) -> ErrorCode:
-    """Produce a batch of the transaction; tried again while the broker says that it should be."""
+    """Write a batch of the transaction, and retry on retriable errors."""
     batch = wire.batch_of(
         *values,
         producer_id=identity.producer_id,
@@ -176,14 +176,14 @@ def write(
 
 
 class Outcome:
-    """An error code that is true even where it is NONE."""
+    """An error code that is true also for NONE, as `wait_until` needs it."""
 
     def __init__(self, error: ErrorCode) -> None:
         self.error = error
 
 
 def committed_values(connection: RawConnection, topic: str) -> list[bytes | None]:
-    """What a read_committed reader sees of partition 0, as far as it may read: aborted records are its to skip."""
+    """The values of partition 0 that a read_committed consumer returns; it skips aborted records as a client must."""
     answer = wire.fetch_one(connection, topic, isolation_level=READ_COMMITTED)
     aborted = {(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()}
     values: list[bytes | None] = []

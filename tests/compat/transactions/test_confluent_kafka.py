@@ -19,7 +19,7 @@ def name(unused_name: Callable[[], str]) -> str:
 
 @pytest.fixture
 def new_producer(bootstrap: str, name: str) -> Callable[..., Producer]:
-    """A transactional producer that was let in."""
+    """Create an initialised transactional producer."""
 
     def create(**settings: Any) -> Producer:
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0, **settings})
@@ -30,7 +30,7 @@ def new_producer(bootstrap: str, name: str) -> Callable[..., Producer]:
 
 
 def transaction(producer: Producer, topic: str, *values: bytes, partition: int = 0) -> None:
-    """Begun and written, not ended."""
+    """Begin a transaction and write a record, without ending it."""
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value, partition=partition)
@@ -38,7 +38,7 @@ def transaction(producer: Producer, topic: str, *values: bytes, partition: int =
 
 
 def read(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[bytes]:
-    """A partition from its beginning to the end that this reader can see."""
+    """The records of a partition from its beginning to the end that this consumer can see."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -138,7 +138,7 @@ def test_a_time_out_that_is_too_long_is_refused(new_producer: Callable[..., Prod
     assert error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_offsets_count_when_their_transaction_is_committed(
+def test_offsets_take_effect_when_their_transaction_is_committed(
     bootstrap: str, topic: str, name: str, new_producer: Callable[..., Producer]
 ) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False})

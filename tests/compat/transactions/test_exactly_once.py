@@ -1,4 +1,4 @@
-"""Consume, transform, produce, killed at random points: every input comes out once, in order, and nothing else does."""
+"""Consume-transform-produce, killed at random points: the output has every input record once and in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.raw import RawConnection
 
 PARTITIONS = 2
 STEPS_AT_MOST = 40
-"""Lines of a copier's life among which one is chosen to be its last."""
+"""Printed steps of a copier; it is killed at one of them."""
 
 COPIER = Path(copier.__file__)
 
@@ -36,7 +36,7 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def steps(process: subprocess.Popen[str], most: int) -> list[str]:
-    """Follows a copier for this many steps, or to its end."""
+    """Follow a copier for this many steps, or to its end."""
     assert process.stdout is not None
     found = []
     for line in process.stdout:
@@ -71,7 +71,7 @@ def test_a_copier_that_is_killed_copies_everything_exactly_once(
             with running(*arguments) as process:
                 seen = steps(process, chance.randint(1, STEPS_AT_MOST))
                 assert seen, "the copier did not start"
-                if chance.random() < 0.3:  # the broker as well, and it first
+                if chance.random() < 0.3:  # kill the broker as well, before the copier
                     broker.kill()
                     broker.start()
         with running(*arguments) as process:

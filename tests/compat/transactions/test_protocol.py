@@ -27,13 +27,13 @@ from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until
 
 E = ErrorCode
-NEW_EPOCHS = 5  # of EndTxn
+NEW_EPOCHS = 5  # version of EndTxn
 KEEPS_EPOCH = 3
 
 
 @pytest.fixture
 def name(unused_name: Callable[[], str]) -> str:
-    """A transactional id that nobody has."""
+    """A transactional id that no other test uses."""
     return unused_name()
 
 
@@ -145,7 +145,7 @@ def test_a_zombie_can_neither_add_nor_end(raw: RawConnection, topic: str, name: 
     wait_until(lambda: requests.committed_values(raw, topic) == [b"mine"])
 
 
-def test_a_stranger_has_no_transaction(raw: RawConnection, topic: str, name: str) -> None:
+def test_an_unknown_producer_has_no_transaction(raw: RawConnection, topic: str, name: str) -> None:
     me = producer(raw, name)
     stranger = ProducerIdentity(me.producer_id + 1_000_000, 0)
     error = E.INVALID_PRODUCER_ID_MAPPING
@@ -160,7 +160,7 @@ def test_a_transactional_batch_needs_a_transactional_id(raw: RawConnection, topi
     assert write(raw, None, me, topic, b"x") == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def test_where_one_partition_is_unknown_none_is_added(raw: RawConnection, topic: str, name: str) -> None:
+def test_if_one_partition_is_unknown_none_is_added(raw: RawConnection, topic: str, name: str) -> None:
     me = producer(raw, name)
     errors = requests.add_each(raw, name, me, topic, [0, 99])
     assert errors == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]
@@ -183,7 +183,7 @@ def test_a_transaction_with_an_invalid_topic_or_partition_can_be_ended(
     added = requests.verify(raw, name, me, topic if what[0] is None else what[0], what[1], verify_only=False)
     assert added == E.NONE
     assert requests.end(raw, name, me, False, version=KEEPS_EPOCH).error == E.NONE
-    wait_until(lambda: requests.add(raw, name, me, topic) == E.NONE)  # the former one is over
+    wait_until(lambda: requests.add(raw, name, me, topic) == E.NONE)  # the earlier transaction is ended
 
 
 # -- ending ------------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_every_partition_gets_the_same_marker(raw: RawConnection, new_topic: Cal
         wait_until(lambda at=partition, want=expected: markers_in(raw, topic, at) == want)
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- describing --------------------------------------------------------------------------------------------------------
 
 
 def test_transactions_are_described(raw: RawConnection, topic: str, name: str) -> None:
@@ -323,7 +323,7 @@ def test_a_hanging_transaction_can_be_aborted_by_hand(raw: RawConnection, topic:
     assert requests.committed_values(raw, topic) == [b"waits"]
 
 
-def test_a_marker_of_the_past_is_refused(raw: RawConnection, topic: str, name: str) -> None:
+def test_a_marker_with_an_old_epoch_is_refused(raw: RawConnection, topic: str, name: str) -> None:
     producer(raw, name)
     me = producer(raw, name)
     write(raw, name, me, topic, b"mine", version=12)

@@ -55,7 +55,7 @@ class Copier:
                 if not times:
                     return
         self.wait()
-        raise AssertionError(f"ended before it came to {step}: {self.complaints}")
+        raise AssertionError(f"ended before step {step}: {self.complaints}")
 
     def wait(self) -> int:
         code = self.process.wait(TIMEOUT_S)

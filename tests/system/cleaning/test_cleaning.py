@@ -102,7 +102,7 @@ def test_a_broker_killed_at_a_fault_point_leaves_the_old_or_the_new_segments(
                 # A segment is now complete, so the cleaner starts and reaches the fault point.
                 history.write(connection, 1.5)
         except (ConnectionError, EOFError):
-            pytest.fail(f"{name}: the broker died before it had anything to clean\n{broker.log}")
+            pytest.fail(f"{name}: the broker ended before the cleaner ran\n{broker.log}")
         broker.wait_for_end()
         with WatchedBroker(data) as again, RawConnection(again.bootstrap) as connection:
             assert not [one for one in leftovers(data) if one.endswith(".swap")]

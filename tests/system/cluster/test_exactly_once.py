@@ -70,7 +70,7 @@ class Copiers:
         for _ in range(MOST_COPIERS_IN_A_ROW):
             if self.copy():
                 return
-        raise AssertionError("no copier gets to the end")
+        raise AssertionError("no copier has copied everything")
 
 
 @pytest.mark.needs_java

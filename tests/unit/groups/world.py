@@ -156,7 +156,7 @@ class World:
             self.now = max(self.now, at_ms)
             self.feed(TimerFired(key))
         else:
-            raise AssertionError("timers without end")
+            raise AssertionError("the timers do not come to an end")
         self.now = end
 
     def reload(self) -> None:
