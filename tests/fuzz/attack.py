@@ -2,7 +2,7 @@
 
 Each connection carries one burst of pipelined frames; then our side is closed. The broker closes its side when it
 refuses a frame or has read everything. So the number of open connections is fixed and below the listen queue, and a
-connection that never ends is one that the broker has forgotten.
+connection that never ends was leaked by the broker.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.fuzz.frames import Frames
 CONNECTIONS = 32
 MAX_BURST = 12
 FORGOTTEN_AFTER_S = 20.0
-"""A connection that sent its all and is not closed by then."""
+"""The longest time until the broker closes a connection after the end of its input."""
 
 REPLY_BYTES = 1 << 16
 
 
-class Forgotten(AssertionError):
-    """The broker left connections open that were at their end."""
+class LeakedConnections(AssertionError):
+    """The broker did not close connections that had ended."""
 
 
 class Attack:
@@ -35,11 +35,11 @@ class Attack:
         self._selector = selectors.DefaultSelector()
         self._open: dict[socket.socket, float] = {}
         self.sent = 0
-        """Frames put on the wire; those behind one that ended its connection were never looked at."""
+        """Frames sent. The broker does not read those after a frame that ended its connection."""
         self.connections = 0
 
     def send(self, count: int) -> None:
-        """Sends at least `count` frames and waits until the broker is done with all of them."""
+        """Send at least `count` frames and wait until the broker has handled all of them."""
         target = self.sent + count
         while self.sent < target:
             while len(self._open) < CONNECTIONS and self.sent < target:
@@ -63,7 +63,7 @@ class Attack:
             connection.sendall(burst)
             connection.shutdown(socket.SHUT_WR)
         except OSError:
-            connection.close()  # it had enough before we were through
+            connection.close()  # the broker closed the connection before all frames were sent
             return
         self._open[connection] = time.monotonic()
         self._selector.register(connection, selectors.EVENT_READ)
@@ -77,7 +77,9 @@ class Attack:
                 self._close(connection)
         oldest = min(self._open.values(), default=time.monotonic())
         if time.monotonic() - oldest > FORGOTTEN_AFTER_S:
-            raise Forgotten(f"{len(self._open)} connections at their end were not closed in {FORGOTTEN_AFTER_S} s")
+            raise LeakedConnections(
+                f"{len(self._open)} connections at their end were not closed in {FORGOTTEN_AFTER_S} s"
+            )
 
     def _close(self, connection: socket.socket) -> None:
         self._selector.unregister(connection)

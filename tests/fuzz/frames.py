@@ -15,10 +15,10 @@ from moldau.wire.messages.create_topics import CreateTopicsRequest
 from tests.fuzz.messages import HOSTILE_INT16, HOSTILE_INT32, HOSTILE_INT64, Requests, served
 
 FRAMES_A_GENERATION = 20_000
-"""How many frames are made from one set of valid requests before there is a new one."""
+"""The number of frames that are derived from one set of valid requests."""
 
 REQUESTS_A_VERSION = 4
-"""Valid requests of each version of each API in such a set; one where it changes metadata, which ends in an fsync."""
+"""Valid requests of each version of each API in a set; only one if it changes metadata, which needs an fsync."""
 
 CHANGES_METADATA = frozenset(
     (
@@ -31,11 +31,11 @@ CHANGES_METADATA = frozenset(
 )
 
 UNTOUCHED = 0.45
-"""The share of frames that are sent as they were made (which may be with a damaged batch inside)."""
+"""The share of frames that are sent without mutation, possibly with a damaged batch inside."""
 
 MAX_NEW_PARTITIONS = 20
-"""A frame that would make more is not sent: ten thousand in one request are allowed, and keep the disk busy for
-seconds, which is no accident but not what is tested here."""
+"""A frame that creates more partitions is not sent. Ten thousand in one request are allowed, and keep the disk busy
+for seconds; that is expected, but not tested here."""
 
 _LENGTH = Struct(">i")
 _API_AND_VERSION = Struct(">hh")
@@ -43,15 +43,15 @@ _HEADER_BYTES = 10
 
 
 class Frame(NamedTuple):
-    """Bytes to send, the length field included."""
+    """Bytes to send, including the length field."""
 
     data: bytes
     last: bool
-    """Whether the framing is broken, so that what follows on the same connection means nothing."""
+    """Whether the framing is broken, so that later bytes on the same connection are meaningless."""
 
 
 class Frames:
-    """An iterator; `topics` may be changed between frames, when the broker's have."""
+    """An iterator of frames. `topics` may be changed between frames, after the broker's topics have changed."""
 
     def __init__(self, seed: int, topics: Mapping[str, bytes], node_id: int) -> None:
         self.topics = topics
@@ -91,7 +91,7 @@ class Frames:
 
 
 def new_partitions(data: bytes) -> int:
-    """How many partitions a frame asks for; 0 where it is none of those that can, or nobody can read it."""
+    """The number of partitions that a frame asks for; 0 if it creates none or cannot be decoded."""
     try:
         header, at = decode_request_header(data, 4)
         if header.api_key == ApiKey.CREATE_TOPICS:
@@ -126,7 +126,7 @@ def _flip_bits_of_the_body(rng: random.Random, frame: bytes, _: list[bytes]) -> 
 
 
 def _put_a_hostile_number(rng: random.Random, frame: bytes, _: list[bytes]) -> Frame:
-    """Where a length, a count or an id may be."""
+    """At a position where a length, a count or an id may be."""
     data = bytearray(frame)
     layout, numbers = rng.choice(
         ((Struct(">h"), HOSTILE_INT16), (Struct(">i"), HOSTILE_INT32), (Struct(">q"), HOSTILE_INT64))
@@ -165,7 +165,7 @@ def _splice(rng: random.Random, frame: bytes, others: list[bytes]) -> Frame:
 
 
 def _another_version(rng: random.Random, frame: bytes, _: list[bytes]) -> Frame:
-    """The body of one version under the number of another, of another API, or of none."""
+    """The body of one version with the number of another version, of another API, or of none."""
     data = bytearray(frame)
     api, version = _API_AND_VERSION.unpack_from(data)
     if rng.random() < 0.7:

@@ -1,7 +1,7 @@
 """Plausible requests of every served API in every version.
 
 A frame of random bytes fails in the first decoder. These requests name existing topics and partitions, carry valid
-batches, and ask for things that the broker does. After a mutation they fail, or do not, deep inside the broker.
+batches, and ask for operations that the broker performs. After a mutation, errors occur deep inside the broker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ODD_NAMES = ("", ".", "..", "x" * 249, "x" * 250, "größe", "a/b", "a\0b", "__c
 GROUPS = ("fuzz-group", "fuzz-group", "another", "g" * 300, "")
 TRANSACTIONS = ("fuzz-transaction", "fuzz-transaction", "t" * 300, "")
 
-# Settings that a request may read or change. Those that shut the door to everybody, by design, are not among them.
+# Settings that a request may read or change. Settings that can refuse all clients are not in this list.
 SETTINGS: Mapping[str, Sequence[str]] = {
     "retention.ms": ("-1", "1", "1000", "x"),
     "retention.bytes": ("-1", "1048576"),
@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     "no.such.setting": ("",),
 }
 
-# What a field is likely to carry, by its name; the rest is anything that its type allows.
+# Likely contents of a field, by its name. Other fields get any value of their type.
 LIKELY: Mapping[str, Sequence[int]] = {
     "acks": (-1, -1, 1, 1, 0, 2, -2),
     "config_operation": (0, 0, 1, 2, 3, 4, -1),
@@ -91,17 +91,17 @@ TOPIC_FIELDS = frozenset(("name", "topic", "topic_name", "topic_names"))
 
 
 class Requests:
-    """Makes requests about the given topics. Everything comes from the one generator that it is handed."""
+    """Creates requests for the given topics. All random choices come from one generator."""
 
     def __init__(self, rng: random.Random, topics: Mapping[str, bytes], node_id: int) -> None:
         self.rng = rng
         self.topics = topics
-        """Names and ids of those that (probably) exist."""
+        """Names and ids of topics that probably exist."""
         self.node_id = node_id
         self.batches = valid_batches(rng)
 
     def frame(self, case: Case, version: int) -> bytes:
-        """A whole request, header included, without the length field in front."""
+        """A whole request with its header, without the length field."""
         message = self.message(case, version)
         api = case.cls.API_KEY  # type: ignore[attr-defined]
         client_id = self.rng.choice((None, "", "fuzz", "größe", "c" * 200))
@@ -112,7 +112,7 @@ class Requests:
         return PlausibleMaker(case, version, self.rng, unknown_tags, self).message()
 
     def records(self) -> bytes:
-        """A batch, nearly always; half of them damaged behind a checksum that says they are not."""
+        """Usually a batch; half of the batches are damaged but have a valid checksum."""
         chance = self.rng.random()
         if chance < 0.5:
             return self.rng.choice(self.batches)
@@ -124,7 +124,7 @@ class Requests:
 
 
 class PlausibleMaker(Maker):
-    """As the schema's maker, but with values that mean something."""
+    """Like the schema's generator of values, but with meaningful values."""
 
     def __init__(self, case: Case, version: int, rng: random.Random, unknown_tags: bool, source: Requests) -> None:
         super().__init__(case, version, rng, unknown_tags)
@@ -176,7 +176,7 @@ class PlausibleMaker(Maker):
 
 @cache
 def served() -> tuple[tuple[Case, range], ...]:
-    """The request of every API that the broker serves, with the versions that it serves."""
+    """The request of every API that the broker serves, with its versions."""
     from moldau.broker import handlers  # noqa: F401  (registers them)
     from moldau.broker.requests.handler_registry import HANDLERS
 
@@ -188,7 +188,7 @@ def served() -> tuple[tuple[Case, range], ...]:
 
 
 def valid_batches(rng: random.Random) -> list[bytes]:
-    """Batches as clients send them, and some that only a coordinator or an older client would."""
+    """Batches as clients send them, and some that only a coordinator or an older client would send."""
 
     def some(count: int) -> list[Record]:
         return [
@@ -212,7 +212,7 @@ def valid_batches(rng: random.Random) -> list[bytes]:
 
 
 def damaged(rng: random.Random, batch: bytes) -> bytes:
-    """The batch with some bytes changed behind the checksum's start, and mostly a checksum that agrees with them."""
+    """The batch with some bytes changed after the checksum field, usually with a matching checksum."""
     data = bytearray(batch)
     for _ in range(rng.randrange(1, 4)):
         data[rng.randrange(21, len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))

@@ -32,29 +32,29 @@ from tests.system import calls
 
 TOPICS = ("fuzz-plain", "fuzz.two", "fuzz_three", "fuzz-4")
 MAX_OTHER_TOPICS = 100
-"""More than this many that frames have made are deleted again."""
+"""The number of topics created by frames from which on they are deleted."""
 
 FRAMES_A_ROUND = 5_000
 WARM_UP_SHARE = 0.2
-"""Of the frames, before memory is measured the first time: caches, pools and the allocator have found their size."""
+"""The share of the frames before memory is measured first: caches, pools and the allocator have their size by then."""
 
 MAX_GROWTH_BYTES = 64 << 20
-"""After that, whatever number of frames."""
+"""The allowed growth after that, for any number of frames."""
 
 MAX_DATA_BYTES = 1 << 30
 MAX_STALL_S = 10.0
-"""The slowest round of the client that behaves, two cores shared with everything else."""
+"""The slowest round of the well-behaved client, on two shared cores."""
 
 
 class Target:
-    """The broker under attack, and what is known of its insides."""
+    """The broker under attack, with access to its metrics and memory."""
 
     def __init__(self, process: BrokerProcess, metrics_port: int) -> None:
         self.process = process
         self._metrics_url = f"http://127.0.0.1:{metrics_port}/metrics"
 
     def metric(self, name: str) -> int:
-        """The sum over all labels."""
+        """The sum of a metric over all labels."""
         with urllib.request.urlopen(self._metrics_url, timeout=20) as page:
             text = page.read().decode()
         found = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
@@ -63,7 +63,7 @@ class Target:
 
     @property
     def judged(self) -> int:
-        """Frames that were looked at, by all who sent any: answered, or refused."""
+        """The number of frames of all clients that the broker answered or refused."""
         return self.metric("moldau_requests_total") + self.metric("moldau_malformed_requests_total")
 
     @property
@@ -72,7 +72,7 @@ class Target:
 
     @property
     def data_bytes(self) -> int:
-        """What its directory holds; topics that are being removed while we look do not count."""
+        """The size of its data directory, without topics that are being deleted."""
         total = 0
         for directory, _, names in os.walk(self.process.data):
             for name in names:
@@ -81,7 +81,8 @@ class Target:
         return total
 
     def tidy_topics(self) -> dict[str, bytes]:
-        """Those that the frames speak of exist again, and others are not too many; names and ids."""
+        """Create the topics that frames name again, and delete the others if there are too many. Returns names and
+        ids."""
         with RawConnection(self.process.bootstrap, "janitor") as connection:
             found = {topic.name: topic for topic in calls.metadata(connection).topics if topic.name is not None}
             others = [name for name in found if name not in (*TOPICS, witness.TOPIC) and not found[name].is_internal]
@@ -93,7 +94,7 @@ class Target:
                 assert all(one.error_code in allowed for one in answer.responses)
             for name in TOPICS:
                 if name not in found:
-                    # It may be there by now: a request is carried out even where its sender is gone.
+                    # It may exist by now: a request is carried out even after its client disconnected.
                     code = calls.try_create_topic(connection, name, 2).error_code
                     assert code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), ErrorCode(code).name
             return {topic.name: topic.topic_id for topic in calls.metadata(connection, *TOPICS).topics}
@@ -101,7 +102,7 @@ class Target:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
-    # What a frame deletes is to be gone soon, and what it writes not to be kept: the disk is bounded, too.
+    # Deleted files are removed soon and written records not kept, so that disk use is bounded.
     settings = {
         "log.segment.delete.delay.ms": "1000",
         "log.retention.check.interval.ms": "1000",
@@ -114,7 +115,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
         yield Target(process, int(port[1]))
 
 
-def test_no_frame_crashes_the_broker_bloats_it_or_disturbs_another_client(
+def test_no_frame_crashes_the_broker_grows_its_memory_or_disturbs_another_client(
     target: Target, seed: int, count: Callable[[int, int], int]
 ) -> None:
     wanted = count(50_000, 2_000_000)
@@ -140,7 +141,7 @@ def test_no_frame_crashes_the_broker_bloats_it_or_disturbs_another_client(
 
 
 def failures(target: Target) -> str:
-    """The parts of the broker's log that tell of accidents."""
+    """The parts of the broker's log that report internal errors."""
     lines = target.process.log.splitlines()
     places = [number for number, line in enumerate(lines) if " ERROR " in line]
     return "\n".join("\n".join(lines[place : place + 40]) for place in places[:5])
@@ -155,7 +156,7 @@ def test_every_version_of_every_request_gets_an_answer_that_can_be_read(target: 
             for version in versions:
                 message = requests.message(case, version)
                 if isinstance(message, ProduceRequest):
-                    message.acks = 1  # 0 has no answer
+                    message.acks = 1  # acks=0 has no answer
                 if isinstance(message, FetchRequest):
                     message.max_wait_ms = 0
                 connection.send(api, version, message.encode(version))

@@ -20,11 +20,11 @@ from tests.system import calls
 TOPIC = "the-witness-and-nobody-else"
 PARTITIONS = 2
 PACE_S = 0.005
-"""Between rounds, so that the witness leaves the processor to those it watches."""
+"""The pause between rounds, so that the witness leaves the processor to the broker."""
 
 ROUNDS_A_CONNECTION = 200
 
-# What others may change for all topics is fixed for this one: to alter the broker's defaults is no mischief.
+# Settings that frames may change for the whole cluster are fixed for this topic.
 CONFIGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -38,7 +38,7 @@ CONFIGS = {
 
 
 class Witness:
-    """Runs in a thread of its own from `with` to its end, and raises there what it saw."""
+    """Runs in its own thread while the context is open, and raises its error at the end."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -64,7 +64,7 @@ class Witness:
             raise self._failure
 
     def check(self) -> None:
-        """Raises what the witness saw, if it saw anything."""
+        """Raise the error of the witness, if it has one."""
         if self._failure is not None:
             raise self._failure
 

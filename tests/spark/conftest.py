@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECTOR = Path(__file__).with_name("pom.xml")
-"""Spark's own Kafka connector, for comparison; where it cannot be had, the tests that need it are skipped."""
+"""Spark's own Kafka connector, for comparison. If it cannot be fetched, tests that need it are skipped."""
 
 CONFIGURATION = {
-    # Two at a time, and three attempts at each task: without the second number there is one.
+    # Two tasks at a time, and three attempts per task. Without the second number there is one attempt.
     "spark.master": "local[2,3]",
     "spark.app.name": "moldau-tests",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    # A JVM that lives for a minute has nothing to gain from its best compiler and collector.
+    # This JVM runs for a minute only: the full compiler and a parallel collector cost more than they save.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    # Readers with and without filters are tested with one Spark.
+    # The same session tests readers with and without filters.
     "spark.sql.python.filterPushdown.enabled": "false",
     "spark.sql.streaming.pollingDelay": "50ms",
-    # Checkpoints of tests need not survive the machine's end.
+    # Checkpoints of tests need not survive a crash of the machine.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -48,7 +48,7 @@ CONFIGURATION = {
 
 
 TIMEOUT_S = 600
-"""The first test that uses Spark also waits for Maven, for the JVM, and for the JVM to have compiled what it needs."""
+"""The first test that uses Spark also waits for Maven, for the start of the JVM, and for its compiler."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -84,7 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, _connector_jars: tuple[str, 
         warnings.simplefilter("ignore")  # PySpark's own
         from pyspark.sql import SparkSession
 
-        # What runs the tests runs Spark's Python as well: it has the packages.
+        # Spark's Python workers use the interpreter of the tests, which has the packages.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         directory = tmp_path_factory.mktemp("spark")
@@ -99,7 +99,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, _connector_jars: tuple[str, 
 
 @pytest.fixture(scope="session")
 def _clients() -> Iterator[None]:
-    """Readers that a test calls itself keep clients in the test's process, as they do in Spark's workers."""
+    """Close the clients of readers that a test calls itself. They stay open in the process, as in Spark's workers."""
     yield
     from moldau.spark.fetching import close_clients
 
@@ -108,5 +108,5 @@ def _clients() -> Iterator[None]:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
-    """Where a streaming query of the test keeps what it must not forget."""
+    """The checkpoint directory of the test's streaming query."""
     return str(tmp_path / "checkpoint")

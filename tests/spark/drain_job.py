@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def doubled(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Each number of a batch, times two, as text; forgets nothing and adds nothing."""
+    """Each number of a batch, times two, as text, with no row lost or added."""
     import pyarrow as pa
 
     for batch in batches:

@@ -48,9 +48,9 @@ def target(new_topic: Callable[..., str]) -> str:
     return new_topic(3)
 
 
-def holds_every_number_doubled_once(bootstrap: str, topic: str) -> None:
-    """And nothing of another attempt: neither a record that readers of everything would see, nor a transaction that
-    would hold up those of what is committed."""
+def has_every_number_doubled_once(bootstrap: str, topic: str) -> None:
+    """Whether each number is there once, doubled: no record of another attempt is visible with read_uncommitted, and
+    no open transaction blocks read_committed readers."""
     with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
         everything = [TopicPartition(topic, index) for index in range(3)]
         consumer.assign(everything)
@@ -97,7 +97,7 @@ def spark_class(*arguments: str) -> list[str]:
 
 @contextlib.contextmanager
 def daemon(log: Path, *arguments: str, ready: str) -> Iterator[str]:
-    """A process of a cluster; gives what its log matched when it was ready."""
+    """Start a process of a cluster and return the match in its log when it is ready."""
     with log.open("wb") as output:
         process = subprocess.Popen(spark_class(*arguments), stdout=output, stderr=output, env=environment())
     try:
@@ -115,7 +115,7 @@ def daemon(log: Path, *arguments: str, ready: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def standalone_cluster(directory: Path) -> Iterator[str]:
-    """One master and two workers of one core each; gives the master's address."""
+    """One master and two workers of one core each. Returns the master's address."""
     master_class, worker_class = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
     place = ("--host", "127.0.0.1", "--webui-port", "0")
     with contextlib.ExitStack() as stack:
@@ -135,14 +135,14 @@ def test_a_standalone_cluster_of_two_workers_copies_a_topic_once(
         output = run_job("master", address, bootstrap, filled, target, str(tmp_path))
     assert f"streamed {RECORDS} {RECORDS}" in output
     assert f"read {RECORDS}" in output
-    holds_every_number_doubled_once(bootstrap, target)
+    has_every_number_doubled_once(bootstrap, target)
 
 
 def test_spark_connect_copies_a_topic_once(bootstrap: str, filled: str, target: str, tmp_path: Path) -> None:
     output = run_job("remote", "local[2]", bootstrap, filled, target, str(tmp_path))
     assert f"streamed {RECORDS} {RECORDS}" in output
     assert f"read {RECORDS}" in output
-    holds_every_number_doubled_once(bootstrap, target)
+    has_every_number_doubled_once(bootstrap, target)
 
 
 def test_a_declarative_pipeline_copies_a_topic_once(bootstrap: str, filled: str, target: str, tmp_path: Path) -> None:
@@ -189,4 +189,4 @@ def totals() -> DataFrame:
 
     totals = pq.read_table(str(tmp_path / "tables" / "totals")).to_pylist()
     assert totals == [{"topic": filled, "count": RECORDS}], done.stdout + done.stderr
-    holds_every_number_doubled_once(bootstrap, target)
+    has_every_number_doubled_once(bootstrap, target)

@@ -39,7 +39,7 @@ def numbers(first: int, last: int) -> list[bytes]:
 
 
 def collected(reader: BatchReader | StreamReader, partitions: Any) -> pa.Table:
-    """What tasks would read, each with its own copy of the reader."""
+    """All rows that tasks would read, each with its own copy of the reader."""
     copy = pickle.loads(pickle.dumps(reader))
     batches = [batch for partition in partitions for batch in copy.read(partition)]
     return pa.Table.from_batches(batches) if batches else pa.table({"value": [], "offset": []})
@@ -59,7 +59,7 @@ def batch(bootstrap: str, _clients: None) -> Callable[..., pa.Table]:
 
 
 class Query:
-    """A streaming query's conversation with its source, one trigger after the other."""
+    """The calls of a streaming query to its source, one trigger after the other."""
 
     def __init__(self, bootstrap: str, options: dict[str, str]) -> None:
         self._options = {"kafka.bootstrap.servers": bootstrap, **options}
@@ -72,7 +72,7 @@ class Query:
         self.reader = stream_reader(self._options, PLAIN)
 
     def trigger(self, limit: ReadLimit | None = None) -> list[bytes] | None:
-        """The values of the next batch; None where there is none to make."""
+        """The values of the next batch, or None if there is no new batch."""
         start = self.at or self._logged(self.reader.initialOffset())
         end = self._logged(self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit()))
         if end == self.at:
@@ -125,23 +125,21 @@ def test_a_row_has_all_fields_of_a_record(bootstrap: str, topic: str, batch: Cal
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_come_out_of_every_codec(
+def test_records_of_every_codec_are_read(
     bootstrap: str, topic: str, batch: Callable[..., pa.Table], codec: str
 ) -> None:
     topics.send(bootstrap, topic, numbers(0, 5000), **{"compression.type": codec})
     assert values(batch(subscribe=topic)) == numbers(0, 5000)
 
 
-def test_records_of_ten_megabytes_come_through(
-    bootstrap: str, new_topic: NewTopic, batch: Callable[..., pa.Table]
-) -> None:
+def test_records_of_ten_megabytes_are_read(bootstrap: str, new_topic: NewTopic, batch: Callable[..., pa.Table]) -> None:
     topic = new_topic(1, {"max.message.bytes": "20000000"})
     large = [bytes([number]) * 10_000_000 for number in range(3)]
     topics.send(bootstrap, topic, large, **{"message.max.bytes": 20_000_000})
     assert values(batch(subscribe=topic)) == large
 
 
-def test_transactions_are_seen_as_the_isolation_level_says(
+def test_the_isolation_level_decides_which_records_are_read(
     bootstrap: str, topic: str, batch: Callable[..., pa.Table]
 ) -> None:
     topics.transaction(bootstrap, topic, numbers(0, 10), commit=True, transactional_id=topic)
@@ -158,7 +156,7 @@ def test_transactions_are_seen_as_the_isolation_level_says(
     assert values(batch(**committed)) == [*numbers(0, 10), *numbers(20, 30), *numbers(40, 50)]
 
 
-def test_a_read_begins_and_ends_where_offsets_and_times_say(
+def test_a_read_begins_and_ends_at_the_given_offsets_and_times(
     bootstrap: str, new_topic: NewTopic, batch: Callable[..., pa.Table]
 ) -> None:
     topic = new_topic(2)
@@ -180,7 +178,7 @@ def test_a_read_begins_and_ends_where_offsets_and_times_say(
         batch(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 3, "1": 0, "7": 0}}))
 
 
-def test_offsets_that_are_not_there_are_a_loss(bootstrap: str, topic: str, batch: Callable[..., pa.Table]) -> None:
+def test_missing_offsets_are_reported_as_data_loss(bootstrap: str, topic: str, batch: Callable[..., pa.Table]) -> None:
     topics.send(bootstrap, topic, numbers(0, 10))
     topics.cut(bootstrap, topic, before=4)
     gone = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 2}})}
@@ -190,7 +188,7 @@ def test_offsets_that_are_not_there_are_a_loss(bootstrap: str, topic: str, batch
     assert values(batch(subscribe=topic)) == numbers(4, 10)
 
 
-def test_large_ranges_are_cut_without_losing_or_doubling_a_record(
+def test_large_ranges_are_split_without_losing_or_duplicating_a_record(
     bootstrap: str, new_topic: NewTopic, batch: Callable[..., pa.Table]
 ) -> None:
     topic = new_topic(2)
@@ -202,7 +200,7 @@ def test_large_ranges_are_cut_without_losing_or_doubling_a_record(
     assert values(batch(subscribe=topic, minPartitions="7")) == numbers(0, 3100)
 
 
-def test_two_hundred_partitions_are_as_many_tasks_unless_they_are_to_share(
+def test_two_hundred_partitions_make_as_many_tasks_unless_tasks_are_limited(
     bootstrap: str, new_topic: NewTopic, batch: Callable[..., pa.Table]
 ) -> None:
     topic = new_topic(200)
@@ -239,7 +237,7 @@ def test_columns_may_be_omitted_and_unknown_ones_are_refused(
         batch(StructType([StructField("value", LongType())]), subscribe=topic)
 
 
-def test_filters_spare_reading(bootstrap: str, new_topic: NewTopic) -> None:
+def test_filters_reduce_what_is_read(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic(2)
     for number in range(10):
         topics.send(bootstrap, topic, [b"%d" % number], partition=number % 2, timestamp=1000 + number)
@@ -249,7 +247,7 @@ def test_filters_spare_reading(bootstrap: str, new_topic: NewTopic) -> None:
         EqualTo(("partition",), 1),
         GreaterThanOrEqual(("timestamp",), datetime(1970, 1, 1, 0, 0, 1, 5000, tzinfo=UTC)),
     ]
-    assert list(reader.pushFilters(filters)) == filters  # Spark checks them, too
+    assert list(reader.pushFilters(filters)) == filters  # Spark evaluates the filters as well
     assert values(collected(reader, reader.partitions())) == [b"5", b"7", b"9"]
 
 
@@ -289,7 +287,7 @@ def test_new_partitions_and_topics_are_read_from_their_beginning(
 def test_the_first_batch_can_be_repeated_although_the_stream_starts_at_the_latest_offset(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:
-    """The driver dies in its first batch: Spark has logged where it ends, and asks anew where it began."""
+    """The driver dies in its first batch. Spark has logged the end of the batch, and asks again for its start."""
     topics.send(bootstrap, topic, numbers(0, 10))
     stream = query(subscribe=topic)
     began = stream._logged(stream.reader.initialOffset())
@@ -302,7 +300,7 @@ def test_the_first_batch_can_be_repeated_although_the_stream_starts_at_the_lates
     assert stream.trigger() == numbers(20, 30)
 
 
-def test_a_first_batch_without_records_stays_without_when_it_is_read_again(
+def test_an_empty_first_batch_stays_empty_when_it_is_read_again(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:
     stream = query(subscribe=topic)
@@ -345,12 +343,10 @@ def test_available_now_ends_at_the_offsets_of_the_start_without_a_minimum(
     assert stream.trigger() is None
 
 
-def test_a_minimum_holds_a_batch_back_until_it_is_there(
-    bootstrap: str, topic: str, query: Callable[..., Query]
-) -> None:
+def test_a_minimum_delays_a_batch_until_it_is_reached(bootstrap: str, topic: str, query: Callable[..., Query]) -> None:
     topics.send(bootstrap, topic, numbers(0, 1))
     stream = query(subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1h")
-    assert stream.trigger() == numbers(0, 1)  # the first one waits for nothing
+    assert stream.trigger() == numbers(0, 1)  # the first batch does not wait
     topics.send(bootstrap, topic, numbers(1, 9))
     assert stream.trigger() is None
     topics.send(bootstrap, topic, numbers(9, 12))
@@ -435,7 +431,7 @@ def test_a_checkpoint_of_a_query_on_other_topics_is_reported(
     assert stream.trigger() == numbers(0, 10)
     stream.restart(subscribe=orders)
     complaint = f"the checkpoint belongs to a query on '{arrows}', and this query has subscribe={orders}: use another"
-    # The next batch, and the last one that is run again.
+    # The next batch, and a repetition of the last one.
     for attempt in (stream.trigger, lambda: stream.batch(began, stream.at or {})):
         with pytest.raises(WrongCheckpoint, match=re.escape(complaint)) as refused:
             attempt()
@@ -469,7 +465,7 @@ def test_retention_that_overtakes_a_stopped_query_is_a_loss(
     assert stream.trigger() == numbers(15, 30)
 
 
-def test_records_that_go_away_between_planning_and_reading_are_a_loss(
+def test_records_deleted_between_planning_and_reading_are_a_loss(
     bootstrap: str, topic: str, query: Callable[..., Query]
 ) -> None:
     topics.send(bootstrap, topic, numbers(0, 10))

@@ -47,7 +47,7 @@ def new_topic(broker: Broker, readable: str) -> str:
 
 
 def records(broker: Broker, topic: str, isolation: str = "read_committed") -> list[Any]:
-    """Everything in the topic, each partition in its order."""
+    """All records of the topic, by partition and offset."""
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     found: list[Any] = []
     with Consumer({"bootstrap.servers": broker.bootstrap_servers, "isolation.level": isolation}) as consumer:
@@ -63,8 +63,8 @@ def written_numbers(broker: Broker, topic: str, isolation: str = "read_committed
     return sorted(int(record.value) for record in records(broker, topic, isolation))
 
 
-def nothing_stays_open(broker: Broker) -> None:
-    """Every transaction ends long before its time-out. An attempt that failed may still be aborting its own."""
+def wait_until_no_transaction_is_open(broker: Broker) -> None:
+    """Every transaction ends long before its time-out. A failed attempt may still be aborting its transaction."""
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         wait_until(lambda: not admin.list_transactions(states=["Ongoing"]), "no transaction is open", DEADLINE_S)
 
@@ -90,7 +90,7 @@ def read_stream(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
 
 
 def drain(frame: DataFrame, broker: Broker, checkpoint: str, **options: str) -> list[int]:
-    """Write all that is there; how many rows each batch had."""
+    """Write all available rows. Returns the number of rows of each batch."""
     writer = frame.writeStream.format("moldau").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     writer = writer.options(checkpointLocation=checkpoint, **options).trigger(availableNow=True)
     query = writer.start()
@@ -121,10 +121,10 @@ def test_every_column_of_a_row_is_in_its_record(spark: SparkSession, broker: Bro
         (2, b"k", b"v", [("h", b"1"), ("h", None)], timestamp),
     ]
     assert seen(other) == [(1, None, b"no key", [], timestamp)]
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
 
-def test_the_option_topic_goes_before_the_column(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_the_topic_option_has_precedence_over_the_column(spark: SparkSession, broker: Broker, topic: str) -> None:
     write(spark.createDataFrame([("v", "elsewhere")], "Value STRING, Topic STRING"), broker, topic=topic)
     assert [record.value for record in records(broker, topic)] == [b"v"]
 
@@ -140,13 +140,13 @@ def test_a_query_continues_from_its_checkpoint_and_writes_every_input_once(
     fill(broker, source, 160, 200)
     assert sum(drain(changed, broker, checkpoint, topic=topic, delivery=delivery)) == 40
     assert written_numbers(broker, topic) == list(range(1100, 1200))
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
 
-def test_a_batch_that_spark_runs_again_is_there_once_and_with_at_least_once_twice(
+def test_a_repeated_batch_is_written_once_or_twice_with_at_least_once(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    """The driver died after its commit, before Spark had noted that: the file that notes it is not there."""
+    """The driver died after its commit, before Spark had recorded it: the commit file is missing."""
     source = new_topic(broker, "in")
     fill(broker, source, 0, 30)
     seen = {}
@@ -159,7 +159,7 @@ def test_a_batch_that_spark_runs_again_is_there_once_and_with_at_least_once_twic
         seen[delivery] = written_numbers(broker, topic)
     assert seen["exactly_once"] == list(range(30))
     assert seen["at_least_once"] == sorted([*range(30), *range(30)])
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_the_error_of_a_wrong_option_names_it(
 
 
 def refused(frame: DataFrame, broker: Broker, complaint: str, mode: str = "append", **options: str) -> None:
-    """Whoever asks for a writer hears these words instead. Spark asks in a process of its own each time."""
+    """Creating a writer fails with this message. Spark creates it in another process each time."""
     from pyspark.sql.datasource import CaseInsensitiveDict
 
     from moldau.spark.source import MoldauSource
@@ -235,9 +235,9 @@ def test_spark_creates_the_writer_before_any_data_moves_and_shows_its_errors(
     with pytest.raises(PySparkException, match=complaint) as of_the_option:
         write(numbers(spark, 3), broker, mode="overwrite", topic=topic)
     for refusal in (of_the_column, of_the_option):
-        assert "failed 3 times" not in str(refusal.value), "a task was run to find that out"
+        assert "failed 3 times" not in str(refusal.value), "a task was run before the error"
     assert records(broker, topic, "read_uncommitted") == []
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
 
 def test_a_streaming_query_with_a_wrong_column_or_option_is_refused(
@@ -251,11 +251,11 @@ def test_a_streaming_query_with_a_wrong_column_or_option_is_refused(
     with pytest.raises(Exception, match="option topic: there is no topic 'not-there'"):
         drain(frame.select("value"), broker, checkpoint, topic="not-there")
     assert records(broker, topic, "read_uncommitted") == []
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
 
 def failing_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Passes rows on, and raises after the first of them where this is the first attempt at the first task."""
+    """Pass rows on, and raise after the first row in the first attempt of the first task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -272,18 +272,18 @@ def test_an_attempt_that_fails_leaves_no_visible_records_and_no_open_transaction
     frame = numbers(spark, 500).repartition(2).mapInArrow(failing_at_first, "value STRING")
     write(frame, broker, topic=topic)
     assert written_numbers(broker, topic) == list(range(500))
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
     streamed, source = new_topic(broker, "streamed"), new_topic(broker, "in")
     fill(broker, source, 0, 30)
     values = read_stream(spark, broker, source).selectExpr("CAST(value AS STRING) AS value")
     drain(values.mapInArrow(failing_at_first, "value STRING"), broker, checkpoint, topic=streamed)
     assert written_numbers(broker, streamed) == list(range(30))
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
 
 def killed_at_first(bootstrap: str, note: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Passes rows on, and kills the process that writes them when it has begun, where this is the first attempt."""
+    """Pass rows on, and kill the writing process in the first attempt, after it has begun."""
 
     def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -297,14 +297,15 @@ def killed_at_first(bootstrap: str, note: Path) -> Callable[[Iterator[pa.RecordB
         assert context is not None
         for place, batch in enumerate(batches):
             yield batch
-            # The end of a batch is in buffers between the processes until the next ones push it on.
+            # The end of a batch stays in buffers between the processes until later rows follow.
             if context.attemptNumber() > 0 or place != 4:
                 continue
             with Admin(bootstrap_servers=bootstrap) as admin:
                 deadline = time.monotonic() + 60
                 while not admin.list_transactions(states=["Ongoing"]):
-                    assert time.monotonic() < deadline, "nothing is written"
-            # Spark's JVM has daemons, which have workers; this is one of them, and another one is the writer.
+                    assert time.monotonic() < deadline, "the writer has written nothing"
+            # Spark's JVM has daemons, which have workers. This process is one of the workers, and another one is the
+            # writer.
             spark = psutil.Process(os.getppid()).parent()
             for worker in [worker for daemon in spark.children() for worker in daemon.children()]:
                 if worker.pid != os.getpid():
@@ -327,7 +328,7 @@ def test_an_attempt_that_is_killed_leaves_no_visible_records_and_no_open_transac
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert note.exists()
     assert written_numbers(broker, topic) == list(range(500))
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)
 
 
 def test_a_write_whose_tasks_all_fail_leaves_no_visible_records_and_no_open_transaction(
@@ -337,4 +338,4 @@ def test_a_write_whose_tasks_all_fail_leaves_no_visible_records_and_no_open_tran
     with pytest.raises(Exception, match="as the test wants it"):
         write(frame, broker, topic=topic)
     assert records(broker, topic) == []
-    nothing_stays_open(broker)
+    wait_until_no_transaction_is_open(broker)

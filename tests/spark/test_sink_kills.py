@@ -30,7 +30,7 @@ JOB = Path(__file__).with_name("copy_job.py")
 SOURCE, TARGET = "numbers", "copies"
 PARTITIONS = 2
 A_STEP = 600
-"""How many more numbers are written to the source before each kill: a few batches of the job."""
+"""The number of records that are written to the source before each kill: a few batches of the job."""
 PATIENCE_S = 240.0
 STOP_TIMEOUT_S = 120.0
 LOOK_EVERY_S = 0.05
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(600)]
 
 
 class Job:
-    """The Spark job in a process group of its own: driver and JVM die together, Python workers a moment later."""
+    """The Spark job in its own process group: driver and JVM end together, Python workers shortly afterwards."""
 
     def __init__(self, broker: BrokerProcess, directory: Path, how: str) -> None:
         self._log = directory / "job.log"
@@ -68,12 +68,12 @@ class Job:
     def _below(self, process: psutil.Process) -> list[psutil.Process]:
         try:
             found: list[psutil.Process] = process.children(recursive=True)
-        except psutil.NoSuchProcess:  # it has ended meanwhile
+        except psutil.NoSuchProcess:  # the process has ended in the meantime
             return []
         return found
 
     def kill(self) -> None:
-        """kill -9, all of it, now."""
+        """Kill the whole process group by SIGKILL."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -83,14 +83,14 @@ class Job:
         self._process.stdin.close()
 
     def stop(self) -> int:
-        """A clean stop: its input ends."""
+        """Stop cleanly, by ending its input."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         return self._process.wait(STOP_TIMEOUT_S)
 
 
-class Scene:
-    """Broker, job and what was written so far."""
+class KillScenario:
+    """Broker, job, and the numbers written so far."""
 
     def __init__(self, broker: BrokerProcess, directory: Path, chance: random.Random, how: str) -> None:
         self.broker = broker
@@ -110,7 +110,7 @@ class Scene:
     # -- what is there ---------------------------------------------------------------------------------------------
 
     def visible(self, partition: int) -> list[int]:
-        """What readers of committed records find in a partition of the copy, in its order."""
+        """The committed records of a partition of the copy, in order."""
         place = TopicPartition(TARGET, partition)
         found: list[int] = []
         settings = {"bootstrap.servers": self.broker.bootstrap, "isolation.level": "read_committed"}
@@ -126,7 +126,7 @@ class Scene:
         return sum(len(self.visible(partition)) for partition in range(PARTITIONS))
 
     def in_table(self) -> list[int]:
-        """What the table holds, as Spark's own log of committed files says."""
+        """The rows of the table, by Spark's own log of committed files."""
         import pyarrow.parquet as pq
 
         log = self._directory / "table" / "_spark_metadata"
@@ -141,11 +141,11 @@ class Scene:
             return [one.id for one in admin.list_transactions(states=["Ongoing"])]
 
     def wait_until(self, condition: Callable[[], Any], what: str) -> None:
-        """Wait for the condition. A job that ends after a kill is started again, as its operator would do."""
+        """Wait for the condition. A job that ends after a kill is started again, as an operator would do."""
 
         def look() -> Any:
             if self.job.ended and not condition():
-                assert self._restarts < self._kills, f"the job ended by itself before {what}:\n{self.job.log}"
+                assert self._restarts < self._kills, f"the job ended without a kill before {what}:\n{self.job.log}"
                 self._restarts += 1
                 self.job = Job(self.broker, self._directory, self.how)
             return condition()
@@ -162,7 +162,7 @@ class Scene:
         self.job = Job(self.broker, self._directory, self.how)
 
     def kill_worker(self) -> None:
-        """One that runs tasks: of a source, of the sink, or an idle one. It may end by itself meanwhile."""
+        """Kill a Python worker: of a source, of the sink, or an idle one. It may end by itself before the kill."""
         self.wait_until(self.job.workers, "there are Python workers")
         for worker in self._chance.sample(self.job.workers(), 1):
             with suppress(psutil.NoSuchProcess):
@@ -173,7 +173,7 @@ class Scene:
         self.broker.start()
 
     def step(self, kill: Callable[[], None]) -> None:
-        """More numbers, and in the middle of their copying a kill."""
+        """Write more numbers, and kill a process while they are copied."""
         before = self.visible_count()
         self.write_more()
         share = self._chance.random() * 0.8
@@ -183,52 +183,53 @@ class Scene:
 
 
 def _is_daemon(process: psutil.Process) -> bool:
-    """One for tasks, or what it has forked: that has its command line. Others stand beside the driver."""
+    """Whether this is a daemon for tasks or its child, which has the same command line. Other processes belong to the
+    driver."""
     try:
         return bool(process.cmdline()[-2:] == ["pyspark.daemon", "pyspark.worker"])
-    except psutil.Error:  # it has ended meanwhile
+    except psutil.Error:  # the process has ended in the meantime
         return False
 
 
 def _added_files(log_entry: Path) -> list[str]:
-    """The files that an entry of a file sink's log adds: a version, then a line of JSON for each."""
+    """The files that an entry of a file sink's log adds: one version line, then one line of JSON per file."""
     lines = [json.loads(line) for line in log_entry.read_text().splitlines()[1:]]
     return [unquote(urlparse(line["path"]).path) for line in lines if line.get("action", "add") == "add"]
 
 
 @pytest.fixture(params=["format", "write_updates"])
-def scene(request: pytest.FixtureRequest, tmp_path: Path, seed: int) -> Iterator[Scene]:
+def scenario(request: pytest.FixtureRequest, tmp_path: Path, seed: int) -> Iterator[KillScenario]:
     """Rows are written by the sink, or by `foreachBatch`."""
     settings = {"transaction.two.phase.commit.enable": "true", "auto.create.topics.enable": "false"}
     with BrokerProcess(tmp_path / "data", settings) as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics([NewTopic(SOURCE, PARTITIONS), NewTopic(TARGET, PARTITIONS)])
-        scene = Scene(broker, tmp_path, random.Random(seed), request.param)
+        scenario = KillScenario(broker, tmp_path, random.Random(seed), request.param)
         try:
-            yield scene
+            yield scenario
         finally:
-            scene.job.kill()
+            scenario.job.kill()
 
 
 def test_every_number_is_copied_once_whatever_is_killed(
-    scene: Scene, seed: int, count: Callable[[int, int], int]
+    scenario: KillScenario, seed: int, count: Callable[[int, int], int]
 ) -> None:
-    kinds = [scene.kill_worker, scene.kill_broker, scene.kill_driver]
+    kinds = [scenario.kill_worker, scenario.kill_broker, scenario.kill_driver]
     chance = random.Random(seed)
     chance.shuffle(kinds)
-    # What is special about write_updates is the driver's part.
-    if scene.how == "write_updates":
-        kinds.sort(key=lambda kind: kind != scene.kill_driver)
-    kills = [kinds[place % len(kinds)] for place in range(count(3 if scene.how == "format" else 1, 50))]
+    # Only the driver's part of write_updates differs from the sink.
+    if scenario.how == "write_updates":
+        kinds.sort(key=lambda kind: kind != scenario.kill_driver)
+    kills = [kinds[place % len(kinds)] for place in range(count(3 if scenario.how == "format" else 1, 50))]
     chance.shuffle(kills)
     for kill in kills:
-        scene.step(kill)
-    scene.write_more()
-    expected = list(range(scene.sent))
-    scene.wait_until(lambda: len(scene.in_table()) >= len(expected), "all rows are in the table")
-    scene.wait_until(lambda: not scene.still_open(), "no transaction is open")
-    assert scene.job.stop() == 0, scene.job.log
-    assert scene.in_table() == expected
+        scenario.step(kill)
+    scenario.write_more()
+    expected = list(range(scenario.sent))
+    scenario.wait_until(lambda: len(scenario.in_table()) >= len(expected), "all rows are in the table")
+    scenario.wait_until(lambda: not scenario.still_open(), "no transaction is open")
+    assert scenario.job.stop() == 0, scenario.job.log
+    assert scenario.in_table() == expected
     for partition in range(PARTITIONS):
-        assert scene.visible(partition) == expected[partition::PARTITIONS]
-    assert scene.still_open() == []
+        assert scenario.visible(partition) == expected[partition::PARTITIONS]
+    assert scenario.still_open() == []

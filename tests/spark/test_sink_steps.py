@@ -92,7 +92,7 @@ def test_the_next_run_finishes_the_decision_and_drops_the_repeated_batch(
     with SinkBroker(options) as first:
         first.take_over(query)
         first.decide(CommitDecision(query, "r1", 0, tuple(writes)))
-        first.commit([])  # and here it dies
+        first.commit([])  # the driver dies here
     copies = [write(options, query, "r2", 0, task) for task in range(2)]
     with SinkBroker(options) as ground:
         commits = TwoPhaseCommit(ground)
@@ -123,9 +123,7 @@ def test_transactions_of_killed_attempts_are_aborted(
     assert committed(broker, topic) == rows(0)
 
 
-def test_a_driver_that_was_replaced_can_decide_nothing(
-    broker: Broker, options: SinkOptions, topic: str, query: str
-) -> None:
+def test_a_replaced_driver_cannot_commit(broker: Broker, options: SinkOptions, topic: str, query: str) -> None:
     with SinkBroker(options) as old, SinkBroker(options) as new:
         first = TwoPhaseCommit(old)
         assert first.commit(query, "r1", 0, [write(options, query, "r1", 0, task) for task in range(2)])
@@ -154,7 +152,7 @@ def test_a_decision_that_was_partly_aborted_is_reported_as_a_loss(
     assert committed(broker, topic) == [row for row in rows(0) if row.startswith(b"0/0/")]
 
 
-def test_a_query_that_will_not_come_back_is_resolved_by_a_command(
+def test_an_abandoned_query_is_resolved_by_a_command(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
@@ -177,7 +175,7 @@ def test_an_attempt_that_starts_after_its_run_leaves_nothing(
         with pytest.raises(RunIsOver, match="attempt 1 of task 0 started too late"):
             write(options, query, "r1", 0, 0, attempt=1)
         assert ground.open_transactions(f"moldau-spark-{query}-") == []
-        # The next run has a gate of its own.
+        # The next run has its own gate.
         assert TwoPhaseCommit(ground).commit(
             query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)]
         )
@@ -200,7 +198,7 @@ def test_an_attempt_that_is_about_to_write_when_its_run_ends_is_fenced(
     assert committed(broker, topic) == []
 
 
-def test_a_task_without_rows_opens_nothing(options: SinkOptions, query: str) -> None:
+def test_a_task_without_rows_opens_no_transaction(options: SinkOptions, query: str) -> None:
     empty = pa.record_batch({"value": pa.array([], pa.binary())})
     wrote = write_task(Target(options, COLUMNS), TaskAttempt(query, "r1", 0, 0, 0), iter([empty]))
     assert (wrote.rows, wrote.write) == (0, None)

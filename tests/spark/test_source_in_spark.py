@@ -37,7 +37,7 @@ def read_stream(spark: SparkSession, bootstrap: str, **options: str) -> DataFram
 
 
 def drain(frame: DataFrame, checkpoint: str, into: str, **trigger: Any) -> StreamingQuery:
-    """Everything that is there, into Parquet files, which Spark writes exactly once."""
+    """Write all available records into Parquet files, which Spark writes exactly once."""
     writer = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint)
     query = writer.trigger(**(trigger or {"availableNow": True})).start(into)
     assert query.awaitTermination(int(DEADLINE_S))
@@ -63,7 +63,7 @@ def test_two_hundred_partitions_with_skew_are_read_to_the_last_record(
     assert summary[2] >= 19_999
 
 
-def test_the_source_is_there_for_sql_and_rows_are_decoded(spark: SparkSession, bootstrap: str, topic: str) -> None:
+def test_the_source_is_available_in_sql_and_rows_are_decoded(spark: SparkSession, bootstrap: str, topic: str) -> None:
     orders = [json.dumps({"id": number, "amount": number / 2}).encode() for number in range(10)]
     topics.send(bootstrap, topic, [*orders, b"no JSON"], key=b"k", headers=[("h", b"1")])
     spark.sql(
@@ -109,7 +109,7 @@ def test_the_error_of_wrong_options_names_the_option(spark: SparkSession, bootst
 
 
 def frames(error: BaseException) -> set[str]:
-    """The functions of our code that Spark names in an error."""
+    """The functions of our code that appear in Spark's error."""
     return set(re.findall(r'File "[^"]*/moldau/[^"]*", line \d+, in (\w+)', str(error)))
 
 
@@ -138,7 +138,7 @@ def test_spark_shows_the_message_of_an_error_without_our_stack(
 def test_a_query_continues_from_its_checkpoint_through_changes_of_its_topic(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic, checkpoint: str, tmp_path: Path
 ) -> None:
-    """More records, more partitions, a batch that is run again, and in the end a topic of the same name."""
+    """More records, more partitions, a repeated batch, and finally another topic with the same name."""
     topic, into = new_topic(2), str(tmp_path / "rows")
     topics.send(bootstrap, topic, numbers(0, 100), partition=0)
     topics.send(bootstrap, topic, numbers(100, 110), partition=1)
@@ -150,7 +150,7 @@ def test_a_query_continues_from_its_checkpoint_through_changes_of_its_topic(
     assert written(spark, into) == list(range(110))
     assert [progress.numInputRows for progress in first.recentProgress if progress.numInputRows] == [50, 50, 10]
 
-    # The last batch was not committed when the driver died: it is run again, and its files count once.
+    # The last batch was not committed when the driver died. It is run again, and its files count once.
     done = sorted(Path(checkpoint, "commits").glob("[0-9]*"), key=lambda file: int(file.name))
     done[-1].unlink()
     topics.grow(bootstrap, topic, 3)
@@ -170,7 +170,7 @@ def test_a_query_continues_from_its_checkpoint_through_changes_of_its_topic(
     assert written(spark, into) == list(range(300))
 
 
-def test_a_running_query_keeps_up_and_shows_its_lag(
+def test_a_running_query_follows_the_topic_and_shows_its_lag(
     spark: SparkSession, bootstrap: str, unused_name: Callable[[], str], checkpoint: str
 ) -> None:
     name = unused_name()
@@ -192,7 +192,7 @@ def test_a_running_query_keeps_up_and_shows_its_lag(
         topics.create(bootstrap, f"{name}.b")
         topics.send(bootstrap, f"{name}.b", numbers(10, 15))
         wait_until(lambda: spark.table(table).count() == 15, "fifteen rows are in the table", DEADLINE_S)
-        # Spark tells a source that a batch is done when it makes the next one.
+        # Spark reports a finished batch to the source when it plans the next one.
         wait_until(lambda: topics.committed(bootstrap, name, f"{name}.a") == 10, "the commit", DEADLINE_S)
         progress = wait_until(lambda: next((one for one in query.recentProgress[::-1] if one.numInputRows), None))
         assert lag(progress) == {TopicPartition(f"{name}.a", 0): 0, TopicPartition(f"{name}.b", 0): 0}

@@ -30,7 +30,7 @@ def test_rows_of_our_source_are_those_of_sparks_own_connector(
 ) -> None:
     topic = new_topic(2)
     topics.send(bootstrap, topic, [b"a", None, b""], key=b"k", headers=[("h", b"1"), ("i", None)])
-    # Not older than what the broker keeps: it looks for old segments whenever it likes.
+    # Newer than the retention time, since the broker may delete old segments at any moment.
     yesterday_ms = int(time.time() * 1000) - 86_400_000
     topics.send(bootstrap, topic, [b"b"] * 100, timestamp=yesterday_ms, **{"compression.type": "lz4"})
     topics.transaction(bootstrap, topic, [b"yes"], commit=True, transactional_id=topic)

@@ -58,7 +58,7 @@ def test_each_batch_writes_the_sums_that_changed_once_also_when_it_is_run_again(
     topics.send(bootstrap, source, [b"3"], key=b"a")
     drain(frame, bootstrap, into, checkpoint)
     assert committed(bootstrap, into) == [("a", 3), ("a", 6), ("b", 10)]
-    # The driver died when all was committed, before Spark had noted it: Spark runs the batch again.
+    # The driver died after the commit, before Spark had recorded it: Spark runs the batch again.
     Path(checkpoint, "commits", "1").unlink()
     topics.send(bootstrap, source, [b"5"], key=b"b")
     drain(frame, bootstrap, into, checkpoint)

@@ -1,4 +1,4 @@
-"""Topics for Spark tests: filled, grown, truncated and replaced by a client that is not ours."""
+"""Topics for Spark tests: filled, grown, truncated and replaced by confluent-kafka."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic, TopicPartition
 
 WAIT_S = 60.0
 QUIET = {"log_level": 0}
-"""A client outlives the broker of its tests for a moment, and would complain about that."""
+"""A client outlives the broker of its tests briefly, and would log that."""
 
 
 def send(bootstrap: str, topic: str, values: Iterable[bytes | None], **settings: Any) -> None:
-    """Records with these values. `partition`, `key`, `headers`, `timestamp` apply to all; the rest are settings."""
+    """Write records with these values. `partition`, `key`, `headers`, `timestamp` apply to all; the rest are
+    settings."""
     fields = {name: settings.pop(name) for name in ("partition", "key", "headers", "timestamp") if name in settings}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET, **settings})
     for value in values:
@@ -26,7 +27,7 @@ def send(bootstrap: str, topic: str, values: Iterable[bytes | None], **settings:
 
 
 def send_everywhere(bootstrap: str, topic: str, partitions: int, copies: int) -> None:
-    """Records in each partition, with its number as their value."""
+    """Write records to each partition, with the partition's number as value."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET})
     for partition in range(partitions):
         for _ in range(copies):
@@ -35,7 +36,7 @@ def send_everywhere(bootstrap: str, topic: str, partitions: int, copies: int) ->
 
 
 def transaction(bootstrap: str, topic: str, values: Iterable[bytes], *, commit: bool, transactional_id: str) -> None:
-    """Records in a transaction that is committed or aborted."""
+    """Write records in a transaction that is committed or aborted."""
     producer = open_transaction(bootstrap, topic, values, transactional_id)
     if commit:
         producer.commit_transaction(WAIT_S)
@@ -44,7 +45,7 @@ def transaction(bootstrap: str, topic: str, values: Iterable[bytes], *, commit: 
 
 
 def open_transaction(bootstrap: str, topic: str, values: Iterable[bytes], transactional_id: str) -> Producer:
-    """Records in a transaction that is left open; it is the caller's to end."""
+    """Write records in an open transaction, which the caller must end."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 5, **QUIET})
     producer.init_transactions(WAIT_S)
     producer.begin_transaction()
@@ -73,12 +74,12 @@ def replace(bootstrap: str, topic: str, partitions: int = 1) -> None:
 
 
 def cut(bootstrap: str, topic: str, before: int, partition: int = 0) -> None:
-    """What retention does: the log begins at offset `before` from now on."""
+    """Delete records as retention does: the log begins at offset `before` from now on."""
     _done(_admin(bootstrap).delete_records([TopicPartition(topic, partition, before)]))
 
 
 def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> int:
-    """What tools that watch groups see."""
+    """The committed offsets, as tools that watch groups read them."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])
@@ -92,7 +93,7 @@ def end(bootstrap: str, topic: str, partition: int = 0) -> int:
     return int(answer.result(WAIT_S).offset)
 
 
-@cache  # a client that is dropped takes its answers with it
+@cache  # keep the client alive: one that is collected loses its pending answers
 def _admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, **QUIET})
 

@@ -167,7 +167,7 @@ def test_a_batch_is_committed_once_if_the_next_driver_dies_too(first_death: floa
     assert not cluster.open
 
 
-def test_a_driver_that_was_replaced_can_decide_nothing() -> None:
+def test_a_replaced_driver_cannot_commit() -> None:
     cluster = Cluster()
     old, new = TwoPhaseCommit(Driver(cluster)), TwoPhaseCommit(Driver(cluster))
     run_batch(cluster, old, "run1", 0)
