@@ -1,4 +1,4 @@
-"""Logging in unit tests: loggers are at full level, also while a broker of the same run has silenced them."""
+"""Logging in unit tests: loggers are at full level, also if a broker of the same run has disabled them."""
 
 from __future__ import annotations
 

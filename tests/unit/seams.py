@@ -12,19 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 EVERYWHERE_ALLOWED = ("host/", "cli/", "testing/", "__main__.py")
-"""The seams themselves, and the shell around a broker: command line and test fixtures start real processes."""
+"""The seams themselves, and the code around a broker: the command line and test fixtures start real processes."""
 
 ROOMS = {
-    # ZooKeeper's client brings its own thread and socket. A simulation has another store.
+    # ZooKeeper's client has its own thread and socket. A simulation uses another store.
     "network": ("net/", "cluster/kazoo_session.py"),
     "database": ("cluster/sqlite_store.py",),
     "files": ("cluster/kazoo_session.py",),
-    # To ask a clock that was handed in, for every record, would be a quarter of a producer's `send`.
+    # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
-    # The type UUID, of which it makes no new ones.
+    # The type UUID; the module creates no new ones.
     "chance": ("client/serialization.py",),
-    # Whoever calls a blocking client is in another thread than the loop that serves it.
-    # Brokers that share a tree in memory may each have a thread of their own.
+    # The caller of a blocking client is in another thread than the client's loop.
     "threads": ("client/", "cluster/memory_store.py", "cluster/kazoo_session.py"),
     "processes": (),
 }
@@ -80,7 +79,7 @@ _CYTHON_IMPORT = re.compile(r"^\s*(?:from|import|cimport)\s+(?:libc\.|posix\.)?(
 
 
 def findings(path: str, source: str) -> list[str]:
-    """What is wrong with one file, `path` being relative to the package: `file:line: what`, one for each."""
+    """The findings in one file, as `file:line: what`. `path` is relative to the package."""
     if path.startswith(EVERYWHERE_ALLOWED):
         return []
     uses = _cython_uses(source) if path.endswith((".pyx", ".pxd")) else _python_uses(ast.parse(source))
@@ -92,7 +91,7 @@ def findings(path: str, source: str) -> list[str]:
 
 
 def package_findings(package: Path) -> list[str]:
-    """What is wrong with all files of a package."""
+    """The findings in all files of a package."""
     found: list[str] = []
     for path in sorted(package.rglob("*")):
         if path.suffix in (".py", ".pyx", ".pxd"):
@@ -124,7 +123,7 @@ def _python_uses(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
 
 
 def _walk_what_runs(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under `if TYPE_CHECKING:`, which no running process ever reaches."""
+    """All nodes except those under `if TYPE_CHECKING:`, which never run."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             for other in child.orelse:

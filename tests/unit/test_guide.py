@@ -15,9 +15,9 @@ PATH = re.compile(r"[\w.-]+(?:/[\w.*-]+)*(?:/|\.(?:py|pyx|def|md|toml|txt))")
 METHOD = re.compile(r"([A-Z]\w*[a-z]\w*)\.(\w+)")
 CAP_WORDS = re.compile(r"(?:[A-Z][a-z0-9]+)+")
 DEFINED_THERE = re.compile(r"`([\w/]+\.py)`: `([\w.]+)`")
-"""How the walks point into a file: "`log/log.py`: `Log.append`"."""
+"""References into a file in the guide: "`log/log.py`: `Log.append`"."""
 MADE_UP = re.compile(r"\b(?:NAME|NN_name|name)\.")
-"""The file that a reader of a recipe is about to write."""
+"""The file that the reader of a recipe creates."""
 
 SOURCES = (".py", ".pyx")
 
@@ -32,7 +32,8 @@ def code_spans(page: str) -> set[str]:
 
 
 def exists(path: str) -> bool:
-    """A path is relative to the package or to the repository; a name without a folder may be in any folder of them."""
+    """A path is relative to the package or to the repository; a name without a folder may be in any of their
+    folders."""
     path = path.rstrip("/")
     if any(found for root in (PACKAGE, ROOT) for found in root.glob(path)):
         return True
@@ -52,7 +53,7 @@ def class_bodies() -> dict[str, str]:
         starts = [*re.finditer(r"^(?:cdef )?class (\w+)", source, re.MULTILINE)]
         for found in starts:
             end = re.compile(r"^\S", re.MULTILINE).search(source, source.index("\n", found.end()) + 1)
-            # A class statement may close its bracket at the first column.
+            # A class statement may close its bracket in the first column.
             body = source[found.start() : end.start() if end and source[end.start()] != ")" else len(source)]
             bodies[found[1]] = bodies.get(found[1], "") + body
         for found in re.finditer(r"^(?:type )?(\w+)\b.* = ", source, re.MULTILINE):

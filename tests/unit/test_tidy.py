@@ -157,7 +157,7 @@ def test_a_bad_title_is_found(source: str, faults: list[str]) -> None:
 
 
 def awaited_parameters(source: str) -> list[int]:
-    """The lines where a coroutine awaits a coroutine that a caller made."""
+    """The lines where a coroutine awaits a coroutine that its caller created."""
     found: list[int] = []
     for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -171,8 +171,8 @@ def awaited_parameters(source: str) -> list[int]:
 
 
 def test_no_coroutine_waits_for_one_that_it_was_given() -> None:
-    """A task that is cancelled before its first step closes its own coroutine, but none that it was given: Python warns
-    that it was never awaited. Make the given coroutine the task, and do the rest in a done callback."""
+    """A task that is cancelled before its first step closes its own coroutine, but not one that it was given: Python
+    warns that this one was never awaited. Make the given coroutine the task, and do the rest in a done callback."""
     found = [
         f"{relative(path)}:{line}"
         for path in sources("src")
@@ -329,7 +329,7 @@ def test_every_setting_that_claims_an_effect_is_read_somewhere() -> None:
     defaults_of_topics = {synonym for setting in TOPIC for synonym in setting.synonyms}
 
     def is_read(name: str) -> bool:
-        """Its name stands in quotes once where it is declared, and once more where it is read."""
+        """The name is in quotes once in its declaration, and once more where it is read."""
         return code.count(f'"{name}"') > 1
 
     unread = [

@@ -214,7 +214,7 @@ def test_a_log_that_cannot_be_cleaned_does_not_block_others() -> None:
         assert offsets(sound.log) == [8, 9]
         assert not [name for name in world.fs.listdir(broken.log.directory) if name.endswith(file_names.CLEANED)]
         world.clock.ms += 10**9
-        assert not await cleaning.clean_one(), "damage does not go away"
+        assert not await cleaning.clean_one(), "a damaged log must not be tried again"
 
     run(scenario)
 

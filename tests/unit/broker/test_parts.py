@@ -9,7 +9,7 @@ import moldau.broker
 
 PACKAGE = Path(moldau.broker.__file__).parent
 MAY_USE_THE_BROKER = {"assembly.py", "connection/session.py"}
-"""The assembly builds it. The session passes it to the handlers with each request."""
+"""The assembly creates the Broker. The session passes it to the handlers with each request."""
 
 
 def imports_the_broker(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions names every API that Kafka's own tool names, also those that Moldau has no messages of."""
+"""Names of APIs in kafka-broker-api-versions, also of those for which Moldau has no messages."""
 
 import pytest
 

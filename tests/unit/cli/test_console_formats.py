@@ -34,7 +34,7 @@ def record(value: bytes | None = b"v", key: bytes | None = b"k", **fields: Any) 
     return Record("t", 1, 7, timestamp=123, key=key, value=value, **fields)
 
 
-# In -------------------------------------------------------------------------------------------------------------------
+# Input ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_line_is_a_value() -> None:
@@ -99,7 +99,7 @@ def test_an_invalid_property_is_reported(properties: dict[str, str]) -> None:
 
 
 def reader(data: bytes, sizes: list[int]) -> Callable[[int], bytes]:
-    """Gives the data in pieces of these sizes, as a pipe may."""
+    """A stream that returns the data in pieces of these sizes, as a pipe may."""
 
     def pieces() -> Iterator[bytes]:
         at = 0
@@ -127,7 +127,7 @@ def test_a_line_longer_than_a_read_is_whole() -> None:
     assert list(chunks(reader(long + b"\ny\n", [CHUNK_BYTES] * 3))) == [[long, b"y"]]
 
 
-# Out ------------------------------------------------------------------------------------------------------------------
+# Output ---------------------------------------------------------------------------------------------------------------
 
 
 def text(*records: Record, format_: Format = Format.STRING, **properties: str) -> bytes:

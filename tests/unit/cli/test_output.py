@@ -175,7 +175,7 @@ def test_errors_have_the_names_of_kafkas_exceptions() -> None:
     assert java_text(error_for(ErrorCode.POLICY_VIOLATION, "x", "no")) == f"{start}PolicyViolationException: no"
 
 
-# The console tools are our own commands under Kafka's flags -----------------------------------------------------------
+# Console tools: our own commands with Kafka's flags -------------------------------------------------------------------
 
 
 def test_flags_of_the_console_producer_become_ours() -> None:

@@ -34,4 +34,4 @@ def test_the_commands_that_have_the_option_are_named(arguments: list[str], says:
 
 def test_an_option_that_no_command_has_is_compared_with_those_of_this_one() -> None:
     assert told("up", "--brokes", "3") == "No such option: --brokes (Possible options: --brokers)"
-    assert told("up", "--announce") == "No such option: --announce", "what is hidden is not named"
+    assert told("up", "--announce") == "No such option: --announce", "hidden options must not be suggested"

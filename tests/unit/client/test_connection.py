@@ -20,7 +20,7 @@ from moldau.wire.header import decode_request_header
 
 PATIENCE_S = 60.0
 HEARTBEAT, TAGGED_HEARTBEAT = 0, 4
-"""Versions of Heartbeat: answers have no tagged fields in their header in the one, and have in the other."""
+"""Versions of Heartbeat: the response header has no tagged fields in the first, and has them in the second."""
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
@@ -55,7 +55,7 @@ class Peer:
 
 
 class Replies:
-    """What `on_reply` was called with, by the name of the request."""
+    """The calls of `on_reply`, by the name of the request."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, bytes | None, MoldauError | None]] = []
@@ -77,7 +77,7 @@ class Replies:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[Connection, Peer, list[Connection]]]:
-    """A connection, its peer, and the list of connections that were lost."""
+    """A connection, its peer, and the list of lost connections."""
     peers: asyncio.Queue[Peer] = asyncio.Queue()
     server = await asyncio.start_server(lambda reader, writer: peers.put_nowait(Peer(reader, writer)), "127.0.0.1", 0)
     lost: list[Connection] = []
@@ -155,12 +155,12 @@ def test_when_the_peer_hangs_up_all_who_wait_hear_of_it_once() -> None:
             peer.hang_up()
             await replies.wait(2)
             connection.send(ApiKey.HEARTBEAT, HEARTBEAT, (b"x",), replies.to("late"), later())
-            assert len(replies.got) == 2, "never from inside send"
+            assert len(replies.got) == 2, "on_reply must not be called inside send"
             await replies.wait(3)
             assert [name for name, _, _ in replies.got] == ["a", "b", "late"]
             errors = [error for _, _, error in replies.got]
             assert all(isinstance(error, BrokerUnavailable) for error in errors)
-            assert len({id(error) for error in errors}) == 3, "each has an error of its own"
+            assert len({id(error) for error in errors}) == 3, "each request must have its own error object"
             assert connection.closed and lost == [connection]
 
     run(scenario())
@@ -235,7 +235,9 @@ def test_the_best_version_that_both_sides_know() -> None:
             assert connection.version(ApiKey.FETCH, at_most=6) == 6
             stable = APIS[ApiKey.INIT_PRODUCER_ID].max_stable_version
             assert connection.version(ApiKey.INIT_PRODUCER_ID) == stable
-            assert connection.version(ApiKey.INIT_PRODUCER_ID, at_most=stable + 1) == stable + 1, "for those who ask"
+            assert connection.version(ApiKey.INIT_PRODUCER_ID, at_most=stable + 1) == stable + 1, (
+                "the versions must be available to callers"
+            )
             with pytest.raises(UnsupportedByBroker, match="needs 13 to 18; the broker is too old"):
                 connection.version(ApiKey.FETCH, at_least=13)
             with pytest.raises(

@@ -22,7 +22,7 @@ ID, OTHER_ID = bytes(15) + b"\1", bytes(15) + b"\2"
 def answer(
     leaders: list[tuple[int, int]], topic_id: bytes = ID, cluster: str = "c", error: int = 0, name: str = "t"
 ) -> MetadataResponse:
-    """A cluster of three with one topic, given by the leader and epoch of each of its partitions."""
+    """A response with a cluster of three brokers and one topic, given by the leader and epoch of each partition."""
     partitions = [
         MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=epoch, replica_nodes=[leader])
         for index, (leader, epoch) in enumerate(leaders)
@@ -102,7 +102,7 @@ def test_leaders_named_in_other_answers_are_taken_only_where_they_are_newer() ->
     newer = with_leaders(image, told, [Node(9, "new", 1)])
     assert leaders(newer) == [(3, 5), (2, 4)]
     assert 9 in newer.nodes and newer.version == image.version + 1
-    assert leaders(image) == [(1, 4), (2, 4)], "an image never changes"
+    assert leaders(image) == [(1, 4), (2, 4)], "the old image has changed"
 
 
 def test_unused_topics_of_a_producer_are_forgotten() -> None:

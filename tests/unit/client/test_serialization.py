@@ -57,7 +57,7 @@ def test_serialisers_are_given_in_many_ways(given: object, data: Any, expected: 
 
 
 class Named:
-    """An object with the methods that Java's interface has."""
+    """An object with the methods of Java's interface."""
 
     def serialize(self, topic: str, data: str) -> bytes:
         return f"{topic}:{data}".encode()

@@ -11,6 +11,6 @@ from moldau.cli.zookeeper.server import ZooKeeperEnsemble
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
-    """One server for all: each test has a chroot of its own, and leaves the server running."""
+    """One server for all tests: each test has its own chroot, and leaves the server running."""
     with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
         yield ensemble

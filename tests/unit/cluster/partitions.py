@@ -21,28 +21,31 @@ def state(
     adding: tuple[int, ...] = (),
     removing: tuple[int, ...] = (),
 ) -> PartitionState:
-    """At leader epoch 5 and partition epoch 9; all in sync and the first one leading unless it is said otherwise."""
+    """A state with leader epoch 5 and partition epoch 9. By default all replicas are in sync and the first one
+    leads."""
     isr = replicas if isr is None else isr
     leader = (isr[0] if isr else NO_LEADER) if leader is None else leader
     return PartitionState(replicas, isr, leader, 5, 9, elr, last_known, adding, removing)
 
 
 def sound(one: PartitionState) -> None:
-    """What holds of every state."""
+    """The invariants of every state."""
     assert one.replicas
     assert len(set(one.replicas)) == len(one.replicas)
     order = {replica: place for place, replica in enumerate(one.replicas)}
     for some in (one.isr, one.elr, one.last_known_elr):
         assert set(some) <= set(one.replicas), "not a replica"
-        assert sorted(some, key=order.__getitem__) == list(some), "not in the replicas' order"
-    assert not set(one.isr) & set(one.elr), "in sync, and eligible although not in sync"
-    assert one.leader == NO_LEADER or one.leader in one.isr, "a leader that is not in sync"
+        assert sorted(some, key=order.__getitem__) == list(some), "not in the order of the replicas"
+    assert not set(one.isr) & set(one.elr), (
+        "a replica is both in the ISR and in the list of eligible leaders outside of it"
+    )
+    assert one.leader == NO_LEADER or one.leader in one.isr, "the leader is not in sync"
     assert set(one.adding) | set(one.removing) <= set(one.replicas)
     assert not set(one.adding) & set(one.removing)
 
 
 def a_step(before: PartitionState, after: PartitionState) -> None:
-    """What holds between a state and the next one."""
+    """The invariants between a state and the next one."""
     sound(after)
     if after is before:
         return
@@ -56,7 +59,7 @@ def a_step(before: PartitionState, after: PartitionState) -> None:
 
 @st.composite
 def states(draw: st.DrawFn) -> PartitionState:
-    """Any sound state."""
+    """Any valid state."""
     replicas = tuple(draw(st.permutations(BROKERS))[: draw(st.integers(1, 5))])
     roles = [draw(st.sampled_from(["isr", "isr", "elr", "last", "out"])) for _ in replicas]
 
@@ -71,7 +74,7 @@ def states(draw: st.DrawFn) -> PartitionState:
     if not draw(st.booleans()):
         adding = removing = ()
     drawn = state(replicas, isr, leader, elr=those("elr"), last_known=those("last"), adding=adding, removing=removing)
-    # The target comes first, those that go after it.
+    # The target replicas come first, those that will be removed after them.
     ordered = (*[one for one in replicas if one not in removing], *removing)
     place = {replica: at for at, replica in enumerate(ordered)}
 

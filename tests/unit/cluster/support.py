@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def examples(percent: int) -> hypothesis.settings:
-    """For properties that are slow to check: a part of the examples that this run asks for."""
+    """A part of the examples of this run, for properties that are slow to check."""
     return hypothesis.settings(max_examples=hypothesis.settings().max_examples * percent // 100)
 
 
@@ -39,7 +39,7 @@ def run(scenario: Coroutine[Any, Any, T]) -> T:
 
 
 class Engine(Protocol):
-    """A kind of store, to be tested against the rules of all stores."""
+    """A kind of store, which is tested against the rules of all stores."""
 
     async def open(self) -> Store:
         """A new session with the same tree."""
@@ -72,7 +72,7 @@ class SqliteEngine:
 
 
 class ZookeeperEngine:
-    """A part of the tree of a real server, which nobody else uses."""
+    """A subtree of a real server that no other test uses."""
 
     def __init__(self, connect: str) -> None:
         self.connect = f"{connect}/engine-{uuid.uuid4().hex}"
@@ -85,7 +85,7 @@ class ZookeeperEngine:
 
 
 class SimulatedEngine:
-    """That of the simulation, with nothing going wrong."""
+    """The store of the simulation, without faults."""
 
     def __init__(self, _directory: Path) -> None:
         self.ensemble = SimulatedEnsemble(seed=1)
@@ -118,7 +118,7 @@ NUMBERS = {"retention.ms": "604800000", "segment.bytes": "1073741824"}
 
 
 def _check(configs: Mapping[str, str]) -> str | None:
-    """Two lists and two numbers exist, and numbers are numbers."""
+    """Check two lists and two numbers: they exist, and the numbers are valid."""
     for name, value in configs.items():
         if name not in LISTS and name not in NUMBERS:
             return f"Unknown setting {name}."
@@ -144,7 +144,7 @@ def new_metadata(
     unclean: Container[str] = (),
     rebalance: Rebalance | None = None,
 ) -> Metadata:
-    """Over one session, or over as many of a tree as it needs."""
+    """Metadata with one session, or with as many sessions of a tree as it needs."""
 
     async def the_only_one() -> Store:
         assert isinstance(store, Store)
@@ -185,7 +185,7 @@ def retention(topic: str, value: str) -> Alteration:
 
 
 class Interposed(MemoryStore):
-    """A session in which `before_commit` can do something, or fail, each time before a commit."""
+    """A session in which `before_commit` is called before each commit and may raise."""
 
     before_commit: Callable[[Sequence[Operation]], None] = staticmethod(lambda _operations: None)
 

@@ -50,7 +50,7 @@ async def join(one: Metadata, lost: object = ()) -> None:
 
 
 async def create(one: Metadata, *replicas: tuple[int, ...], name: str = "t") -> None:
-    """A topic that all of its brokers know."""
+    """Create a topic and wait until all its brokers know it."""
     topic_of((await one.create_topics([TopicCreation(name, assignments=tuple(enumerate(replicas)))]))[0])
     for _ in range(20):
         await asyncio.sleep(0)
@@ -66,7 +66,7 @@ def leaders(one: Metadata, name: str = "t") -> list[int]:
 
 
 async def in_sync(leader: Metadata, isr: tuple[int, ...], index: int = 0) -> PartitionState | Refusal:
-    """As a leader does that has seen who fetches."""
+    """Propose this ISR, as a leader does after the followers have fetched."""
     topic = leader.image.topics["t"]
     state = topic.partitions[index]
     epochs = {number: one.epoch for number, one in leader.image.brokers.items()}
@@ -75,7 +75,7 @@ async def in_sync(leader: Metadata, isr: tuple[int, ...], index: int = 0) -> Par
     return answer
 
 
-# ------------------------------------------------------------------------------------------------------ death, return
+# ---------------------------------------------------------------------------------------------- failures and restarts
 
 
 def test_in_sync_replicas_take_over_the_partitions_of_a_dead_broker() -> None:
@@ -144,7 +144,7 @@ def test_a_broker_that_lost_its_tail_leaves_the_isr_before_it_is_alive() -> None
         await create(one, (3, 1, 2), (3, 2, 1))
         seen: list[tuple[int, ...]] = []
         one.listen(lambda _old, new: seen.append(new.topics["t"].partitions[0].isr) if 3 in new.brokers else None)
-        # Its former life is still registered: the machine came back faster than its session expires.
+        # Its former registration still exists: the machine restarted before its session expired.
         again = new_metadata(tree, 3, min_isr=2)
         await join(again, [("t", 0)])
         await wait_until_async(lambda: one.image == two.image == again.image)
@@ -185,7 +185,7 @@ def test_a_controller_that_slept_through_its_replacement_changes_nothing_any_mor
         go_on = asyncio.Event()
 
         class Paused(MemoryStore):
-            """The first commit of the controller's own is held back, as if the process had been stopped before it."""
+            """The first commit of the controller is held back, as if the process had been paused before it."""
 
             async def commit(self, operations: Sequence[Operation]) -> None:
                 if operations[0].path == "/controller_epoch" and isinstance(operations[-1], Operation):
@@ -202,7 +202,7 @@ def test_a_controller_that_slept_through_its_replacement_changes_nothing_any_mor
             await join(one)
         await create(two, (4, 3, 2))
         await four.close()
-        await wait_until_async(lambda: bool(held))  # it has decided that 3 shall lead
+        await wait_until_async(lambda: bool(held))  # it has decided that 3 becomes leader
         await two.store.commit([Delete(ControllerNode.path)])
         await wait_until_async(lambda: two.leads_cluster or three.leads_cluster)
         await wait_until_async(lambda: leaders(two) == [3])
@@ -220,7 +220,7 @@ def test_a_killed_controller_that_restarts_at_once_is_controller_again() -> None
         tree = MemoryTree()
         one, two = await brokers_of(tree, 2)
         again = new_metadata(tree, 1)
-        await join(again)  # the session of its former life has not ended
+        await join(again)  # the session of its former process has not ended
         assert again.leads_cluster
         await create(two, (2, 1))
         await two.close()
@@ -242,7 +242,8 @@ def test_a_follower_with_an_old_broker_epoch_is_not_added_to_the_isr() -> None:
         assert isinstance(await in_sync(leader, (1,)), PartitionState)
 
         def a_new_life_begins(operations: Sequence[Operation]) -> None:
-            """Which has lost what the former had, before the leader's commit arrives."""
+            """A new incarnation starts, which has lost the records of the former one, before the leader's commit
+            arrives."""
             if any(operation.path == BrokerNode.path(2) for operation in operations):
                 session.before_commit = lambda _operations: None
                 value = IncarnationNode.encode("d2", "another-process")
@@ -257,7 +258,7 @@ def test_a_follower_with_an_old_broker_epoch_is_not_added_to_the_isr() -> None:
     run(scenario())
 
 
-# --------------------------------------------------------------------------------------- resigning, moving, going home
+# ------------------------------------------------------------------- resignation, reassignment, preferred leaders
 
 
 def test_a_broker_that_resigns_leads_nothing_and_is_in_sync_nowhere() -> None:
@@ -269,7 +270,7 @@ def test_a_broker_that_resigns_leads_nothing_and_is_in_sync_nowhere() -> None:
         await one.resign(EVERYTHING)
         await wait_until_async(lambda: leaders(two) == [2, 2])
         assert [1 in state.isr for state in states(two)] == [False, False]
-        assert leaders(two, "alone") == [1], "nobody could take its place"
+        assert leaders(two, "alone") == [1], "there is no replica that could replace it"
         assert one.image.controller_id == 1
 
     run(scenario())
@@ -319,7 +320,7 @@ def test_leaders_move_home_at_intervals_where_the_imbalance_is_large() -> None:
         await one.resign([("t", 0), ("u", 0)], leave_isr=False)
         await two.resign([("u", 0), ("u", 1)], leave_isr=False)
         await wait_until_async(lambda: leaders(two, "u") == [2, 2, 2])
-        assert leaders(one) == [2, 1], "half of them may stay away"
+        assert leaders(one) == [2, 1], "half of the leaders may stay at other brokers"
 
     run(scenario())
 

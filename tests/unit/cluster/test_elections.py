@@ -21,7 +21,7 @@ def after(before: PartitionState, result: PartitionState) -> tuple[int, tuple[in
     return result.leader, result.isr, result.elr
 
 
-# ------------------------------------------------------------------------------------------------------- death, return
+# ----------------------------------------------------------------------------------------------- failures and restarts
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_after_any_deaths_only_the_living_lead_and_are_in_sync(
     assert result.leader == NO_LEADER or result.leader in alive
     if result.leader not in (NO_LEADER, *before.isr, *before.elr):
         assert unclean
-        assert not alive & {*before.isr, *before.elr}, "an unclean leader where a clean one was alive"
+        assert not alive & {*before.isr, *before.elr}, "an unclean leader although an in-sync replica is alive"
     if result.leader == NO_LEADER:
         assert not alive & {*before.isr, *before.elr}
         assert not (unclean and alive & set(before.replicas))
     if not unclean:
         assert set(before.isr) | set(before.elr) <= {*result.isr, *result.elr} or len(result.isr) >= 1
-    assert settled(result, alive, min_isr, unclean=unclean) is result, "deciding again changes it again"
+    assert settled(result, alive, min_isr, unclean=unclean) is result, "a second decision has changed the result"
 
 
-# -------------------------------------------------------------------------------------------------------- a new life
+# ------------------------------------------------------------------------------------------------------- registration
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_last_eligible_one_that_lost_its_tail_is_remembered_for_an_unclean_e
     before = state((1, 2, 3), (), elr=(1,))
     result = restarted(before, 1, {2, 3}, 2, lost=True)
     assert (result.isr, result.elr, result.last_known_elr) == ((), (), (1,))
-    assert settled(result, {1, 2, 3}, 2) is result, "nobody leads without an operator's word"
+    assert settled(result, {1, 2, 3}, 2) is result, "a leader was elected without an operator"
     assert settled(result, {1, 2, 3}, 2, unclean=True).leader == 1
 
 
@@ -143,7 +143,7 @@ def test_a_restarted_broker_never_serves_an_old_leader_epoch_and_a_lost_tail_nev
         assert broker in (*result.isr, *result.elr) or result.leader in before.elr
 
 
-# ------------------------------------------------------------------------------------------------ resigning, asking
+# ------------------------------------------------------------------------------ resignation and requested elections
 
 
 @pytest.mark.parametrize(

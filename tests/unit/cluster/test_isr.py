@@ -107,7 +107,7 @@ def test_a_leader_acknowledges_nothing_that_an_eligible_leader_may_lack() -> Non
     assert high_watermark_may_advance(state((1, 2, 3), (1, 2)), 2)
     assert not high_watermark_may_advance(state((1, 2, 3), (1,)), 2)
     lowered = state((1, 2, 3), (1,), elr=(2,))
-    assert not high_watermark_may_advance(lowered, 1), "2 may be elected and lacks what comes now"
+    assert not high_watermark_may_advance(lowered, 1), "broker 2 may be elected without the next records"
     result = proposed(image_of(lowered), proposal((1,)), proposer=1, min_isr=1)
     assert isinstance(result, PartitionState)
     assert high_watermark_may_advance(result, 1)

@@ -17,7 +17,7 @@ from tests.unit.cluster.support import broker, new_metadata, run, topic_of
 
 
 class Member:
-    """A broker's metadata, and what it was told of its registration."""
+    """A broker's metadata, and the events of its membership."""
 
     def __init__(self, tree: MemoryTree, number: int) -> None:
         self.tree = tree
@@ -57,7 +57,7 @@ def test_an_expired_session_ends_the_registration_and_a_new_one_follows() -> Non
         epoch = first.broker_epoch
         two.refusals = 3
         tree.expire(one.sessions[-1])
-        assert one.told == [True, False], "it must stop leading at once"
+        assert one.told == [True, False], "the broker must stop leading at once"
         await wait_until_async(lambda: one.told == [True, False, True])
         assert first.broker_epoch > epoch
         await wait_until_async(
@@ -121,7 +121,7 @@ def test_the_time_out_counts_from_the_last_answer_and_not_from_when_silence_was_
     async def scenario() -> None:
         one = Member(MemoryTree(session_timeout_s=0.01), 1)
         await one.join()
-        one.sessions[-1].suspend()  # and nobody has told it
+        one.sessions[-1].suspend()  # and the broker was not notified
         await wait_until_async(lambda: one.told == [True, False])
 
     run(scenario())

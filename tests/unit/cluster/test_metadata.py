@@ -41,7 +41,7 @@ SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
 
 
 def without_epochs(image: ClusterImage) -> list[tuple[object, ...]]:
-    """The topics; epochs grow with every life of the leader where several brokers can meet."""
+    """The topics without epochs: if several brokers can share the store, epochs grow with each start."""
     return [
         (topic.name, topic.id, topic.configs, [(state.replicas, state.isr, state.leader) for state in topic.partitions])
         for topic in image.topics.values()
@@ -188,7 +188,7 @@ def test_the_start_is_refused_for_logs_of_another_cluster_or_without_a_cluster()
         tree = MemoryTree()
         with pytest.raises(StoreError, match=r"no cluster in the metadata store, but .* belong to cluster remembered"):
             await new_metadata(tree.session()).open("remembered")
-        assert await tree.session().get("/cluster/id") is None, "nothing was founded there"
+        assert await tree.session().get("/cluster/id") is None, "a cluster was created in the store"
         image = await new_metadata(tree.session()).open(None)
         with pytest.raises(StoreError, match=f"belongs to cluster {image.cluster_id}, but .* to cluster other"):
             await new_metadata(tree.session()).open("other")
@@ -219,7 +219,9 @@ def test_listeners_see_each_image_once_it_is_stored_and_before_the_answer() -> N
         seen: list[tuple[ClusterImage, ClusterImage]] = []
 
         def listener(old: ClusterImage, new: ClusterImage) -> None:
-            assert all(tree.get(TopicNode.path(name)) is not None for name in new.topics), "told before it was stored"
+            assert all(tree.get(TopicNode.path(name)) is not None for name in new.topics), (
+                "published before it was stored"
+            )
             assert metadata.image is new
             seen.append((old, new))
 
@@ -311,7 +313,7 @@ def test_requests_at_the_same_time_are_done_one_after_the_other(kind: str, tmp_p
         assert {name: topic.configs for name, topic in metadata.image.topics.items() if name != "t"} == expected
         in_memory = metadata.image
         await metadata.refresh()
-        assert metadata.image is in_memory, "the store has something else than the image"
+        assert metadata.image is in_memory, "the store differs from the image"
         await store.close()
         await engine.dispose()
 

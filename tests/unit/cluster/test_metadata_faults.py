@@ -267,7 +267,7 @@ def test_a_restarted_broker_replaces_its_old_registration_at_once() -> None:
         assert second.image.brokers[1].epoch == second.broker_epoch
         await former.close()
         node = tree.get(BrokerNode.path(1))
-        assert node is not None, "the end of the former session took the new registration along"
+        assert node is not None, "the end of the former session has removed the new registration"
         assert BrokerNode.decode("1", node.value).epoch == second.broker_epoch
 
     run(scenario())

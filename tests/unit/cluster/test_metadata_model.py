@@ -50,7 +50,7 @@ STEPS = st.lists(
 
 
 class History:
-    """What was seen of each partition, by anybody."""
+    """The partition states that any broker has seen."""
 
     def __init__(self) -> None:
         self.led: dict[tuple[bytes, int, int], int] = {}
@@ -58,7 +58,7 @@ class History:
         self.anomalies: list[str] = []
 
     def saw(self, member: Metadata, old: ClusterImage, new: ClusterImage) -> None:
-        """Listeners must not raise: what is wrong is said in the end."""
+        """Record a state. Listeners must not raise, so violations are reported at the end."""
         try:
             self._saw(member, old, new)
         except AssertionError as error:
@@ -70,10 +70,12 @@ class History:
             for index, state in enumerate(topic.partitions):
                 sound(state)
                 key = (topic.id, index, state.leader_epoch)
-                assert self.led.setdefault(key, state.leader) == state.leader, "one epoch, two leaders"
+                assert self.led.setdefault(key, state.leader) == state.leader, "two leaders in one epoch"
                 if state.leader == member.node_id and member.registered:
                     life = (member.node_id, member.broker_epoch)
-                    assert self.lives.setdefault(key, life) == life, "one epoch, two lives of its leader"
+                    assert self.lives.setdefault(key, life) == life, (
+                        "two broker epochs of the leader in one leader epoch"
+                    )
                 if before is not None and before.id == topic.id and index < len(before.partitions):
                     self._grew(before.partitions[index], state)
 
@@ -85,7 +87,7 @@ class History:
 
 
 def at_rest(member: Metadata) -> bool:
-    """Whether nothing of its session is being repaired."""
+    """Whether no repair of its session is in progress."""
     return member.registered and all(task.done() for task in member._membership._tasks.values())
 
 
@@ -130,7 +132,7 @@ class World:
         return await self.change(member, kind, choice)
 
     async def change(self, member: Metadata, kind: str, choice: int) -> None:
-        """Asks a broker for something; that it cannot be done now is no fault."""
+        """Send a request to a broker. A refusal is not a failure."""
         name = "tu"[choice % 2]
         topic = member.image.topics.get(name)
         if kind == "create":
@@ -149,7 +151,7 @@ class World:
             try:
                 await member.change_isr([proposal])
             except StoreError:
-                pass  # out of touch
+                pass  # disconnected from the store
         elif kind == "reassign":
             wanted = tuple(one for at, one in enumerate(BROKERS) if choice >> at & 1) or (member.node_id,)
             await member.reassign([Reassignment(name, index, wanted)])
@@ -165,7 +167,7 @@ class World:
             await member.elect_leaders(elections, [(name, index)])
 
     async def quiet(self) -> None:
-        """Everybody is in touch, and nothing happens any more."""
+        """Reconnect everybody, and wait until nothing changes any more."""
         for member in self.members.values():
             session = member.store
             if isinstance(session, MemoryStore) and session.suspended:
@@ -191,11 +193,13 @@ class World:
         for topic in stored.topics.values():
             for state in topic.partitions:
                 sound(state)
-                assert set(state.isr) <= set(stored.brokers), "somebody dead is in sync"
+                assert set(state.isr) <= set(stored.brokers), "a dead broker is in the ISR"
                 assert state.leader == NO_LEADER or state.leader in stored.brokers
                 unclean = topic.name in UNCLEAN
-                assert settled(state, stored.brokers, MIN_ISR, unclean=unclean) is state, "an election was forgotten"
-                assert completed(state, stored.brokers, MIN_ISR) is state, "a reassignment was forgotten"
+                assert settled(state, stored.brokers, MIN_ISR, unclean=unclean) is state, (
+                    "a partition that could have a leader has none"
+                )
+                assert completed(state, stored.brokers, MIN_ISR) is state, "a reassignment was not completed"
 
 
 @pytest.fixture(autouse=True)

@@ -31,13 +31,13 @@ DEFAULT_PARTITIONS = 3
 
 
 class Model:
-    """What should exist: partitions and retention by name."""
+    """The expected state: partitions and retention by name."""
 
     def __init__(self) -> None:
         self.topics: dict[str, tuple[int, str | None]] = {}
 
     def expected(self, kind: str, name: str, argument: object) -> ErrorCode:
-        """Does the step to the model, and says how it should be answered."""
+        """Apply the step to the model, and return the expected answer."""
         there = self.topics.get(name)
         if kind == "create":
             assert isinstance(argument, int)

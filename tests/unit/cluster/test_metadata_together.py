@@ -16,7 +16,7 @@ async def together(tree: MemoryTree, count: int = 3) -> list[Metadata]:
 
 
 async def alike(brokers: list[Metadata]) -> ClusterImage:
-    """Returns when all have the same image."""
+    """Return when all brokers have the same image."""
     await wait_until_async(lambda: all(one.image == brokers[0].image for one in brokers))
     return brokers[0].image
 

@@ -18,7 +18,7 @@ from tests.unit.cluster.support import broker
 
 RACKS = st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=12)
 CURSORS = st.integers(0, 1_000_000)
-# How many racks, hosts in each and brokers on each of them; and a factor.
+# The number of racks, of hosts per rack and of brokers per host, and the replication factor.
 REGULAR_CLUSTERS = st.tuples(st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 1, 2, 3])).flatmap(
     lambda sizes: st.tuples(st.just(sizes), st.integers(1, math.prod(sizes)))
 )
@@ -67,10 +67,10 @@ def test_no_rack_holds_two_replicas_more_than_another_that_has_room(
 
 
 @given(REGULAR_CLUSTERS, st.integers(0, 100), CURSORS)
-@example(((4, 4, 1), 8), 69, 178)  # more exchanges than there are brokers
-@example(((5, 2, 1), 4), 35, 49)  # one exchange at a time gets no further
-@example(((5, 3, 1), 6), 6, 14)  # a chain of three exchanges
-@example(((4, 1, 2), 5), 3, 56)  # hosts of two brokers
+@example(((4, 4, 1), 8), 69, 178)  # needs more exchanges than there are brokers
+@example(((5, 2, 1), 4), 35, 49)  # no single exchange improves the balance
+@example(((5, 3, 1), 6), 6, 14)  # needs a chain of three exchanges
+@example(((4, 1, 2), 5), 3, 56)  # hosts with two brokers
 def test_replicas_are_one_apart_at_most_where_racks_and_hosts_are_of_one_size(
     cluster: tuple[tuple[int, int, int], int], partitions: int, cursor: int
 ) -> None:
@@ -85,7 +85,7 @@ def test_replicas_are_one_apart_at_most_where_racks_and_hosts_are_of_one_size(
 
     assert spread(replicas_of(partitions, cursor), brokers) <= 1
     count = len(brokers)
-    assert spread(replicas_of(partitions * count, cursor * count), brokers) == 0, "whole turns are not even"
+    assert spread(replicas_of(partitions * count, cursor * count), brokers) == 0, "complete rounds are not even"
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_six_brokers_share_ten_partitions_of_three_replicas_evenly_on_different_
 def test_hosts_come_before_balance_and_racks_before_hosts() -> None:
     brokers = [on("big", 1), on("big", 2), on("big", 3), on("small", 4)]
     for replicas in place(ring(brokers), 12, 2, 0):
-        assert 4 in replicas, "two replicas on one machine, though there is another"
+        assert 4 in replicas, "two replicas are on one host although another is free"
     racked = [on("big", 1, "a"), on("big", 2, "b"), on("other", 3, "a")]
     for replicas in place(ring(racked), 12, 2, 0):
-        assert 2 in replicas, "two replicas in one rack, though there is another"
+        assert 2 in replicas, "two replicas are in one rack although another is free"
 
 
 def test_a_hundred_thousand_partitions_on_a_hundred_brokers_and_the_loss_of_one_are_decided_within_five_seconds() -> (
@@ -232,5 +232,5 @@ def test_a_hundred_thousand_partitions_on_a_hundred_brokers_and_the_loss_of_one_
     assert sum(before.leader == 0 for before, _ in moved) == 1_000
     assert all(after.leader in image.brokers and 0 not in after.isr for _, after in moved)
     successors = Counter(after.leader for before, after in moved if before.leader == 0)
-    assert max(successors.values()) <= 30, "one broker takes most of the load"
+    assert max(successors.values()) <= 30, "one broker gets most of the load"
     assert taken_s < 5

@@ -34,7 +34,7 @@ def test_a_partition_moves_to_other_brokers() -> None:
     assert (moving.adding, moving.removing) == ((4, 5), (1, 2))
     assert (moving.leader, moving.isr) == (1, (3, 1, 2))
     half = state((4, 5, 3, 1, 2), (5, 3, 1, 2), 1, adding=(4, 5), removing=(1, 2))
-    assert completed(half, ALIVE, 2) is half, "one of those that come is not in sync yet"
+    assert completed(half, ALIVE, 2) is half, "one of the added replicas is not in sync yet"
     ready = state((4, 5, 3, 1, 2), leader=1, adding=(4, 5), removing=(1, 2))
     done = completed(ready, ALIVE, 2)
     a_step(ready, done)

@@ -86,7 +86,7 @@ def test_more_replicas_come_where_there_is_room_and_fewer_go_from_the_end() -> N
     alone = {("orders", index): (0,) for index in range(8)}
     wide = resized(alone, 2, on)
     assert all(one[0] == 0 and one[1] % 2 == 1 for one in wide.values()), (
-        "those that are there stay, in other racks more"
+        "existing replicas must stay, and new ones be in other racks"
     )
     assert Counter(one[1] for one in wide.values()) == {1: 4, 3: 4}
     assert resized(wide, 1, on) == alone

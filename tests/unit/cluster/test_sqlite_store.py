@@ -32,7 +32,7 @@ def with_threads(scenario: Callable[[Threads], Coroutine[Any, Any, None]]) -> No
 
 
 def refusal(path: Path) -> str:
-    """What opening this file is answered with."""
+    """The error of opening this file."""
     messages: list[str] = []
 
     async def scenario(threads: Threads) -> None:
@@ -159,7 +159,7 @@ def test_a_later_layout_is_refused(tmp_path: Path) -> None:
 
 
 async def filled(path: Path, threads: Threads) -> None:
-    """A store of some pages."""
+    """A store with several pages."""
     store = await SqliteStore.open(str(path), threads)
     await store.commit([Create(f"/n{number}", b"some value " * 20) for number in range(200)])
     await store.close()

@@ -254,7 +254,7 @@ def test_of_two_commits_that_expect_the_same_version_one_wins(engine: Engine) ->
         node = await store.get("/counter")
         assert node is not None
         assert (node.value, node.version) == (b"8", 8)
-        assert sum(attempts) > 8, "the increments never met: this test shows nothing"
+        assert sum(attempts) > 8, "no increments were concurrent: the test checks nothing"
 
     with_store(engine, scenario)
 
@@ -286,7 +286,7 @@ COMMITS = st.lists(st.lists(OPERATIONS, max_size=3), max_size=12)
 
 
 async def outcome(engine: Engine, commits: list[list[Operation]]) -> list[object]:
-    """All that can be seen of a store while the commits are done."""
+    """Everything that can be observed of a store while the commits are done."""
     store = await engine.open()
     seen: list[object] = []
     store.watch("/", seen.append)
@@ -294,7 +294,7 @@ async def outcome(engine: Engine, commits: list[list[Operation]]) -> list[object
         try:
             await store.commit(commit)
         except Conflict as conflict:
-            # ZooKeeper does not tell which version a node has instead.
+            # ZooKeeper does not report the actual version of a node.
             told = re.sub(r"is at version \d+, expected was (\d+)", r"is not at version \1", str(conflict))
             seen.append(told.removesuffix(", which was expected"))
     for path in ("/", "/a", "/b", "/a/x"):

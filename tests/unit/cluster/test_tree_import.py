@@ -89,7 +89,7 @@ def test_an_interrupted_import_continues(commits_done: int) -> None:
                 await Tree(target).prepare("a broker that starts too early")
             with pytest.raises(TreeImportRefused, match="import of cluster alone is in progress"):
                 await import_tree(await a_broker_alone("another"), target)
-        # The broker was started again in between, and went on living.
+        # The broker was started again in between and has changed its metadata.
         await source.commit([Delete("/topics/t0003"), Set("/topics/t0004", b"new"), Create("/topics/later", b"x")])
         assert await import_tree(source, target) == ImportedTree("alone", TOPICS, False)
         expected = await values(source)

@@ -42,7 +42,7 @@ TOPICS = 2_000
 
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
-    """A server that tests may kill. Whoever does starts it again."""
+    """A server that tests may kill, and must start again."""
     with ZooKeeperEnsemble(tmp_path_factory.mktemp("mortal")) as ensemble:
         yield ensemble
 
@@ -54,7 +54,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 def told(store: Store) -> asyncio.Queue[SessionEvent]:
-    """What becomes of the session, in order."""
+    """The events of the session, in order."""
     events: asyncio.Queue[SessionEvent] = asyncio.Queue()
     store.on_session(events.put_nowait)
     return events
@@ -66,7 +66,7 @@ def start_again(ensemble: ZooKeeperEnsemble) -> None:
 
 
 def freeze(ensemble: ZooKeeperEnsemble) -> None:
-    """Returns when the server runs no more, which is a little after the signal was sent."""
+    """Pause the server, and return when it has stopped, which is a little after the signal."""
     os.kill(ensemble.servers[0].child.pid, signal.SIGSTOP)
     os.waitpid(ensemble.servers[0].child.pid, os.WUNTRACED)
 
@@ -90,8 +90,8 @@ def test_a_session_outlives_the_death_of_its_server(mortal: ZooKeeperEnsemble) -
         assert await session.get() is SessionEvent.RESUMED
 
         await store.sync()
-        assert await store.get("/e") == before, "an ephemeral node must stand as long as its session"
-        # The watch was set again before RESUMED: a change right after it is heard.
+        assert await store.get("/e") == before, "an ephemeral node must exist as long as its session"
+        # The watch was set again before RESUMED, so that a change right after it is reported.
         other = await engine.open()
         await other.commit([Set("/kept", b"3", 0)])
         assert await heard.get() == Event(EventKind.CHANGED, "/kept")
@@ -115,7 +115,7 @@ def test_a_commit_whose_server_dies_before_the_answer_is_uncertain(mortal: ZooKe
         assert not isinstance(raised.value, Conflict)
         start_again(mortal)
         assert [await session.get(), await session.get()] == [SessionEvent.SUSPENDED, SessionEvent.RESUMED]
-        await store.ensure(["/perhaps"])  # whichever it was
+        await store.ensure(["/perhaps"])  # either result is possible
         await store.close()
 
     run(scenario())
@@ -128,13 +128,13 @@ def test_a_session_ended_from_outside_is_expired_and_its_store_is_closed(zookeep
         await store.commit([Create("/e", b"", ephemeral=True)])
         session = told(store)
         gone: asyncio.Queue[Event] = asyncio.Queue()
-        await witness.sync()  # the creation may still be on its way to it
+        await witness.sync()  # the creation may still be in flight
         witness.watch("/e", gone.put_nowait)
 
         await end_session_of(store, zookeeper)
         seen = [await session.get()]
         while seen[-1] is not SessionEvent.EXPIRED:
-            if seen[-1] is SessionEvent.RESUMED:  # it came back before it could be ended
+            if seen[-1] is SessionEvent.RESUMED:  # it reconnected before it could be ended
                 await end_session_of(store, zookeeper)
             seen.append(await session.get())
         assert seen[0] is SessionEvent.SUSPENDED
@@ -144,13 +144,13 @@ def test_a_session_ended_from_outside_is_expired_and_its_store_is_closed(zookeep
                 await attempt
         await store.close()
         await witness.close()
-        assert session.empty(), "a dead session must not come back to life"
+        assert session.empty(), "an ended session must not continue"
 
     run(scenario())
 
 
 async def end_session_of(store: ZookeeperStore, ensemble: ZooKeeperEnsemble) -> None:
-    """Takes the session over with its id and password, and closes it, as if it had timed out."""
+    """Take the session over with its id and password, and close it, as if it had timed out."""
     connected = asyncio.Event()
     server = ensemble.servers[0]
     thief = KazooSession(
@@ -186,7 +186,7 @@ def test_two_thousand_nodes_are_read_in_a_few_messages(
         assert list(nodes) == names
         assert all(node.value == name.encode() * 20 for name, node in nodes.items())
         assert messages <= 1 + TOPICS / zookeeper_store.PATHS_A_MESSAGE
-        assert took_s < 2.0, "it takes 20 ms where nobody else wants the processor"
+        assert took_s < 2.0, "reading took too long; on an idle machine it takes 20 ms"
         each = await store.get_each([f"/topics/{names[7]}", "/topics/none", f"/topics/{names[3]}"])
         assert each == [nodes[names[7]], None, nodes[names[3]]]
         await store.close()
@@ -265,7 +265,7 @@ def test_the_error_of_an_unreachable_ensemble_names_it_and_what_to_do() -> None:
         ):
             await ZookeeperStore.open(connect, session_timeout_s=5, connection_timeout_s=0.3)
 
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and sends nothing
         run(scenario(f"127.0.0.1:{silent.getsockname()[1]}/chroot"))
     run(scenario("127.0.0.1:1"))
 
@@ -273,7 +273,7 @@ def test_the_error_of_an_unreachable_ensemble_names_it_and_what_to_do() -> None:
 def test_a_server_that_takes_a_connection_and_never_answers_does_not_cost_the_session(
     zookeeper: ZooKeeperEnsemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one does that is just starting. The second attempt meets it awake."""
+    """As a server that is still starting does. The second attempt finds it ready."""
     monkeypatch.setattr(kazoo_session, "HANDSHAKE_SHARE", 0.01)
     connections = 0
 
@@ -281,7 +281,7 @@ def test_a_server_that_takes_a_connection_and_never_answers_does_not_cost_the_se
         nonlocal connections
         connections += 1
         if connections == 1:
-            await reader.read()  # until the client gives up
+            await reader.read()  # until the client closes the connection
         else:
             there, out = await asyncio.open_connection(zookeeper.servers[0].host, zookeeper.servers[0].port)
             await asyncio.gather(pass_on(reader, out), pass_on(there, writer))

@@ -147,7 +147,8 @@ def test_a_broker_whose_session_may_have_expired_is_no_coordinator_even_before_i
             assert isinstance(session, MemoryStore)
             session.suspend()
             assert await ask(coordination, "k", lambda ticket: Put(ticket, b"k", b"w")) == ("put", b"k")
-            session.session_timeout_s = 0.0  # as if the process was paused that long and its timers have not run yet
+            # as if the process had been paused that long and its timers had not run yet
+            session.session_timeout_s = 0.0
             assert await ask(coordination, "k", lambda ticket: Put(ticket, b"k", b"x")) == E.NOT_COORDINATOR
             assert broker.metadata.registered
 

@@ -92,14 +92,16 @@ def test_a_second_member_gets_its_partitions_after_the_first_has_given_them_up()
     world.beat("m1", 0)
     waiting = world.beat("m2", 0)
     assert world.assigned(waiting) == {}
-    assert waiting.member_epoch == 2, "it has nothing to give up, so it is in the new epoch at once"
+    assert waiting.member_epoch == 2, "a member without partitions to revoke must be in the new epoch at once"
 
     told = world.beat("m1", 1, owned={"t": range(10)})
-    assert told.member_epoch == 1, "it stays in its epoch until it has given up"
+    assert told.member_epoch == 1, "the member must stay in its epoch until it has revoked its partitions"
     kept = world.assigned(told)
     assert kept is not None
     assert len(kept["t"]) == 5
-    assert world.beat("m2", 2).assignment is None, "what the other still reads is nobody else's"
+    assert world.beat("m2", 2).assignment is None, (
+        "a partition must not be assigned before the other member has revoked it"
+    )
 
     assert world.beat("m1", 1, owned={"t": range(10)}).assignment is None
     done = world.beat("m1", 1, owned=kept)
@@ -172,7 +174,7 @@ def test_a_member_that_missed_a_response_may_send_the_previous_epoch() -> None:
     world.beat("m1", 0)
     world.beat("m1", 1, names=["t", "u"])
     assert group(world).current("m1").epoch == 2
-    assert world.beat("m1", 1).error_code == E.FENCED_MEMBER_EPOCH, "it must say what it reads"
+    assert world.beat("m1", 1).error_code == E.FENCED_MEMBER_EPOCH, "the heartbeat must contain its partitions"
     again = world.beat("m1", 1, owned={"t": [0]})
     assert (again.error_code, again.member_epoch) == (E.NONE, 2)
 
@@ -184,7 +186,7 @@ def test_a_heartbeat_without_changes_returns_no_assignment() -> None:
     assert world.beat("m1", 1).assignment is None
     assert len(world.log) == stored
     full = world.beat("m1", 1, names=["t"], owned={"t": range(10)}, rebalance_ms=REBALANCE_MS)
-    assert full.assignment is not None, "who says everything is told everything"
+    assert full.assignment is not None, "a full heartbeat must get the full assignment"
 
 
 def test_a_member_that_rejoins_without_partitions_has_given_up_all_of_them() -> None:
@@ -237,7 +239,7 @@ def test_a_static_member_that_comes_back_gets_its_partitions() -> None:
     epoch = group(world).epoch
     back = world.beat("m3", 0, instance="i")
     assert (back.error_code, world.assigned(back)) == (E.NONE, kept)
-    assert group(world).epoch == epoch, "nobody else noticed"
+    assert group(world).epoch == epoch, "the other member has rebalanced"
     assert world.beat("m1", 2, instance="i").error_code == E.FENCED_INSTANCE_ID
 
 
@@ -293,9 +295,9 @@ def test_a_pattern_subscribes_to_topics_whose_whole_name_matches() -> None:
     assert set(world.assigned(world.beat("m1", 1)) or {}) == {"orders_a", "orders_b", "orders_c"}
     world.reload()
     assert world.beat("m1", 2).error_code == E.NONE
-    assert world.assigned(world.beat("m1", 2, regex="")) == {}, "an empty pattern ends it"
+    assert world.assigned(world.beat("m1", 2, regex="")) == {}, "an empty pattern must end the subscription"
     assert world.assigned(world.beat("m2", 0, regex=".*", names=["x"])) is not None
-    assert "__consumer_offsets" in group(world).topics, "internal topics are matched, too"
+    assert "__consumer_offsets" in group(world).topics, "internal topics must match as well"
 
 
 def test_a_subscription_that_changes_during_a_revocation_takes_effect() -> None:
@@ -303,7 +305,7 @@ def test_a_subscription_that_changes_during_a_revocation_takes_effect() -> None:
     assert world.assigned(world.beat("m1", 0, names=["a"])) == {"a": [0]}
     revoking = world.beat("m1", 1, names=["b"])
     assert (revoking.member_epoch, world.assigned(revoking)) == (1, {})
-    assert world.assigned(world.beat("m1", 1, names=["c"])) is None, "it has not given up topic a yet"
+    assert world.assigned(world.beat("m1", 1, names=["c"])) is None, "the member has not revoked topic a yet"
     done = world.beat("m1", 1, owned={})
     assert (done.member_epoch, world.assigned(done)) == (3, {"c": [0]})
 
@@ -367,7 +369,7 @@ def test_changed_timeouts_of_a_group_apply_from_the_next_heartbeat() -> None:
     world.advance(9_999)
     assert world.shard.groups["g"].consumer.members
     world.advance(1)
-    assert not world.shard.groups["g"].consumer.members, "the timer of the longer session does not hold it"
+    assert not world.shard.groups["g"].consumer.members, "the timer of the longer session must not apply"
     world.times["g"] = MemberTimes(session_ms=100_000, heartbeat_ms=700)
     assert world.beat("b", 0).error_code == E.NONE
     world.advance(99_999)

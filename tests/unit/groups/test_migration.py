@@ -69,7 +69,7 @@ def test_a_member_of_the_consumer_protocol_can_join_a_live_classic_group() -> No
     first, second = classic_group(world)
     joined = world.beat("new", 0)
     assert joined.error_code == E.NONE
-    assert world.assigned(joined) == {}, "the others have not given up anything yet"
+    assert world.assigned(joined) == {}, "the others have not revoked anything yet"
     reads = settle(world, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": joined.member_epoch})
     assert sorted(map(len, reads.values())) == [3, 3, 4]
     types = {one.member_id: one.member_type for one in world.ask(DescribeConsumerGroup, "g").members}
@@ -190,7 +190,7 @@ def test_a_classic_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world.advance(REBALANCE_MS)
     members = world.shard.groups["g"].consumer.members  # type: ignore[union-attr]
     assert first not in members
-    assert second in members, "nobody has told it yet"
+    assert second in members, "the member does not know it yet"
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_a_transactional_commit_of_a_stale_member_is_refused() -> None:
     assert world.commit(1, member, 0, producer=P) == E.ILLEGAL_GENERATION
     assert world.commit(1, "gone", 1, producer=P) == E.UNKNOWN_MEMBER_ID
     assert world.commit(1, member, 1, producer=P) == E.NONE
-    assert world.commit(1, producer=P) == E.NONE, "old producers do not say which member they are"
+    assert world.commit(1, producer=P) == E.NONE, "old producers do not send their member id"
 
 
 # Deleting -------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from moldau.testing.memory_disk import MemoryDisk
 
 
 class MeddlingDisk(MemoryDisk):
-    """Lets somebody rename a file just before, or just after, the moment when the name is given to the system."""
+    """A disk on which a file is renamed just before, or just after, the system opens it by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ def test_a_file_renamed_between_name_and_open_is_found_under_its_new_name() -> N
 def test_a_file_opened_before_its_rename_is_done_is_found_under_the_old_name() -> None:
     _, fs = disk_with_file()
     file = fs.open("/a")
-    file.path = "/b"  # as `rename` leaves it until the system has answered
+    file.path = "/b"  # the state during `rename`, before the system has answered
     assert bytes(file.read(0, 100)) == b"content"
 
 

@@ -21,7 +21,8 @@ def test_a_job_returns_its_result_or_raises_its_error() -> None:
         assert await threads.run("a", lambda x: x + 1, 41) == 42
         with pytest.raises(ZeroDivisionError):
             await threads.run("a", lambda: 1 / 0)
-        with pytest.raises(RuntimeError, match="StopIteration"):  # what a coroutine makes of it; it must not hang
+        # a coroutine cannot raise StopIteration; the caller must not hang
+        with pytest.raises(RuntimeError, match="StopIteration"):
             await threads.run("a", next, iter(()))
         await threads.close()
 

@@ -40,7 +40,7 @@ def batch(
     sequence: int = 0,
     transactional: bool = False,
 ) -> memoryview:
-    """A batch as a producer sends it, in memory that can be written to."""
+    """A batch as a producer sends it, in writable memory."""
     return memoryview(
         encode_batch(
             [Record(number, timestamp + number * step, key, value) for number in range(count)],
@@ -54,7 +54,7 @@ def batch(
 
 
 def new_log(fs: FaultyFileSystem | None = None, config: LogConfig | None = None, name: TopicPartition = NAME) -> Log:
-    """A new log in a directory of its own, without checkpoint files around it."""
+    """A new log in its own directory, without checkpoint files."""
     fs = fs if fs is not None else FaultyFileSystem()
     fs.mkdir(ROOT, sync=True)
     data_dir = LogDirectory(ROOT, fs, randomness=SeededRandomness(1))
@@ -83,7 +83,7 @@ def append_all(log: Log, times: int, **fields: Any) -> None:
 
 
 def flush(log: Log, now_ms: int = NOW) -> None:
-    """All that stands in the log becomes durable, as the broker would do it with a thread in between."""
+    """Flush the log as the broker does with a thread."""
     job = log.flush_job()
     if job is not None:
         job.run()
@@ -91,7 +91,7 @@ def flush(log: Log, now_ms: int = NOW) -> None:
 
 
 def read_all(log: Log, max_bytes: int = 1000) -> list[Record]:
-    """Every record, as a consumer that fetches from the start gets them."""
+    """Every record, as a consumer gets them that fetches from the start."""
     records: list[Record] = []
     offset = log.start_offset
     while offset < log.end_offset:
@@ -110,12 +110,12 @@ def offsets(log: Log) -> list[int]:
 
 
 def split(data: memoryview) -> list[bytes]:
-    """The batches in what was read; there must be nothing but whole ones."""
+    """The batches in the read bytes; all must be complete."""
     found: list[bytes] = []
     at = 0
     while at < len(data):
         size = peek_header(data, at).size
-        assert at + size <= len(data), "a batch was cut"
+        assert at + size <= len(data), "a batch is incomplete"
         found.append(bytes(data[at : at + size]))
         at += size
     return found
@@ -143,14 +143,14 @@ class FixedClock:
 
 
 class InlineThreads(Threads):
-    """Runs each job at once, in place: the same order every time."""
+    """Runs each job at once, in place, so that the order is always the same."""
 
     async def run(self, lane: str, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return fn(*args, **kwargs)
 
 
 def with_threads(scenario: Callable[[Threads], Coroutine[Any, Any, T]]) -> T:
-    """Runs a scenario to its end, with jobs in place of threads."""
+    """Run a scenario to its end, with jobs run in place of threads."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(scenario(InlineThreads()))

@@ -12,7 +12,7 @@ from tests.unit.log.support import NOW, ROOT, TOPIC_ID, append_all, batch, file_
 
 
 def copied() -> Log:
-    """A compacted log, of which segment 3 to 5 was cleaned away, as a Kafka without snapshots leaves it."""
+    """A compacted log without the segment with offsets 3 to 5, as a Kafka without snapshots leaves it."""
     log = new_log(config=LogConfig(segment_bytes=3 * len(batch())))
     for number in range(9):
         log.append(batch(producer_id=6, sequence=number), 0, NOW)
@@ -55,7 +55,7 @@ def test_batches_of_an_old_format_are_a_finding_with_their_place() -> None:
     file_system(log).disk.damage(path, len(batch()) + 16, b"\x01")
     (finding,) = adopt(log.data_dir.fs, log.directory, NOW).findings
     assert finding.position == len(batch())
-    assert log.data_dir.fs.size(path) == 3 * len(batch())  # nothing was cut
+    assert log.data_dir.fs.size(path) == 3 * len(batch())  # nothing was truncated
     assert "message format 1" in finding.reason
 
 

@@ -58,7 +58,7 @@ class LogMachine(RuleBasedStateMachine):
         self.fs = FaultyFileSystem(max_open_files=4)
         self.dirs = open_dirs(self.fs, self.config)
         self.log: Log = self.dirs.create(NAME.topic, TOPIC_ID, NAME.partition, self.config)
-        flush(self.log)  # its directory is durable, as the first flush makes it
+        flush(self.log)  # its directory entry is durable, as after the first flush
         self.batches: list[Stored] = []
         self.start = 0
         self.end = 0
@@ -70,7 +70,7 @@ class LogMachine(RuleBasedStateMachine):
         if hasattr(self, "dirs"):
             self.dirs.release()
 
-    # -- what is done to it ----------------------------------------------------------------------------------------
+    # -- operations ------------------------------------------------------------------------------------------------
 
     @rule(
         count=st.integers(1, 5),
@@ -139,7 +139,8 @@ class LogMachine(RuleBasedStateMachine):
         self.batches = [one for one in self.batches if one.last < offset]
         self.end = min(offset, cut[0].base)
         if self.end < max(self.durable, self.start):
-            self.saved_start = min(self.start, self.end)  # a cut below what is flushed is checkpointed with it
+            # a truncation below the recovery point writes a new checkpoint
+            self.saved_start = min(self.start, self.end)
         self.start = min(self.start, self.end)
         self.durable = min(self.durable, self.end)
 
@@ -149,7 +150,7 @@ class LogMachine(RuleBasedStateMachine):
         self.start += int((self.end - self.start) * where)
         self.log.delete_before(self.start)
 
-    # -- how it ends and begins again ------------------------------------------------------------------------------
+    # -- stops and starts ------------------------------------------------------------------------------------------
 
     @rule()
     def stop_cleanly_and_start(self) -> None:
@@ -173,12 +174,12 @@ class LogMachine(RuleBasedStateMachine):
         self.reopen()
         found = self.log.end_offset
         assert self.durable <= found <= self.end
-        # At a batch's end, or at a start offset that was checkpointed before the records below it were flushed.
+        # At the end of a batch, or at a start offset that was checkpointed before the records below it were flushed.
         assert found in {self.durable, self.end, self.saved_start, *(one.base for one in self.batches)}
         self.batches = [one for one in self.batches if one.last < found]
         self.end = found
         self.follow_the_start()
-        self.durable = 0  # nothing of what the page cache gave back is known to be on disk
+        self.durable = 0  # records restored from the page cache are not known to be on disk
         if self.flush_messages == 1:
             self.flush()
 
@@ -189,11 +190,11 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.topic_id == TOPIC_ID
 
     def follow_the_start(self) -> None:
-        """A start offset that was not checkpointed goes back, at most as far as segments are left."""
+        """A start offset that was not checkpointed goes back, at most to the first segment that is left."""
         assert self.log.start_offset <= max(self.start, self.log.start_offset if self.end <= self.start else 0)
         self.start = self.log.start_offset
 
-    # -- what must hold --------------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------------
 
     @rule(where=fractions, max_bytes=st.integers(0, 3000), upto=fractions)
     def read(self, where: float, max_bytes: int, upto: float) -> None:
@@ -207,7 +208,7 @@ class LogMachine(RuleBasedStateMachine):
         found = split(data)
         assert found == expected[: len(found)]
         if expected and offset < bound and self.batch_at(offset).last < bound:
-            assert found, "at least one batch is always returned"
+            assert found, "a read must return at least one batch"
             assert len(found) == 1 or len(data) <= max_bytes
         else:
             assert not found
@@ -260,7 +261,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 class FlushedLogMachine(LogMachine):
-    """The same with `flush.messages=1`: what was acknowledged is never missing."""
+    """The same with `flush.messages=1`: no acknowledged record is ever missing."""
 
     flush_messages = 1
 

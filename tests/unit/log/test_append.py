@@ -29,7 +29,7 @@ HOUR = 3_600_000
 
 
 def refused(log: Log, data: memoryview, now_ms: int = NOW) -> LogError:
-    """The refusal; the log must be as it was."""
+    """The refusal of an append. The log must be unchanged."""
     before = (log.end_offset, log.size_bytes, log.latest_epoch, len(log.producers.producers))
     with pytest.raises(LogError) as error:
         log.append(data, 5, now_ms)
@@ -141,7 +141,7 @@ def test_a_compacted_topic_names_no_more_records_than_a_response_should_have() -
 def test_a_compacted_topic_refuses_a_batch_that_cannot_be_read_to_its_end_for_that_reason() -> None:
     log = new_log(config=LogConfig(cleanup_policy="compact"))
     data = encode_batch([Record(0, NOW, None, b"v"), Record(1, NOW, None, b"v")])
-    data[-1] = 2  # the last record claims a header that is not there
+    data[-1] = 2  # the last record claims a header that does not exist
     reseal(data, 0, len(data))
     error = refused(log, memoryview(data))
     assert isinstance(error, RejectedBatch)
@@ -244,7 +244,7 @@ def test_a_changed_setting_applies_to_the_next_batch() -> None:
     assert [record.timestamp for record in read_all(log)] == [NOW, NOW + 1]
 
 
-# -- batches that have their offsets already -------------------------------------------------------------------------
+# -- batches with assigned offsets -----------------------------------------------------------------------------------
 
 
 def stamped(base: int, count: int = 2, epoch: int = 1) -> bytes:

@@ -92,7 +92,7 @@ def test_a_state_file_with_any_changed_byte_is_not_believed() -> None:
             found = decode_clean_state(bytes(changed))
         except BadCheckpointError:
             continue
-        assert found == [STATE]  # a byte of the first line that says nothing
+        assert found == [STATE]  # a byte of the first line without meaning
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 100, -1])

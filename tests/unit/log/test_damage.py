@@ -63,7 +63,7 @@ def test_a_damaged_batch_below_the_recovery_point_is_fenced_in_and_the_rest_is_s
 
 def test_damage_that_destroyed_a_header_is_skipped_to_the_next_valid_batch() -> None:
     log, path = flushed_log()
-    file_system(log).disk.damage(path, 4 * SIZE, b"\0" * 150)  # two headers gone
+    file_system(log).disk.damage(path, 4 * SIZE, b"\0" * 150)  # two damaged headers
     found = reload(log, recovery_point=10)
     assert served(found, 0) == 4
     assert served(found, 6) == 4
@@ -122,7 +122,7 @@ def save(dirs: LogDirs) -> None:
 
 def test_a_read_of_an_impossible_header_reports_its_position_and_serves_earlier_batches() -> None:
     log, path = flushed_log()
-    file_system(log).disk.damage(path, 4 * SIZE + 16, b"\x09")  # the format's number
+    file_system(log).disk.damage(path, 4 * SIZE + 16, b"\x09")  # the number of the format
     assert served(log, 0) == 4
     with pytest.raises(DamagedLog, match=f"at byte {4 * SIZE}"):
         log.read(4, 1000, 10)
@@ -173,7 +173,7 @@ def test_a_log_that_changed_after_a_clean_stop_is_scanned_again(caplog: pytest.L
     path = f"{log.directory}/{0:020d}.log"
     fs.write_atomically(path, fs.read_bytes(path)[:-150])
     found = open_dirs(fs).logs[NAME]
-    assert found.end_offset == 10  # what the state file says, until it is used
+    assert found.end_offset == 10  # the size by the state file, until the log is used
     with caplog.at_level(logging.WARNING):
         assert offsets_after_opening(found) == list(range(8))
     assert "not as the last clean stop left it" in caplog.text

@@ -43,7 +43,7 @@ def create(dirs: LogDirs, partition: int = 0, topic: str = NAME.topic) -> Log:
     return dirs.create(topic, TOPIC_ID, partition, LogConfig())
 
 
-# -- whose they are --------------------------------------------------------------------------------------------------
+# -- ownership -------------------------------------------------------------------------------------------------------
 
 
 def test_a_directory_in_use_is_refused_with_the_process_that_holds_it() -> None:
@@ -113,7 +113,7 @@ def test_the_same_directory_twice_or_none_is_refused() -> None:
             unopened(FaultyFileSystem(), paths)
 
 
-# -- what they hold --------------------------------------------------------------------------------------------------
+# -- contents --------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_partition_goes_where_fewest_are() -> None:
@@ -138,7 +138,7 @@ def test_a_partition_exists_once() -> None:
 
 
 def in_two_directories(records: dict[str, int]) -> FaultyFileSystem:
-    """A partition that is in both, with so many records in each."""
+    """A partition that is in both directories, with this many records in each."""
     fs = FaultyFileSystem()
     for path, count in records.items():
         dirs = open_dirs(fs, paths=(path,))
@@ -240,7 +240,7 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_after_the_delay() -> None:
     clock.ms += 60_001
     with_threads(dirs.write_checkpoints)
     assert fs.directories(ROOT) == []
-    create(dirs)  # the name is free
+    create(dirs)  # the name can be used again
 
 
 def test_a_deletion_interrupted_by_a_crash_is_finished_after_the_start() -> None:
@@ -265,7 +265,7 @@ def test_other_things_in_a_data_directory_are_left_alone(caplog: pytest.LogCaptu
     assert "mark=future" in caplog.text
 
 
-# -- how they are left and found again -------------------------------------------------------------------------------
+# -- stops and starts ------------------------------------------------------------------------------------------------
 
 
 def test_a_clean_stop_leaves_kafkas_checkpoints_and_the_mark() -> None:
@@ -386,7 +386,7 @@ def test_a_state_file_without_the_mark_of_a_clean_stop_is_not_believed() -> None
 def test_a_clean_stop_survives_a_power_loss_right_after_it() -> None:
     for seed in range(20):
         fs = FaultyFileSystem()
-        close_dirs(many(fs, 10))  # enough to be synced together
+        close_dirs(many(fs, 10))  # enough logs to be synced together
         fs = fs.after_power_loss(seed)
         dirs = open_dirs(fs)
         assert len(dirs.logs) == 10
@@ -416,14 +416,14 @@ def test_temporary_files_of_a_crash_are_swept_away() -> None:
     assert not [name for name in fs.listdir(ROOT) if name.endswith(".tmp")]
 
 
-# -- what may be lost ------------------------------------------------------------------------------------------------
+# -- lost logs -------------------------------------------------------------------------------------------------------
 
 
 HOSTED = [(NAME.topic, 0, TOPIC_ID), (NAME.topic, 1, TOPIC_ID)]
 
 
 def left_behind(fs: FaultyFileSystem, *, boot_id: str | None, clean: bool) -> None:
-    """A broker with one log of two that it should have, in a run of the machine, stopped or killed."""
+    """A broker with one of the two logs that it should have, in a run of the machine, stopped or killed."""
 
     async def life(threads: Threads) -> None:
         dirs = unopened(fs)

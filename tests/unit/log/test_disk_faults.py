@@ -93,7 +93,7 @@ def test_a_broken_disk_takes_the_directory_offline(error: int) -> None:
     with pytest.raises(DirectoryOffline):
         append(log)
     with pytest.raises(DirectoryOffline):
-        append(log)  # although the disk would take it now
+        append(log)  # although the disk would accept it now
     with pytest.raises(DirectoryOffline):
         log.read(0, 100, 1)
     assert log.flush_job() is None
@@ -143,7 +143,7 @@ def test_a_failed_fsync_is_never_followed_by_an_acknowledgement() -> None:
         log.flush_done(job, NOW)
     assert (log.flush_barrier, log.flushed_offset) == (1, 1)
     assert log.flush_job() is None
-    job.run()  # even if somebody tried: the file remembers
+    job.run()  # also for a second attempt: the file remembers the failure
     assert job.error is not None
     after = reload(log, fs=fs.after_power_loss(1))
     assert offsets(after)[:1] == [0]
@@ -240,7 +240,7 @@ def test_a_cut_for_which_there_is_no_room_has_not_happened_and_can_be_tried_agai
     with pytest.raises(StorageError) as refused:
         cut(log)
     assert not refused.value.fatal
-    assert offsets(log) == [0, 1, 2, 3, 4]  # and no reader waits for the end of a cut
+    assert offsets(log) == [0, 1, 2, 3, 4]  # and no reader waits for the end of a truncation
     assert log.offset_for_timestamp(NOW) is not None
     assert log.flushed_offset == 5
     cut(log)

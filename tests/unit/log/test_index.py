@@ -42,7 +42,7 @@ def test_an_entry_is_made_when_enough_bytes_have_passed_since_the_last_and_names
     log = new_log(config=EVERY_THIRD)
     append_all(log, 10)
     log.close(NOW)
-    # Three batches make more than two: the fourth gets the first entry; the first batch of a segment never has one.
+    # Three batches exceed the interval, so the fourth gets the first entry. The first batch of a segment never has one.
     assert entries(log, 0, ".index", ">ii") == [(3, 3 * SIZE), (6, 6 * SIZE), (9, 9 * SIZE)]
 
 
@@ -60,7 +60,7 @@ def test_the_time_index_has_the_largest_timestamp_so_far_and_one_entry_at_the_en
     for time in (5, 9, 2, 3, 9, 1, 4, 8, 30, 7):
         log.append(batch(timestamp=NOW + time), 0, NOW)
     log.close(NOW)
-    # With the fourth batch 9 is the largest, at offset 1; with the seventh nothing is new; with the tenth it is 30.
+    # With the fourth batch the largest is 9, at offset 1; with the seventh it is unchanged; with the tenth it is 30.
     assert entries(log, 0, ".timeindex", ">qi") == [(NOW + 9, 1), (NOW + 30, 8)]
 
 
@@ -90,7 +90,7 @@ def test_an_index_grows_over_restarts_as_without_restarts() -> None:
     again = reload(log, clean=True)
     append_all(again, 6)
     again.close(NOW)
-    # Bytes since the last entry are not remembered, as in Kafka: the count begins anew.
+    # Bytes since the last entry are not remembered, as in Kafka: the count begins again.
     assert entries(again, 0, ".index", ">ii") == [(3, 3 * SIZE), (9, 9 * SIZE)]
     assert entries(whole, 0, ".index", ">ii") == [(3, 3 * SIZE), (6, 6 * SIZE), (9, 9 * SIZE)]
     assert [one[0] for one in entries(again, 0, ".timeindex", ">qi")] == [NOW]
@@ -143,7 +143,7 @@ def test_an_index_that_cannot_be_right_is_not_used(offsets_: bytes, times: bytes
         SegmentIndex.decode(offsets_, times).check(segment_size=1000, last_offset=100)
 
 
-# -- lost and wrong ones ---------------------------------------------------------------------------------------------
+# -- lost and wrong indexes ------------------------------------------------------------------------------------------
 
 
 def closed_log() -> Log:

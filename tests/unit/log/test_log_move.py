@@ -151,9 +151,9 @@ def test_a_death_at_any_step_leaves_the_log_once_and_whole(power_loss: int | Non
         assert read_all(dirs.logs[NAME]) == expected, f"after step {step}"
         found = [path for path in PATHS if str(NAME) in dirs.fs.directories(path)]
         assert found == [dirs.logs[NAME].data_dir.path]
-        with_threads(dirs.write_checkpoints)  # which also removes what nobody needs
+        with_threads(dirs.write_checkpoints)  # this also removes leftovers
         assert not [name for path in PATHS for name in dirs.fs.directories(path) if "-future" in name]
-        # The next life can move it again, and write on.
+        # The next process can move the log again, and append to it.
         later = finish(dirs, begin(dirs, dirs.logs[NAME]))
         assert read_all(later) == expected
 

@@ -29,7 +29,7 @@ GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 OLD = ErrorCode.INVALID_PRODUCER_EPOCH
 NO_TXN = ErrorCode.INVALID_TXN_STATE
 
-# What was appended before, as (epoch, first sequence, last sequence); then what comes, and what is answered.
+# The appended batches as (epoch, first sequence, last sequence); then the next batch and its answer.
 SEQUENCES = [
     ("a producer that nobody knows may begin anywhere", [], (0, 17, 20), OK),
     ("the next sequence", [(0, 0, 4)], (0, 5, 5), OK),
@@ -285,7 +285,8 @@ def end(log: Log, producer_id: int, how: ControlType, *, epoch: int = 0, coordin
 
 
 def two_transactions() -> Log:
-    """1 open from 0, 2 open from 2 and aborted at 6, 1 committed at 7, 3 still open from 8."""
+    """Producer 1 open from 0, producer 2 open from 2 and aborted at 6, producer 1 committed at 7, producer 3 open from
+    8."""
     log = new_log()
     begin(log, 1)
     begin(log, 2)

@@ -16,7 +16,7 @@ SIZE = len(batch())
 
 
 def four_segments(**settings: object) -> Log:
-    """Offsets 0 to 7, two a segment, an hour apart; the active segment has 6 and 7."""
+    """Offsets 0 to 7, two per segment, an hour apart; the active segment has 6 and 7."""
     log = new_log(config=replace(LogConfig(message_timestamp_after_max_ms=2**62), segment_bytes=2 * SIZE, **settings))  # type: ignore[arg-type]
     for number in range(8):
         log.append(batch(timestamp=NOW + number // 2 * HOUR), 0, NOW)
@@ -92,7 +92,7 @@ def test_records_can_be_deleted_up_to_any_offset() -> None:
     assert offsets(log) == [3, 4, 5, 6, 7]
     with pytest.raises(OffsetNotInLog):
         log.read(2, 100, 8)
-    log.delete_before(1)  # of the past: nothing to do
+    log.delete_before(1)  # an earlier offset changes nothing
     assert log.start_offset == 3
     log.delete_before(8)
     assert offsets(log) == []

@@ -35,7 +35,7 @@ def test_by_time_counted_in_the_records_own_timestamps() -> None:
     log.append(batch(2, timestamp=NOW, step=10), 0, NOW)
     log.append(batch(timestamp=NOW + 10 + HOUR), 0, NOW)
     assert bases(log) == [0]
-    log.append(batch(timestamp=NOW - HOUR), 0, NOW + 5 * HOUR)  # the wall clock does not count
+    log.append(batch(timestamp=NOW - HOUR), 0, NOW + 5 * HOUR)  # the wall clock has no effect
     assert bases(log) == [0]
     log.append(batch(timestamp=NOW + 11 + HOUR), 0, NOW)
     assert bases(log) == [0, 4]
@@ -62,7 +62,7 @@ def test_the_age_of_a_segment_is_known_after_a_restart() -> None:
 
 
 class Fixed(Randomness):
-    """Chance that always gives the same."""
+    """Randomness that always returns the same value."""
 
     def random(self) -> float:
         return 0.5

@@ -19,7 +19,7 @@ def small_log() -> Log:
 
 
 def boundaries(log: Log) -> dict[int, int]:
-    """Where each batch ends in the file, and the offset that follows it."""
+    """The end of each batch in the file, and the offset after it."""
     found = {0: 0}
     position = 0
     for number in range(4):

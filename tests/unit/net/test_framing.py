@@ -16,7 +16,7 @@ MAX_FRAME = 4 * GROWTH_BYTES
 
 
 class Transport(asyncio.Transport):
-    """Takes note of what a connection does to it."""
+    """Records the calls of a connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,14 +56,14 @@ class Recorder(FramedConnection):
         return self.transport
 
     def frame_received(self, frame: memoryview) -> None:
-        assert not frame.readonly, "handlers stamp offsets in place"
+        assert not frame.readonly, "the frame must be writable: handlers write offsets in place"
         self.frames.append(bytes(frame))
 
     def rejected(self, error: FrameError) -> None:
         self.errors.append(error)
 
     def feed(self, data: bytes) -> None:
-        """As a transport would: as much as the buffer takes, as long as reading is on."""
+        """Deliver bytes as a transport does: as much as the buffer takes, while reading is on."""
         pos = 0
         while pos < len(data):
             assert self.wire.reading, "fed while paused"

@@ -15,7 +15,7 @@ NEVER_S = 3600.0
 
 
 class Runners:
-    """Attempts by name; who started, and who was stopped, in order."""
+    """Connection attempts by name, with the order of starts and stops."""
 
     def __init__(self) -> None:
         self.started: list[str] = []

@@ -28,7 +28,7 @@ FETCH, HEARTBEAT = 17, 4
 
 
 class Peer:
-    """The other side of one connection, which answers what a test wants."""
+    """The other side of one connection, with scripted answers."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -47,7 +47,7 @@ def batches(draw: st.DrawFn) -> bytearray:
     gaps = draw(st.booleans())
     if not gaps:
         return encode_batch(draw(record_lists()), **draw(header_fields))
-    # As compaction leaves them: holes before, between and after what is left, if anything is
+    # As after compaction: gaps before, between and after the remaining records, if there are any.
     records = draw(record_lists(gaps=True, min_size=0))
     base_offset = draw(st.integers(0, records[0].offset if records else 1000))
     base_offset = max(base_offset, records[0].offset - 1000) if records else base_offset
@@ -55,7 +55,7 @@ def batches(draw: st.DrawFn) -> bytearray:
     return encode_batch(records, base_offset=base_offset, last_offset=last_offset, **draw(header_fields))
 
 
-# Bytes that mean something where a varint or a length stands, and any.
+# Bytes with a meaning in a varint or a length, and any others.
 telling_bytes = st.sampled_from([0x00, 0x01, 0x02, 0x03, 0x0F, 0x10, 0x7F, 0x80, 0x81, 0xFE, 0xFF]) | st.integers(
     0, 255
 )
@@ -63,10 +63,10 @@ telling_bytes = st.sampled_from([0x00, 0x01, 0x02, 0x03, 0x0F, 0x10, 0x7F, 0x80,
 
 @st.composite
 def mutated_batches(draw: st.DrawFn) -> bytearray:
-    """A batch with a few bytes changed, inserted or taken out; mostly with a checksum that vouches for the result."""
+    """A batch with a few bytes changed, inserted or removed, usually with a valid checksum."""
     batch = draw(batches())
     for _ in range(draw(st.integers(1, 4))):
-        # Anywhere, or among the records, where most of the rules are
+        # Anywhere, or among the records, where most rules apply.
         low = draw(st.sampled_from([0, 21, HEADER_SIZE]))
         at = draw(st.integers(low, max(low, len(batch) - 1)))
         kind = draw(st.sampled_from(["change", "change", "change", "insert", "remove"]))

@@ -41,7 +41,7 @@ needs_native = pytest.mark.skipif(_arrow is None, reason="the native twin is not
 
 
 def plain(columns: Any) -> Any:
-    """Columns with their buffers as bytes, so that they compare."""
+    """Columns with their buffers as bytes, so that they can be compared."""
     if isinstance(columns, tuple):
         return tuple(plain(one) for one in columns)
     return columns if columns is None or isinstance(columns, int) else bytes(columns)
@@ -50,7 +50,7 @@ def plain(columns: Any) -> Any:
 def everything(
     module: ModuleType, buf: bytes, *, steps: list[int], from_offset: int, headers: bool, max_bytes: int, crcs: bool
 ) -> list[Any]:
-    """All that can be seen of a codec while a buffer is read in steps, up to the end or a refusal."""
+    """Everything that can be observed of a codec while a buffer is read in steps, up to the end or an error."""
     seen: list[Any] = []
 
     def wanted(header: BatchHeader, at: int) -> bool:
@@ -71,13 +71,13 @@ def everything(
         if collector.full:
             seen.append(plain(collector.finish()))
     seen.append(plain(collector.finish()))
-    seen.append(plain(collector.finish()))  # empty now
+    seen.append(plain(collector.finish()))  # empty from here on
     return seen
 
 
 ROOMY, SMALL = 2**31 - 1, 400
-# Where a batch is damaged and there is no room for it, which of the two is told first is a codec's own affair: the
-# native one looks at sizes before it looks at records. The other is told at the next step.
+# If a batch is damaged and too large, each codec may choose which error comes first: the native one checks sizes before
+# records. The other error comes with the next step.
 SEQUENCES = st.tuples(st.lists(batches() | mutated_batches(), max_size=4), st.just(ROOMY)) | st.tuples(
     st.lists(batches(), max_size=4), st.just(SMALL)
 )
@@ -100,7 +100,7 @@ def test_both_codecs_see_the_same(sized: tuple[list[bytes], int], **options: Any
 def test_rows_are_the_records_that_decode_batch_gives(sequence: list[bytearray], step: int) -> None:
     expected = [record for one in sequence if not peek_header(one).is_control for record in decode_batch(one)]
     seen: list[Record] = []
-    for one in sequence:  # a cursor each, since these batches do not follow one another
+    for one in sequence:  # one cursor each, since these batches are not consecutive
         cursor = arrow_engine.BatchCursor(one)
         while not cursor.done:
             collector = arrow_engine.RowCollector(headers=True)
@@ -137,7 +137,7 @@ def records_of(columns: RowColumns) -> list[Record]:
     ]
 
 
-# What people see ------------------------------------------------------------------------------------------------------
+# Results --------------------------------------------------------------------------------------------------------------
 
 
 def test_rows_carry_kafkas_columns() -> None:
@@ -219,7 +219,7 @@ def test_rows_before_the_wanted_offset_are_passed_over() -> None:
 def test_a_bad_record_is_found_before_any_row_of_its_batch_is_given() -> None:
     good = encode_batch([Record(0, value=b"good")])
     bad = encode_batch([Record(offset, value=b"x") for offset in (1, 2, 3)])
-    bad[-1] = 77  # the last record's number of headers
+    bad[-1] = 77  # the header count of the last record
     reseal(bad, 0, len(bad))
     cursor = BatchCursor(bytes(good + bad))
     rows = ArrowRows(headers=True)
@@ -241,7 +241,7 @@ def test_a_wrong_checksum_is_refused_unless_checks_are_off() -> None:
 
 
 def test_columns_that_would_pass_two_gigabytes_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The bound is made small: three batches of 100 bytes do not fit 250.
+    # The limit is made small: three batches of 100 bytes do not fit into 250.
     collector = arrow_engine.RowCollector
     monkeypatch.setattr("moldau.records.arrow.RowCollector", lambda headers: collector(headers=headers, max_bytes=250))
     buf = b"".join(encode_batch([Record(offset, value=bytes(100))]) for offset in range(3))

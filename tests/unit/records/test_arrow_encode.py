@@ -80,9 +80,9 @@ def header_arrays(draw: st.DrawFn, rows: int) -> pa.Array:
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """Every kind of column, in chunks and slices, so that nothing begins where its buffers do."""
+    """Every kind of column, in chunks and slices, so that values do not start at the beginning of buffers."""
     rows = draw(st.integers(0, 12))
-    moments = st.none() | st.integers(0, 2**37)  # as seconds, still a year that Python knows
+    moments = st.none() | st.integers(0, 2**37)  # as seconds, still a year that Python supports
     columns = {
         "value": draw(binary_arrays(rows)),
         "key": draw(binary_arrays(rows)),
@@ -103,7 +103,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 def run(module: ModuleType, pieces: list[InputRows], batch_bytes: int) -> list[Any]:
-    """All that an encoder gives for these rows."""
+    """Everything that an encoder returns for these rows."""
     given: list[Any] = []
     encoder = module.RowEncoder(PARTITIONS, batch_bytes, NOW)
     turn = 0
@@ -132,7 +132,7 @@ def in_bytes(found: Any) -> bytes | None:
 
 
 def expected_records(table: pa.Table) -> list[tuple[int, Record]]:
-    """What a table says, row by row, as partition and record; offsets are not compared."""
+    """The records of a table by row, as partition and record; offsets are not compared."""
     found = []
     for row in table.to_pylist():
         when = row["timestamp"]

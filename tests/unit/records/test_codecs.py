@@ -127,7 +127,7 @@ def test_a_cut_is_damage_or_leaves_a_shorter_whole(codec: Codec) -> None:
             out = bytes(decompress(codec, packed[:size]))
         except InvalidBatch:
             continue
-        # Java's snappy framing has no end mark; the missing records are noticed by their count.
+        # Java's snappy framing has no end mark; missing records are detected by their count.
         assert codec is Codec.SNAPPY
         assert len(out) < len(data)
         assert data.startswith(out)
@@ -169,7 +169,8 @@ def test_data_that_javas_reader_cannot_read_is_refused() -> None:
     refused(Codec.LZ4, bytes.fromhex("04224d18 60 30 00") + hello + LZ4_END, "block size code 3")
     refused(Codec.LZ4, LZ4_HEADER + hello, "cut off")
     refused(Codec.LZ4, LZ4_HEADER + hello + LZ4_END + b"?", "the frame ends at byte")
-    refused(Codec.LZ4, (LZ4_HEADER + hello + LZ4_END) * 2, "the frame ends at byte")  # Java would stop after the first
+    # Java would stop after the first frame
+    refused(Codec.LZ4, (LZ4_HEADER + hello + LZ4_END) * 2, "the frame ends at byte")
     refused(Codec.LZ4, struct.pack("<II", 0x184D2A50, 0) + LZ4_HEADER + LZ4_END, "no LZ4 frame")
     refused(Codec.LZ4, LZ4_HEADER + struct.pack("<I", 65_537) + bytes(65_537) + LZ4_END, "does not fit")
 
@@ -233,7 +234,7 @@ def test_a_size_that_cannot_be_true_is_refused_before_any_room_is_made() -> None
 
 
 def test_bombs_cost_no_memory() -> None:
-    """A quarter of a gigabyte in a few kilobytes, four ways; refused in a process whose memory hardly grows."""
+    """A quarter of a gigabyte in a few kilobytes, in four encodings; refused in a process whose memory hardly grows."""
     code = """
         import resource, struct, zlib, cramjam
         from moldau.records import BatchTooLarge, Codec, compress, decompress

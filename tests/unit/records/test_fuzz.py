@@ -48,7 +48,7 @@ def test_spoilt_batches_are_answered_or_refused(count: Callable[[int, int], int]
             refused += 1
             continue
         taken += 1
-        # What a broker takes, every reader can read.
+        # Every reader can read a batch that a broker accepts.
         records = decode_batch(batch)
         columns = walk(batch)
         assert len(records) == len(columns) == info.count

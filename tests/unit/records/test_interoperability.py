@@ -14,7 +14,7 @@ from moldau.records import Codec, Record, check_batch, decode_batch, encode_batc
 from tests.unit.records.strategies import record_lists
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, in their schemas' loader
+    warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, in the loader of their schemas
     import kafka.record.default_records as kafka_python_records
 
 PAIRS = [
@@ -25,7 +25,7 @@ BATCH_ROOM = 1 << 20
 
 
 def sendable(records: list[Record]) -> list[Record]:
-    """The same records as these clients could send them: offsets from 0, times since 1970, header keys in UTF-8."""
+    """The same records as these clients can send them: offsets from 0, times since 1970, header keys in UTF-8."""
     return [
         Record(i, abs(one.timestamp), one.key, one.value, tuple((f"h{n}", v) for n, (_, v) in enumerate(one.headers)))
         for i, one in enumerate(records)
@@ -79,7 +79,7 @@ def test_uncompressed_batches_are_the_same_bytes(library: Any, records: list[Rec
         producer_epoch=3,
         base_sequence=12,
         transactional=True,
-        leader_epoch=peek_header(theirs).leader_epoch,  # clients differ in what they write where nobody reads
+        leader_epoch=peek_header(theirs).leader_epoch,  # clients differ in fields that no reader uses
     )
     assert ours == theirs
 

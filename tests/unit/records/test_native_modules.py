@@ -1,4 +1,4 @@
-"""The choice between native modules and their twins in Python, for every package that has both."""
+"""Choice between native modules and their Python references, for every package that has both."""
 
 import os
 import subprocess

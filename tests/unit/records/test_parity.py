@@ -34,7 +34,7 @@ needs_native = pytest.mark.skipif(_native is None, reason="the native twin is no
 
 
 def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What came back, or what was refused and why."""
+    """The result, or the error with its message."""
     try:
         result = function(*args, **kwargs)
     except BatchError as error:
@@ -50,7 +50,7 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def both(name: str, *args: Any, **kwargs: Any) -> Any:
-    """The outcome, having seen that it is the same for both."""
+    """The outcome, after checking that it is the same for both."""
     expected = outcome(getattr(reference, name), *args, **kwargs)
     assert outcome(getattr(_native, name), *args, **kwargs) == expected
     return expected
@@ -142,7 +142,7 @@ def test_every_single_byte_change_is_seen_the_same(records: list[Record], data: 
 
 @needs_native
 def test_the_twin_names_every_fault_that_the_reference_knows() -> None:
-    """A sweep of all single-byte changes over one rich batch meets every record fault that one byte can cause."""
+    """All single-byte changes of one rich batch cause every record error that one byte can cause."""
     batch = encode_batch(
         [
             Record(0, 2**62, b"key", b"value" * 20, (("name", b"content"), ("null", None))),

@@ -79,7 +79,7 @@ def test_the_hand_made_record_is_sound(engine: ModuleType) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_formats_are_refused_by_name(engine: ModuleType, magic: int) -> None:
-    # An old message may be smaller than a new header; it is recognised all the same.
+    # A message of an old format may be smaller than a new header; it is recognised as well.
     message = bytearray(struct.pack(">qiIbb", 0, 14, 0, magic, 0) + b"\xff" * 8)
     with pytest.raises(InvalidBatch, match=f"format {magic} is not supported"):
         engine.check_batch(message, 0)
@@ -220,7 +220,7 @@ def test_a_broken_record_is_named_by_its_index(engine: ModuleType, second: bytes
     batch = seal(records, count=2, last_offset_delta=1, base_timestamp=0, max_timestamp=0, codec=codec)
     for function in (engine.check_batch, engine.decode_batch, engine.walk):
         if "should be 1" in words and function is not engine.check_batch:
-            continue  # readers allow for compaction's gaps, and say it in other words
+            continue  # readers allow gaps of compaction, and have another message
         with pytest.raises(InvalidBatch, match=words) as refused:
             function(batch, 0)
         assert refused.value.record_index == 1

@@ -21,12 +21,12 @@ from moldau.wire.messages.fetch import FetchResponseDivergingEpoch, FetchRespons
 from tests.unit.log.support import NOW, TOPIC_ID, batch, new_log, offsets, split
 
 ROUNDS = 100
-"""Answers after which a copy must be complete."""
+"""The number of answers after which a copy must be complete."""
 
 
 class Unasked:
     def flushed(self, copy: FollowerPartition) -> None:
-        """Nobody fetches but the test."""
+        """A replica without fetches except those of the test."""
 
 
 class Replica:
@@ -55,7 +55,7 @@ class Replica:
         return copy
 
     def answer(self, copy: FollowerPartition, max_bytes: int = 1 << 20) -> FetchResponsePartition:
-        """What this leader tells a follower that asks."""
+        """The leader's answer to a follower's fetch."""
         wanted = copy.target(max_bytes)
         answer = FetchResponsePartition(
             high_watermark=self.partition.high_watermark, log_start_offset=self.log.start_offset
@@ -74,7 +74,7 @@ class Replica:
         return answer
 
     def copy_all(self, leader: Replica, max_bytes: int = 1 << 20) -> int:
-        """Until there is no more; how many answers that took."""
+        """Fetch until there is nothing left. Returns the number of answers."""
         copy = self.follow(leader)
         for number in range(ROUNDS):
             if copy.take(leader.answer(copy, max_bytes), NOW) is Next.WAIT:
@@ -103,7 +103,7 @@ def b() -> Replica:
     return Replica(2)
 
 
-# Logs that part -------------------------------------------------------------------------------------------------------
+# Divergent logs -------------------------------------------------------------------------------------------------------
 
 
 def test_a_follower_copies_batches_as_they_are(a: Replica, b: Replica) -> None:
@@ -115,7 +115,7 @@ def test_a_follower_copies_batches_as_they_are(a: Replica, b: Replica) -> None:
 
 
 def test_records_of_a_former_leader_are_truncated(a: Replica, b: Replica) -> None:
-    # KIP-101, scenario 1: acknowledged by nobody else, and in the way of what the new leader wrote at the same offset.
+    # KIP-101, scenario 1: records that only the old leader has, at offsets where the new leader wrote others.
     a.lead(1)
     a.write(2)
     b.copy_all(a)
@@ -128,7 +128,7 @@ def test_records_of_a_former_leader_are_truncated(a: Replica, b: Replica) -> Non
 
 
 def test_a_follower_that_is_ahead_keeps_the_records_it_shares_with_the_leader(a: Replica, b: Replica) -> None:
-    # KIP-101, scenario 2: cutting to a high watermark that lags behind would lose what both have.
+    # KIP-101, scenario 2: truncation to a lagging high watermark would lose records that both have.
     a.lead(1)
     a.write(3)
     b.copy_all(a)
@@ -151,7 +151,7 @@ def test_logs_that_parted_more_than_once_are_compared_until_they_agree(a: Replic
     b.lead(4)
     b.write(1)
     rounds = a.copy_all(b)
-    assert rounds >= 2, "one cut is not enough"
+    assert rounds >= 2, "one truncation must not be enough"
     assert epochs(a) == epochs(b) == [1] * 5 + [2] * 16 + [4]
     assert batches(a) == batches(b)
 
@@ -189,7 +189,7 @@ def test_a_cut_inside_of_a_batch_takes_the_whole_batch_and_brings_it_back(a: Rep
 
 
 def test_an_empty_log_forgets_an_epoch_that_the_leader_does_not_know(a: Replica, b: Replica) -> None:
-    """An unclean election: of the follower's epoch nothing is left on either side but its number."""
+    """After an unclean election, both sides have only the number of the follower's epoch, and none of its records."""
     a.lead(1)
     a.write(1)
     b.lead(2)
@@ -249,7 +249,7 @@ def test_a_follower_becomes_equal_to_its_leader_after_any_history(data: st.DataO
             assert follower.log.end_offset == leader.log.end_offset
 
 
-# Where logs begin -----------------------------------------------------------------------------------------------------
+# Log start ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_start_follows_the_leaders(a: Replica, b: Replica) -> None:
@@ -308,7 +308,7 @@ def test_a_cut_below_the_high_watermark_lowers_it(a: Replica, b: Replica) -> Non
     assert b.partition.high_watermark == 0
 
 
-# What goes wrong ------------------------------------------------------------------------------------------------------
+# Faults ---------------------------------------------------------------------------------------------------------------
 
 
 def test_damaged_records_are_refused_and_fetched_again(a: Replica, b: Replica) -> None:

@@ -111,16 +111,16 @@ def test_it_does_not_wait_for_a_broker_that_is_gone() -> None:
     assert reach(leadership, high_watermark=100) == 120
 
 
-# Coming in and going --------------------------------------------------------------------------------------------------
+# ISR changes ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_follower_joins_the_isr_at_the_high_watermark_and_the_start_of_the_epoch() -> None:
     leadership = leads(replace(STATE, isr=(LEADER,)), end=100)
-    assert not leadership.may_join_isr(SECOND, 80), "it has not fetched"
+    assert not leadership.may_join_isr(SECOND, 80), "the follower has not fetched"
     fetch(leadership, SECOND, 79)
     assert not leadership.may_join_isr(SECOND, 80), "committed records are missing"
     fetch(leadership, SECOND, 90)
-    assert not leadership.may_join_isr(SECOND, 80), "records before this epoch, committed perhaps, are missing"
+    assert not leadership.may_join_isr(SECOND, 80), "records before this epoch are missing, which may be committed"
     fetch(leadership, SECOND, 100)
     assert leadership.may_join_isr(SECOND, 80)
     assert leadership.with_member(SECOND) == (LEADER, SECOND)
@@ -152,7 +152,7 @@ def test_a_follower_that_fetches_the_previous_log_end_had_caught_up_at_the_previ
     fetch(leadership, SECOND, 100, end=200, now=8.0)
     assert leadership.followers[SECOND].caught_up_at == 1.0
     fetch(leadership, SECOND, 150, end=300, now=9.0)
-    assert leadership.followers[SECOND].caught_up_at == 1.0, "it is slower than what comes"
+    assert leadership.followers[SECOND].caught_up_at == 1.0, "the follower is slower than the producers"
 
 
 def test_a_follower_at_the_log_end_does_not_lag_without_new_records() -> None:
@@ -168,7 +168,7 @@ def test_a_new_epoch_gives_members_time_to_show_up_and_others_none() -> None:
     assert leadership.followers[THIRD].caught_up_at == NEVER
 
 
-# What is stored -------------------------------------------------------------------------------------------------------
+# Stored states --------------------------------------------------------------------------------------------------------
 
 
 def test_an_older_partition_state_changes_nothing() -> None:
@@ -216,7 +216,7 @@ def test_the_low_watermark_is_the_least_start_of_all() -> None:
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Followers fetch, lag and lose; the store takes proposals, refuses them, or does not say."""
+    """Followers fetch, lag and lose records; the store accepts proposals, refuses them, or does not answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.leadership = leads(end=10)
         self.high_watermark = 4
         self.has = {SECOND: 4, THIRD: 4}
-        """What was committed by an earlier leader they have, which this one does not know yet."""
+        """Followers may have records that an earlier leader has committed, which this leader does not know yet."""
         self.stored = STATE
 
     @initialize(isr=st.sampled_from(((LEADER, SECOND, THIRD), (LEADER, SECOND), (LEADER, THIRD))))
@@ -240,7 +240,9 @@ class AnyHistory(RuleBasedStateMachine):
         assert moved >= self.high_watermark
         if moved > self.high_watermark:
             members = {*self.stored.isr, *self.leadership.isr, *(self.leadership.proposal or ())} - {LEADER}
-            assert all(self.has[one] >= moved for one in members), "beyond what one of those in sync has"
+            assert all(self.has[one] >= moved for one in members), (
+                "the high watermark is above the log end of an in-sync replica"
+            )
             assert len(self.leadership.isr) >= self.min_insync
         self.high_watermark = moved
 

@@ -32,7 +32,7 @@ def lead(partition: Partition) -> None:
 
 
 def send(partition: Partition, sequence: int, epoch: int = 0, producer: int = PRODUCER, after_ms: int = 0) -> ErrorCode:
-    """What the sender of one record hears."""
+    """The answer to the sender of one record."""
     try:
         partition.append(batch(producer_id=producer, epoch=epoch, sequence=sequence), NOW + after_ms)
     except LogError as error:
@@ -41,7 +41,7 @@ def send(partition: Partition, sequence: int, epoch: int = 0, producer: int = PR
 
 
 def refuse_the_second(partition: Partition) -> None:
-    """Sequence 0 is stored; 1 came while another led, or seemed to."""
+    """Sequence 0 is stored; 1 was refused because another broker led, or seemed to."""
     lead(partition)
     assert send(partition, 0) == ErrorCode.NONE
     partition.follow(2, 1)
@@ -80,7 +80,7 @@ def test_other_gaps_are_out_of_order_errors(partition: Partition) -> None:
     refuse_the_second(partition)
     assert send(partition, 1) == ErrorCode.NONE
     assert send(partition, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert send(partition, 5, producer=8) == ErrorCode.NONE, "nobody refused anything of this one"
+    assert send(partition, 5, producer=8) == ErrorCode.NONE, "no batch of this producer was refused"
 
 
 def test_a_batch_that_never_came_again_explains_nothing_for_long(partition: Partition) -> None:
@@ -99,7 +99,7 @@ def test_the_number_of_remembered_refusals_is_limited(partition: Partition) -> N
     for producer in range(MAX_PRODUCERS + 1):
         assert send(partition, 0, producer=producer) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     lead(partition)
-    assert send(partition, 1, producer=0) == ErrorCode.NONE, "the longest known is forgotten"
+    assert send(partition, 1, producer=0) == ErrorCode.NONE, "the oldest one must be forgotten"
     assert send(partition, 1, producer=1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

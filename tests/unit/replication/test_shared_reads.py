@@ -46,4 +46,4 @@ def test_the_size_of_shared_data_is_limited() -> None:
         reads.read(log, offset, size, min_one=True)
     assert reads._kept_bytes == sum(len(records) for _, records in reads._kept.values()) <= KEPT_BYTES
     file_system(log).fail("preadv", 5, times=None)
-    assert reads.read(log, log.end_offset - 1, size, min_one=True) is not None, "the latest are kept"
+    assert reads.read(log, log.end_offset - 1, size, min_one=True) is not None, "the latest data must be kept"

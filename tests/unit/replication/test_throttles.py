@@ -39,7 +39,7 @@ def test_over_a_long_time_no_more_than_the_rate_is_copied() -> None:
             world.throttle.count(70)
             copied += 70
         world.now += 0.01
-    assert 80 * 1000 < copied <= 100 * 1000 + 70, "a hundred seconds"
+    assert 80 * 1000 < copied <= 100 * 1000 + 70, "not the expected bytes of a hundred seconds"
 
 
 def test_time_without_traffic_is_not_saved_up() -> None:

@@ -14,7 +14,7 @@ from moldau.security import (
 
 
 class OnlyReaders:
-    """Alice may read; that is all."""
+    """An authorizer that only allows Alice to read."""
 
     def authorize(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, resource_name: str

@@ -62,7 +62,7 @@ def test_settings_at_run_time_win_over_those_at_start_and_this_broker_over_all()
     assert changed["max.connections"] == 3
     assert changed["message.max.bytes"] == 2
     assert changed["min.insync.replicas"] == 1
-    assert settings["max.connections"] == 1, "the old settings stay as they were"
+    assert settings["max.connections"] == 1, "the old settings have changed"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_every_topic_setting_has_a_value_for_every_topic() -> None:
     values = BrokerSettings({}).topic_values({})
     assert set(values) == {setting.name for setting in TOPIC}
     for setting in TOPIC:
-        assert values[setting.name] == setting.default, "broker and topic defaults agree where nobody set anything"
+        assert values[setting.name] == setting.default, "defaults of broker and topic differ"
 
 
 # DescribeConfigs: the expectations are answers of an Apache Kafka 4.3 broker that was started with the same settings.
@@ -158,7 +158,7 @@ def test_a_setting_without_effect_says_so_where_it_is_described() -> None:
     assert "without effect: one event loop serves all connections." in described.documentation
 
 
-# What may not be.
+# Refusals.
 
 
 def test_conflicting_topic_settings_are_refused_together() -> None:

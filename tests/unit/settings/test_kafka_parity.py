@@ -19,8 +19,8 @@ OURS_ALONE = re.compile(
     r"|leader\.imbalance\.per\.broker\.percentage"
     r"|super\.users|allow\.everyone\.if\.no\.acl\.found"
 )
-"""Not settings of Kafka 4: our own, and those of Kafka before 4 that old files carry; and those that Kafka has
-for what is altered at run time or for its authorizer, but not in its declarations."""
+"""Names that are not settings of Kafka 4: our own, those of earlier versions that old files have, and those
+that Kafka has for changes at run time or for its authorizer, but not in its declarations."""
 
 DIFFERENT_DEFAULT = {
     "node.id": "Kafka has none; ours asks the data directory",
@@ -35,7 +35,7 @@ DIFFERENT_SCOPE = {
     "num.recovery.threads.per.data.dir": "read at start only",
 }
 STRICTER_BOUNDS = {
-    # Kafka has these rules outside the declarations, or lets nonsense pass.
+    # Kafka has these rules outside its declarations, or accepts invalid values.
     "broker.id",
     "default.replication.factor",
     "log.flush.interval.ms",

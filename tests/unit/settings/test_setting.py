@@ -76,7 +76,7 @@ def test_every_default_is_a_value_that_the_setting_accepts(setting: Setting) -> 
 def test_every_setting_is_explained_in_whole_sentences(setting: Setting) -> None:
     assert setting.doc[0].isupper()
     assert setting.doc.endswith(".")
-    assert "|" not in setting.documentation, "would break the table of docs/configuration.md"
+    assert "|" not in setting.documentation, "this would break the table of docs/configuration.md"
     assert not setting.no_effect.endswith("."), "the sentence around it has its own full stop"
 
 

@@ -15,7 +15,7 @@ HEADERS = [(), (("a", b"1"), ("b", None)), (), (("c", b""),)]
 
 @pytest.fixture
 def decoded() -> pa.RecordBatch:
-    """Four rows, as the consumer gives them."""
+    """Four rows, as the consumer returns them."""
     records = [
         Record(offset=number, timestamp=1000 + number, key=None, value=b"%d" % number, headers=headers)
         for number, headers in enumerate(HEADERS)

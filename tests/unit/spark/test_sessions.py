@@ -18,7 +18,7 @@ def test_spark_runs_this_interpreter_by_default() -> None:
 
 
 class Builder:
-    """Notes what a session is built with."""
+    """Records the settings of a session."""
 
     def __init__(self) -> None:
         self.given: dict[str, Any] = {}

@@ -15,15 +15,15 @@ TASKS = 3
 
 
 class Died(Exception):
-    """The driver is gone."""
+    """The driver has died."""
 
 
 class Cluster:
-    """What a broker keeps: transactions by id, what of them readers see, decisions, and the newest driver."""
+    """The state of a broker: transactions by id, their visible records, decisions, and the newest driver."""
 
     def __init__(self) -> None:
         self.open: dict[str, tuple[int, int, object]] = {}
-        self.committed: dict[str, tuple[int, int]] = {}  # by id: the last transaction, while nobody takes it up again
+        self.committed: dict[str, tuple[int, int]] = {}  # by id: the last transaction, until the id is used again
         self.visible: list[object] = []
         self.records: list[tuple[bytes | None, bytes | None]] = []
         self.driver = 0
@@ -32,20 +32,21 @@ class Cluster:
 
     def prepare(self, run: str, batch: int, partition: int, attempt: int, row: object) -> PreparedWrite:
         name = transactional_id(QUERY, run, batch, partition, attempt)
-        self.open.pop(name, None)  # whoever takes up an id aborts what was open under it,
+        # Using an id again aborts its open transaction. After that, the outcome of the earlier one is unknown.
+        self.open.pop(name, None)
         self.committed.pop(name, None)  # and nobody can tell any more what became of what was there before
         write = PreparedWrite(partition, attempt, next(self._ids), 0)
         self.open[name] = (write.producer_id, write.epoch, row)
         return write
 
     def expire(self, *names: str) -> None:
-        """The broker's patience is over."""
+        """The transaction time-out of the broker."""
         for name in names or list(self.open):
             del self.open[name]
 
 
 class Driver:
-    """The ground as one driver sees it; dies before or after its n-th action."""
+    """The sink's view of the broker for one driver, which dies before or after its n-th action."""
 
     def __init__(self, cluster: Cluster, dies_at: float = -1) -> None:
         self._cluster = cluster
@@ -54,7 +55,7 @@ class Driver:
         self._epoch = 0
 
     def _act(self, action: Callable[[], object]) -> None:
-        """Dying at n + ½ is dying after the n-th action has had its effect."""
+        """Dying at n + ½ means dying after the effect of the n-th action."""
         if self._dies_at == self._actions:
             raise Died
         action()
@@ -111,7 +112,7 @@ class Driver:
 
 
 def run_batch(cluster: Cluster, commits: TwoPhaseCommit, run: str, batch: int, *, stray: bool = False) -> None:
-    """As Spark does: the tasks write, one of them twice where the first attempt was killed, then the driver commits."""
+    """Like Spark: the tasks write, one of them twice if its first attempt was killed, then the driver commits."""
     writes = []
     for task in range(TASKS):
         attempt = 0
@@ -206,7 +207,7 @@ def test_a_partly_aborted_decision_is_reported_as_a_loss() -> None:
     cluster = Cluster()
     decided_and_dead(cluster)
     cluster.expire(transactional_id(QUERY, "run1", 0, 1, 0))
-    for run in ("run2", "run3"):  # a restart does not make it good
+    for run in ("run2", "run3"):  # a restart does not repair it
         with pytest.raises(DecidedButLost, match=r"1 of its 3 transactions.*run1-0-1-0.*failOnDataLoss"):
             run_batch(cluster, TwoPhaseCommit(Driver(cluster)), run, 0)
     commits = TwoPhaseCommit(Driver(cluster), fail_on_data_loss=False)

@@ -1,4 +1,4 @@
-"""`wait_until`: its result, which exceptions it tolerates, and what its failure says."""
+"""`wait_until`: its result, the exceptions it tolerates, and its error message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.waiting import NotYet, wait_until, wait_until_async
 
 
 def returning(*values: Any) -> Callable[[], Any]:
-    """A condition that returns, or raises, one of these values per call, and then the last one again and again."""
+    """A condition that returns, or raises, one of these values per call; the last one is repeated."""
     left = list(values)
 
     def condition() -> Any:

@@ -136,7 +136,7 @@ def test_dirty_bytes_of_a_failed_fsync_are_gone_even_if_a_later_one_would_succee
             file.sync()
         with pytest.raises(SyncFailed):
             file.sync()
-        fs.open("/f").sync()  # another handle does not know, and is told that all is well
+        fs.open("/f").sync()  # another handle does not know of the error and reports success
         found.add(fs.after_power_loss(seed).read_bytes("/f"))
     assert b"" in found
 
@@ -148,7 +148,7 @@ def test_a_full_disk_takes_the_bytes_that_fit() -> None:
     with pytest.raises(OSError, match="No space left"):
         file.append([b"12345678"])
     assert file.size == 8
-    assert fs.size("/f") == 8  # cut back
+    assert fs.size("/f") == 8  # truncated
     assert fs.free_bytes("/") == 2
     file.append([b"12"])
 

@@ -29,7 +29,7 @@ RULES = TxnShardSettings(
 
 
 class Coordinator:
-    """Runs one shard as the broker would: store, replay, then answer; markers are written when a test says so."""
+    """Runs one shard like a broker: store, replay, then answer. Markers are written when the test says so."""
 
     def __init__(self, next_id: int = 1000, rules: TxnShardSettings = RULES) -> None:
         self.rules = rules
@@ -52,10 +52,10 @@ class Coordinator:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def feed(self, event: Any) -> Any:
-        """The answer; None where the decision could not be stored, or where nobody waits for one."""
+        """The answer, or None if the decision could not be stored or has no answer."""
         before = dict(self.shard.transactions)
         outcome = self.shard.step(self.now_ms, event)
-        assert self.shard.transactions == before, "a step must not change what only a replay may"
+        assert self.shard.transactions == before, "a step has changed state that only a replay may change"
         return self._carry_out(outcome)
 
     def _carry_out(self, outcome: CoordinatorOutcome) -> Any:
@@ -69,7 +69,7 @@ class Coordinator:
         return outcome.replies[0][1] if outcome.replies else None
 
     def crash(self) -> None:
-        """Only the log is left."""
+        """Restart the coordinator with its log only."""
         self.effects.clear()
         self.timers.clear()
         self.shard = self.replayed()
@@ -82,7 +82,7 @@ class Coordinator:
         return shard
 
     def pass_time(self, ms: int) -> None:
-        """Lets time pass, with every timer fired when it is due."""
+        """Move the clock, and fire every timer when it is due."""
         end = self.now_ms + ms
         while self.timers and min(self.timers.values()) <= end:
             key = min(self.timers, key=self.timers.__getitem__)
@@ -91,7 +91,7 @@ class Coordinator:
         self.now_ms = end
 
     def sleep_through(self, ms: int) -> None:
-        """Time passes and nobody looks at the clock until it has."""
+        """Move the clock without firing timers before the end."""
         self.now_ms += ms
         self.pass_time(0)
 
@@ -99,7 +99,7 @@ class Coordinator:
         self.feed(TimerFired(TransactionTimer.TIMEOUTS))
 
     def write_markers(self) -> list[WriteMarkers]:
-        """Carries out every marker that is asked for."""
+        """Write every requested marker."""
         done, self.effects = self.effects, []
         for markers in done:
             self.feed(MarkersWritten(markers))
@@ -131,7 +131,7 @@ class Coordinator:
     def abort(self, identity: ProducerIdentity, **options: Any) -> TransactionEnded:
         return self.end(identity, False, **options)
 
-    # -- arranging -------------------------------------------------------------------------------------------------
+    # -- setup -----------------------------------------------------------------------------------------------------
 
     def found(self, name: str = "t") -> Transaction:
         return self.shard.transactions[name]
@@ -142,14 +142,14 @@ class Coordinator:
         self.shard.replay(key, value)
 
     def producer(self, name: str = "t", **options: Any) -> ProducerIdentity:
-        """A producer that was let in."""
+        """An initialised producer."""
         answer = self.init(name, **options)
         assert answer.error == ErrorCode.NONE
         return answer.identity
 
 
 def in_state(state: TransactionState, *, epoch: int = 5, version: int = 2, name: str = "t") -> Transaction:
-    """A transaction in a state, as a coordinator would have left it."""
+    """A transaction in this state, as a coordinator stores it."""
     busy = state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
     return Transaction(
         name,

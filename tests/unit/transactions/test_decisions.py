@@ -197,8 +197,8 @@ def test_nothing_verifies_while_a_transaction_ends(state: S) -> None:
 
 # -- EndTxn ------------------------------------------------------------------------------------------------------------
 
-# By state and whether to commit: the answer to the current producer, of a client that keeps its epoch (version 1) and
-# of one that gets a new one with each transaction (version 2).
+# By state and decision: the answer to the current producer, for a client that keeps its epoch (version 1) and for one
+# that gets a new epoch with each transaction (version 2).
 ENDS = [
     (S.EMPTY, True, E.INVALID_TXN_STATE, E.INVALID_TXN_STATE),
     (S.EMPTY, False, E.INVALID_TXN_STATE, E.NONE),
@@ -221,7 +221,7 @@ def test_the_answer_to_an_end(state: S, commit: bool, version_1: E, version_2: E
     assert coordinator(state).end(ME, commit).error == version_2
 
 
-# The same for a producer of version 2 that did not hear the answer to its first request, and has the epoch before.
+# The same for a producer of version 2 that got no answer to its first request and still has the previous epoch.
 REPEATED_ENDS = [
     (S.EMPTY, True, E.PRODUCER_FENCED),
     (S.EMPTY, False, E.PRODUCER_FENCED),

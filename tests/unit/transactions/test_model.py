@@ -32,7 +32,7 @@ class Written:
 
     name: str
     number: int
-    """Which transaction of that id, counted by the model."""
+    """The number of the transaction of that id, counted by the model."""
     producer: ProducerIdentity
     committed: bool | None = None
 
@@ -41,7 +41,7 @@ class Written:
 class Partition:
     records: list[Written] = field(default_factory=list)
     epochs: dict[int, int] = field(default_factory=dict)
-    """What the log knows of each producer id: the latest epoch."""
+    """The log's latest epoch of each producer id."""
 
     def write(self, record: Written) -> bool:
         if record.producer.epoch < self.epochs.get(record.producer.producer_id, -1):
@@ -51,7 +51,7 @@ class Partition:
         return True
 
     def mark(self, producer: ProducerIdentity, commit: bool) -> None:
-        assert producer.epoch >= self.epochs.get(producer.producer_id, -1), "a marker that the log would refuse"
+        assert producer.epoch >= self.epochs.get(producer.producer_id, -1), "the log would refuse this marker"
         self.epochs[producer.producer_id] = producer.epoch
         for record in self.records:
             if record.producer.producer_id == producer.producer_id and record.committed is None:
@@ -66,13 +66,13 @@ class Transactions(RuleBasedStateMachine):
         self.coordinator = Coordinator()
         self.partitions = {key: Partition() for key in PARTITIONS}
         self.latest: dict[str, ProducerIdentity] = {}
-        """Who was let in last, by id; nobody else may do anything."""
+        """The last initialised producer by id. No other producer may change anything."""
         self.number = dict.fromkeys(NAMES, 0)
         self.promised: dict[tuple[str, int], bool] = {}
-        """What a producer was told of the end of its transaction."""
+        """The result of EndTxn that each producer got."""
         self.told: set[ProducerIdentity] = set()
         self.shut_out: set[str] = set()
-        """Ids whose transaction was taken from its producer: it cannot go on as if nothing had happened."""
+        """Ids whose transaction was aborted without a request of the producer: it must not continue."""
 
     # -- producers -------------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Transactions(RuleBasedStateMachine):
             self.told.add(answer.identity)
             self.latest[name] = answer.identity
         elif before is not None:
-            # Nothing was decided anew: the answer repeats what is so.
+            # No new decision: the answer repeats the earlier one.
             assert before.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
             if self.latest[name] == identity:
                 self.latest[name] = answer.identity
@@ -167,11 +167,11 @@ class Transactions(RuleBasedStateMachine):
     def found(self, name: str) -> Transaction | None:
         return self.coordinator.shard.transactions.get(name)
 
-    # -- the world -------------------------------------------------------------------------------------------------
+    # -- environment -----------------------------------------------------------------------------------------------
 
     @rule(many=st.integers(0, 3))
     def some_markers_are_written(self, many: int) -> None:
-        """Partition by partition; the coordinator hears of it only when all have theirs."""
+        """Partition by partition. The coordinator gets the result when all partitions have their marker."""
         for markers in list(self.coordinator.effects):
             for index in sorted(markers.partitions)[:many]:
                 self.mark(markers, index)
@@ -193,7 +193,7 @@ class Transactions(RuleBasedStateMachine):
             self.partitions[index].mark(markers.producer, markers.commit)
 
     def is_wanted(self, markers: WriteMarkers) -> bool:
-        """The broker writes a marker once and asks the shard before it begins again."""
+        """The broker writes a marker once and asks the shard before it starts again."""
         found = self.found(markers.transactional_id)
         return found is not None and found.state.ending and found.producer_id == markers.producer.producer_id
 
@@ -221,7 +221,7 @@ class Transactions(RuleBasedStateMachine):
             self.coordinator.put(replace(found, producer_epoch=LAST_PRODUCER_EPOCH - 2))
             self.latest[name] = self.coordinator.found(name).identity
 
-    # -- what must hold --------------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------------
 
     @invariant()
     def an_abort_that_nobody_asked_for_shuts_its_producer_out(self) -> None:
@@ -252,7 +252,7 @@ class Transactions(RuleBasedStateMachine):
                     assert self.promised.get((record.name, record.number)) is True
 
     def teardown(self) -> None:
-        """From any state: let the disk work, time pass and a producer come, and nothing is left open."""
+        """From any state: when the disk works, time passes and a producer initialises, no transaction stays open."""
         self.coordinator.fails_to_store = False
         self.coordinator.sleep_through(TIMEOUT_MS + RULES.abort_check_ms)
         self.all_markers_are_written()

@@ -46,7 +46,7 @@ def test_the_bytes_are_those_of_the_format() -> None:
     value = encode_value(stored)
     assert value[:2] == b"\0\1"
     assert value[2:10] == (7).to_bytes(8, "big")
-    assert value[-1:] == b"\0"  # nothing that a plain transaction needs is in a tag
+    assert value[-1:] == b"\0"  # no field of a plain transaction is tagged
     assert value[10:17] == (3).to_bytes(2, "big") + (60_000).to_bytes(4, "big") + b"\1"
 
 

@@ -21,14 +21,14 @@ from tools import notation
 
 ROOT = Path(__file__).resolve().parents[3]
 INTEGERS = {"int8": (True, 8), "int16": (True, 16), "uint16": (False, 16), "int32": (True, 32), "int64": (True, 64)}
-STRINGS = ("", "a", "topic-1", "größe", "日本", "x" * 130)  # the last one's compact length takes two bytes
+STRINGS = ("", "a", "topic-1", "größe", "日本", "x" * 130)  # the compact length of the last one takes two bytes
 MOST_ELEMENTS = 3
 FIRST_UNKNOWN_TAG = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A message: what its definition says, and the class that was generated from it."""
+    """A message: its definition, and the class that was generated from it."""
 
     definition: notation.Message
     module: ModuleType
@@ -83,7 +83,7 @@ def integer_bounds(type_: str) -> tuple[int, int]:
 
 @dataclass
 class Maker:
-    """Makes messages that use one version of their definition to the full."""
+    """Creates messages that use all fields of one version."""
 
     case: Case
     version: int
@@ -114,7 +114,7 @@ class Maker:
     def element(self, one: notation.Field) -> Any:
         if one.struct is not None:
             made = self.struct(one.struct)
-            # Others leave a tagged struct out where it is all defaults; we send it. Both mean the same.
+            # Others omit a tagged struct with default values; Moldau sends it. Both mean the same.
             while one.tag is not None and made == type(made)(unknown_tags=made.unknown_tags):
                 made = self.struct(one.struct)
             return made
@@ -136,7 +136,7 @@ class Maker:
 
 
 def any_message(case: Case) -> st.SearchStrategy[Message]:
-    """Messages with anything in any field, whichever versions carry it."""
+    """Messages with any values in any fields, whichever versions have them."""
     return _struct_strategy(case, case.definition.top, {})
 
 
@@ -169,11 +169,11 @@ def _field_strategy(case: Case, one: notation.Field, known: dict[str, Any]) -> s
     return st.none() | base if one.optional else base
 
 
-# --- what a version leaves of a message ------------------------------------------------------------------------------
+# --- fields that a version has ---------------------------------------------------------------------------------------
 
 
 def as_carried(case: Case, struct: notation.Struct, value: WireStruct, version: int) -> WireStruct:
-    """What must come out at the other end: fields that the version does not carry have their defaults."""
+    """The message that must be decoded: fields that the version does not have get their defaults."""
     carried = {}
     for one in struct.fields:
         if not carries(one, version):

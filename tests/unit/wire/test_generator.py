@@ -20,7 +20,7 @@ def generate(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A tree that can be spoilt."""
+    """A copy of the definitions that a test may damage."""
     ignore = shutil.ignore_patterns("__pycache__")
     for part in ("definitions", "tools", "src/moldau/wire"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=ignore)

@@ -20,7 +20,7 @@ from moldau.wire.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.wire.primitives import uvarint
 from tests.unit.wire.schema import Case, Maker, all_messages
 
-# What decoding may take for a frame: objects are larger than their bytes on the wire, but by a factor.
+# The memory limit of decoding a frame: objects are larger than their bytes on the wire by a bounded factor.
 MOST_BYTES_PER_FRAME_BYTE = 150
 MOST_BYTES_ANYWAY = 20_000
 
@@ -35,12 +35,12 @@ HOSTILE = (
 
 
 def full_frame(case: Case, version: int) -> bytes:
-    """A frame in which every field that may be there is, tagged fields that nobody knows included."""
+    """A frame with every possible field, including unknown tagged fields."""
     return Maker(case, version, random.Random(str(case)), unknown_tags=True, nulls=False).message().encode(version)
 
 
 def decodes(cls: type[Message], frame: bytes, version: int) -> bool:
-    """Whether a frame is a message; anything but a message or a WireError fails the test."""
+    """Whether a frame is a message. Any result other than a message or a WireError fails the test."""
     try:
         cls.decode(frame, version)
     except WireError:
@@ -49,7 +49,7 @@ def decodes(cls: type[Message], frame: bytes, version: int) -> bool:
 
 
 def edges(case: Case) -> list[int]:
-    """The versions at which the encoding changes most: first and last of either kind."""
+    """The first and last versions of each encoding."""
     flexible = [version for version in case.versions if case.is_flexible(version)]
     classic = [version for version in case.versions if not case.is_flexible(version)]
     return sorted({versions[i] for versions in (classic, flexible) if versions for i in (0, -1)})

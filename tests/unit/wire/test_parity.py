@@ -33,7 +33,7 @@ with warnings.catch_warnings():
 
 EXAMPLES = 4
 
-# How many messages, counting each version, each of them must be compared in: a test that silently compares nothing
+# The number of messages, per version, that must be compared with each library: a test that silently compares nothing
 # must not pass.
 LEAST_WITH_KAFKA_PYTHON = 490
 LEAST_WITH_AIOKAFKA = 170
@@ -51,11 +51,11 @@ def examples(case: Case, version: int) -> Iterator[Message]:
     for seed in range(EXAMPLES):
         message = Maker(case, version, random.Random(f"{case} {version} {seed}")).message()
         if isinstance(message, ApiVersionsResponse):
-            message.error_code = 0  # kafka-python takes an answer with an error for one of version 0
+            message.error_code = 0  # kafka-python takes a response with an error for one of version 0
         yield message
 
 
-# --- kafka-python: one class a message, fields by name ---------------------------------------------------------------
+# --- kafka-python: one class per message, fields by name -------------------------------------------------------------
 
 
 @cache
@@ -75,7 +75,7 @@ def known_to_kafka_python() -> list[tuple[Case, int]]:
 
 
 def their_name(theirs: Any, ours: str) -> str:
-    """It gives the sets of allowed operations, which are bits of an integer on the wire, a name of its own."""
+    """kafka-python has its own name for sets of allowed operations, which are bits of an integer on the wire."""
     return ours if ours in theirs._struct.fields else "authorized_operations"
 
 
@@ -139,7 +139,7 @@ def test_kafka_python_writes_the_same_bytes_and_reads_the_same_values(case: Case
             assert case.cls.decode(theirs, version) == message
 
 
-# --- aiokafka: one class a version, fields by position ---------------------------------------------------------------
+# --- aiokafka: one class per version, fields by position -------------------------------------------------------------
 
 
 @cache
@@ -153,13 +153,13 @@ def aiokafka_classes() -> dict[tuple[int, int, bool], Any]:
                 and issubclass(value, RequestStruct | Response)
                 and hasattr(value, "API_VERSION")
             ):
-                # It gives one of its classes the version of the one before it; the name has the right one.
+                # One of its classes has the version of the class before it; the name has the right one.
                 version = int(value.__name__.rpartition("_v")[2]) if "_v" in value.__name__ else value.API_VERSION
                 found[value.API_KEY, version, issubclass(value, RequestStruct)] = value
     return found
 
 
-# Where it departs from Apache Kafka, and so from us: kafka-python and Kafka's own classes agree with our bytes.
+# Differences from Apache Kafka, and so from Moldau: kafka-python and Kafka's own classes agree with our bytes.
 AIOKAFKA_DEPARTS = {
     ("ListOffsetsRequest", 4): "takes current_leader_epoch for an int64",
     ("ListOffsetsRequest", 5): "takes current_leader_epoch for an int64",
@@ -169,7 +169,7 @@ AIOKAFKA_DEPARTS = {
 
 
 def aiokafka_class(case: Case, version: int) -> Any:
-    """Its class for a message; None where it has none, or departs from Kafka."""
+    """aiokafka's class for a message; None if it has none, or differs from Kafka."""
     if (case.name, version) in AIOKAFKA_DEPARTS:
         return None
     return aiokafka_classes().get((case.definition.api_key, version, case.name.endswith("Request")))

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from moldau.wire.message import Message
 from tests.unit.wire.schema import Case, all_messages, any_message, as_carried, forbidden_nulls
 
-# Each example is tried in all versions of its message, so a fifth of the usual number is plenty.
+# Each example is tried in all versions of its message, so a fifth of the usual number is enough.
 EXAMPLES_SHARE = 5
 
 
@@ -20,7 +20,7 @@ def check_round_trip(case: Case, message: Message, version: int) -> None:
         return
     expected = as_carried(case, top, message, version)
     encoded = message.encode(version)
-    assert expected.encode(version) == encoded, "a field that the version does not carry changed the bytes"
+    assert expected.encode(version) == encoded, "a field that the version does not have changed the bytes"
     decoded = case.cls.decode(encoded, version)
     assert decoded == expected
     assert decoded.encode(version) == encoded

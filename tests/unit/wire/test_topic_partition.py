@@ -1,4 +1,4 @@
-"""The one type that names a partition, and the public name that clients know it by."""
+"""`TopicPartition`: one type for all packages, and its public names."""
 
 import pickle
 

@@ -76,6 +76,6 @@ def test_a_closed_connection_releases_its_memory_and_resumes_no_request() -> Non
     Fetch(unsent, 1, done).resume()
     unsent.close()
     assert memory.in_use == 0
-    unsent.add(-LIMIT)  # a read from disk that ends later
+    unsent.add(-LIMIT)  # a disk read that ends later
     unsent.wake()
     assert (memory.in_use, done) == (0, [])

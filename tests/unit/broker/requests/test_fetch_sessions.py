@@ -144,7 +144,7 @@ def test_only_changed_partitions_are_sent() -> None:
     assert watched.take_difference(0, 6, 0, False)
     assert watched.take_difference(0, 6, 2, False)
     assert watched.take_difference(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False)
-    assert watched.take_difference(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False), "an error is told as long as it lasts"
+    assert watched.take_difference(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, False), "an error must be sent while it lasts"
     assert watched.take_difference(0, 6, 2, False)
 
 
@@ -226,7 +226,7 @@ def test_a_followers_session_watches_its_partitions_until_they_are_forgotten_or_
     cache.open(call(session.id, 1, forgotten=[0])._replace(replica_id=2), False, 0)
     assert [len(partitions[index].waiters) for index in (0, 1, 2)] == [0, 1, 1]
     cache.open(call(0, 0, {0: 0})._replace(replica_id=2), False, 0)
-    assert not any(one.waiters for one in partitions.values()), "another session has taken its place"
+    assert not any(one.waiters for one in partitions.values()), "another session has replaced it"
 
 
 def test_a_follower_in_a_new_epoch_is_sent_the_high_watermark_again() -> None:

@@ -27,7 +27,7 @@ def test_without_java_the_command_names_the_package_to_install(
     told = capsys.readouterr().err
     assert told.startswith("moldau: ZooKeeper needs Java")
     assert "install Java 17" in told
-    assert list(tmp_path.iterdir()) == [], "nothing is written where nothing can run"
+    assert list(tmp_path.iterdir()) == [], "a command that cannot run must write no files"
 
 
 def test_java_is_taken_from_java_home_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_second_server_on_the_same_directory_is_refused_until_the_first_has_en
 
 @pytest.fixture
 def _a_program_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Does nothing, until it is killed."""
+    """A fake Java that does nothing until it is killed."""
     java = tmp_path / "home" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\nexec sleep 600\n")

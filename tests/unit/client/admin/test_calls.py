@@ -27,10 +27,8 @@ MAX_ATTEMPTS = 5
 
 
 class Scripted:
-    """A network that answers as it is told: for each node and thing one answer an attempt, the last one for ever.
-
-    A `Lost` among the answers loses the whole request.
-    """
+    """A network with scripted answers: one answer per attempt for each node and item; the last one is repeated. A
+    `Lost` among the answers loses the whole request."""
 
     def __init__(self, script: dict[tuple[int, str], list[object]]) -> None:
         self.script = script
@@ -61,14 +59,14 @@ class Scripted:
 
 
 class Lost:
-    """The fate of a request whose answer never came."""
+    """The answer of a request that is lost."""
 
     def __init__(self, error: MoldauError) -> None:
         self.error = error
 
 
 class Route(Brokers[str]):
-    """Things whose names begin with the number of their broker."""
+    """A route for items whose names begin with the number of their broker."""
 
     def __init__(self) -> None:
         super().__init__(lambda thing: int(thing[0]))
@@ -202,7 +200,7 @@ def test_an_empty_call_sends_no_request() -> None:
     assert network.requests == []
 
 
-# How a call tells -----------------------------------------------------------------------------------------------------
+# Results of calls -----------------------------------------------------------------------------------------------------
 
 
 def test_results_are_returned_if_all_items_succeed() -> None:

@@ -1,4 +1,4 @@
-"""Batches for tests: small ones, said in one line."""
+"""Small batches for consumer tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def batch(
     epoch: int = 5,
     producer: int | None = None,
 ) -> bytes:
-    """Records at these offsets whose values say them; with a producer, of a transaction."""
+    """Records at these offsets, with the offset as value. With a producer, they are part of a transaction."""
     records = [Record(offset, 1_000 + offset, b"k", b"v%d" % offset, [("h", b"%d" % offset)]) for offset in offsets]
     extra = {} if producer is None else {"producer_id": producer, "producer_epoch": 0, "transactional": True}
     return bytes(encode_batch(records, base_offset=base, last_offset=last, codec=codec, leader_epoch=epoch, **extra))
@@ -43,7 +43,7 @@ def run_of(data: bytes, position: int = 0, version: int = 1, **options: object) 
 
 
 def offsets_in(run: FetchedPartition, limit: int = 1_000) -> list[int]:
-    """All offsets that a run hands out, a few at a time."""
+    """All offsets that a fetched partition returns, a few at a time."""
     found: list[int] = []
     while not run.done:
         out: list[object] = []

@@ -1,4 +1,4 @@
-"""The fetch buffer: whatever comes between, the application gets each record from its position on, once, in order."""
+"""Fetch buffer: for any order of events, the application gets each record from its position on, once and in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ END = BATCH * BATCHES
 
 
 def there(partition: TopicPartition) -> list[int]:
-    """The offsets of a partition that have a record: one has all, one lost some to compaction, one has markers."""
+    """The offsets of a partition that have a record: all in one partition, some lost to compaction in another, and one
+    with markers."""
     if partition == A:
         return list(range(END))
     if partition == B:
@@ -49,7 +50,7 @@ LOGS = {partition: log(partition) for partition in PARTITIONS}
 
 
 def answer(partition: TopicPartition, version: int, offset: int, batches: int, cut: int) -> FetchedPartition:
-    """What a broker answers: whole batches from the one with the offset on, and perhaps the beginning of one more."""
+    """A broker's answer: whole batches from the one with the offset on, and perhaps the beginning of one more."""
     first = offset // BATCH
     data = b"".join(LOGS[partition][first : first + batches])
     if first + batches < BATCHES:
@@ -58,14 +59,14 @@ def answer(partition: TopicPartition, version: int, offset: int, batches: int, c
 
 
 class Reading(RuleBasedStateMachine):
-    """A consumer without a network: answers come when they want to, or late, or never."""
+    """A consumer without a network. Answers arrive at any time, late, or never."""
 
     def __init__(self) -> None:
         super().__init__()
         self.subscription = Subscription()
         self.subscription.assign(PARTITIONS)
         self.buffer = FetchBuffer(self.subscription)
-        # The model: where the application stands in each partition, by what it has really seen.
+        # The model: the position of the application in each partition, by the records that it has seen.
         self.stands: dict[TopicPartition, int] = {}
         for partition in PARTITIONS:
             self.subscription.state(partition).seek(0)
@@ -74,7 +75,7 @@ class Reading(RuleBasedStateMachine):
 
     asked = Bundle("asked")
 
-    # -- the network
+    # -- network
 
     @rule(target=asked, partition=st.sampled_from(PARTITIONS), batches=st.integers(1, 3), cut=st.integers(0, 70))
     def ask(
@@ -89,7 +90,7 @@ class Reading(RuleBasedStateMachine):
 
     @rule(request=asked)
     def arrive(self, request: tuple[TopicPartition, int, int, int, int] | None) -> None:
-        """May be long after the partition has moved, and more than once."""
+        """Answers may arrive long after the position has changed, and more than once."""
         if request is not None and request[2] < END:
             self.buffer.add(answer(*request))
 
@@ -99,7 +100,7 @@ class Reading(RuleBasedStateMachine):
             partition, version, offset, _, _ = request
             self.buffer.add(Failure(partition, version, offset, -1, BrokerError("no")))
 
-    # -- the application
+    # -- application
 
     def see(self, partition: TopicPartition, offset: int) -> None:
         expected = next(one for one in there(partition) if one >= self.stands[partition])
@@ -115,7 +116,7 @@ class Reading(RuleBasedStateMachine):
             return PollResults([], [])
 
     def interrupt(self) -> None:
-        """What every call of the consumer but `next` does first."""
+        """Do what every call of the consumer except `next` does first."""
         self.subscription.in_hand = None
         if self.open is not None:
             self.buffer.give_back(self.open)
@@ -165,7 +166,7 @@ class Reading(RuleBasedStateMachine):
 
     @rule(partition=st.sampled_from(PARTITIONS), offset=st.integers(0, END), validated=st.booleans())
     def learn_of_a_cut(self, partition: TopicPartition, offset: int, validated: bool) -> None:
-        """In the background, while the application may be in the middle of an iteration: the log was cut."""
+        """The log was truncated. This is noticed in the background, perhaps during an iteration of the application."""
         state = self.subscription.assigned.get(partition)
         if state is None:
             return
@@ -184,14 +185,14 @@ class Reading(RuleBasedStateMachine):
 
     @rule(partitions=st.sets(st.sampled_from(PARTITIONS)))
     def rebalance(self, partitions: set[TopicPartition]) -> None:
-        """What comes back goes on where the application stood, as if that had been committed."""
+        """A partition that is assigned again continues at the application's position, as if that had been committed."""
         self.interrupt()
         before = set(self.subscription.assigned)
         self.subscription.take_assignment(sorted(partitions))
         for partition in sorted(partitions - before):
             self.subscription.state(partition).seek(self.stands[partition])
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def positions_say_what_the_application_has_seen(self) -> None:
@@ -208,7 +209,7 @@ class Reading(RuleBasedStateMachine):
         assert self.buffer or self.buffer.held == 0
 
     def teardown(self) -> None:
-        """Nothing ever stalls: with answers coming, everything is read to the end."""
+        """Nothing stalls: if all answers arrive, everything is read to the end."""
         self.rebalance(set(PARTITIONS))
         for partition in PARTITIONS:
             self.pause(partition, False)
@@ -247,8 +248,8 @@ def test_partitions_take_turns_by_answers(buffer: FetchBuffer) -> None:
         buffer.add(answer(partition, version(buffer, partition), 0, 1, 0))
         buffer.add(answer(partition, version(buffer, partition), BATCH, 1, 0))
     order = [record.partition for _ in range(8) for record in buffer.take(2).all_at_once()]
-    assert order[:4] == [0] * 4, "the first answer is read to its end"
-    assert 1 in order[4:8], "then another partition comes"
+    assert order[:4] == [0] * 4, "the first answer must be read to its end"
+    assert 1 in order[4:8], "the next records must be from another partition"
 
 
 def test_an_error_comes_after_the_records_before_it_and_is_told_once(buffer: FetchBuffer) -> None:

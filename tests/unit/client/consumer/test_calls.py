@@ -1,4 +1,4 @@
-"""The two consumers have the same calls: names, arguments, results and docstrings, declared once."""
+"""Calls of the two consumers: equal names, arguments, results and docstrings, declared once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_call_has_the_same_arguments_and_result_in_both(name: str) -> None:
     assert inspect.signature(blocking) == inspect.signature(awaited)
     assert not inspect.iscoroutinefunction(blocking)
     assert blocking.__name__ == name
-    if name != "poll_arrow":  # its result is imported for type checkers only
+    if name != "poll_arrow":  # the type of its result is imported only for type checkers
         hints: dict[str, Any] = get_type_hints(blocking)
         assert hints == get_type_hints(awaited)
         assert "return" in hints
@@ -37,5 +37,5 @@ def test_a_call_has_the_same_arguments_and_result_in_both(name: str) -> None:
 def test_a_call_is_documented_and_in_the_same_words_in_both(name: str) -> None:
     blocking, awaited = inspect.getdoc(getattr(Consumer, name)), inspect.getdoc(getattr(aio.Consumer, name))
     assert blocking and awaited
-    if name not in ("commit_async", "wakeup"):  # these say which thread, or which task
+    if name not in ("commit_async", "wakeup"):  # these name a thread or a task
         assert blocking == awaited

@@ -1,4 +1,4 @@
-"""The decoder in C and its readable twin give the same records and the same errors."""
+"""Decoder parity: the C code and the Python reference give the same records and the same errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fields(record: Any) -> tuple[object, ...]:
 
 
 def decoded(module: Any, data: bytes, header: BatchHeader, wanted: int, limit: int) -> list[object]:
-    """What comes out, a few records at a time, with the error at the end if there is one, and again."""
+    """The decoded records, a few at a time, and the final error, if there is one, twice."""
     found: list[object] = []
     records = module.BatchRecords(data, header, "t", 7, wanted)
     while records.left:

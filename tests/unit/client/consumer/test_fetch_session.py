@@ -1,4 +1,4 @@
-"""Fetch sessions: the broker is told what changed, and everything again whenever there is a doubt."""
+"""Fetch sessions of a consumer: only changes are sent, and everything again after a doubt."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_end_of_a_session_is_said_once() -> None:
 
 
 class Broker:
-    """What a broker keeps of a session, by the words of KIP-227."""
+    """The state that a broker keeps for a session, by the rules of KIP-227."""
 
     def __init__(self) -> None:
         self.partitions: dict[tuple[TopicPartition, bytes], WantedPartition] = {}

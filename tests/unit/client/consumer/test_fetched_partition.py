@@ -1,4 +1,4 @@
-"""A run gives every record of an answer once, in order, and nothing else; what it cannot read it does not skip."""
+"""Fetched partition: returns every record of an answer once and in order, and skips nothing that it cannot read."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TestDamage:
 
     def test_without_check_crcs_only_what_cannot_be_parsed_is_an_error(self) -> None:
         sound = bytearray(batch(range(3)))
-        sound[17] ^= 0xFF  # the checksum itself
+        sound[17] ^= 0xFF  # changes the checksum itself
         assert offsets_in(run_of(bytes(sound), check_crcs=False)) == [0, 1, 2]
 
     def test_bytes_that_are_no_batch_are_an_error_and_not_an_end(self) -> None:
@@ -152,6 +152,6 @@ def test_any_split_into_batches_and_takes_gives_the_same_records(
     cut = data.draw(st.integers(0, len(log)))
     run = run_of(log[:cut], position=start)
     found = offsets_in(run, limit=data.draw(st.integers(1, 5)))
-    # All there is up to the end that the run claims, and the next fetch begins exactly there.
+    # All records up to the end that the object reports, and the next fetch begins exactly there.
     assert found == [one for one in expected if start <= one < run.end]
     assert run.position == run.end

@@ -1,4 +1,4 @@
-"""Iteration: what was not yielded is not the application's, whenever and however it is interrupted."""
+"""Iteration: records that were not yielded are not counted as read, wherever the iteration is interrupted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def taken(one: PollResults, count: int) -> list[int]:
 def test_nothing_counts_before_it_is_yielded() -> None:
     one = handout()
     assert one.seen == 0
-    assert one.unseen(A) == (8, 0)  # where the partition stood before
+    assert one.unseen(A) == (8, 0)  # the earlier position of the partition
     assert one.unseen(B) == (50, -1)
 
 
@@ -105,4 +105,4 @@ def test_every_record_is_either_yielded_or_taken_back(a: int, b: int, piece: int
         assert (back.position, back.epoch) == (back.end, back.end_epoch)
         rest += [(record.partition, record.offset) for record in out]
     assert yielded + rest == all_offsets
-    assert list(iterator) == []  # it ends, and yields nothing that was taken back
+    assert list(iterator) == []  # it ends, and yields no record that was taken back

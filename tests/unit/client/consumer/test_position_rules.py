@@ -1,4 +1,4 @@
-"""Positions: what is learnt about a log never makes a consumer skip a record in silence."""
+"""Position rules: no change of a log makes a consumer skip a record silently."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ class TestANewLeader:
 class TestATopicMadeAnew:
     @pytest.mark.parametrize("policy", [EARLIEST, LATEST, HOUR])
     def test_is_read_from_its_beginning(self, policy: Reset) -> None:
-        """Its records are all new to whoever followed the old one: `latest` must not skip what came meanwhile."""
+        """All its records are new for a consumer of the old topic: `latest` must not skip records written in the
+        meantime."""
         state = state_at(10, epoch=3, leader_epoch=3)
         assert note(state, 0, topic_id=OTHER, policy=policy) is None
         assert (state.phase, state.reset, state.topic_id) == (Phase.RESET, EARLIEST, OTHER)

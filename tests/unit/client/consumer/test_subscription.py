@@ -1,4 +1,4 @@
-"""What a consumer reads, and how far the application has come in it."""
+"""Subscription state: topics, assigned partitions, and the application's positions in them."""
 
 from __future__ import annotations
 

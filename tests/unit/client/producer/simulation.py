@@ -39,11 +39,11 @@ TOPIC = "orders"
 BROKERS = 2
 REMEMBERED = 5
 MOST_SILENCE_S = 0.2
-"""So long it may take until a client notices that a broker is gone."""
+"""The longest time until a client notices that a broker is gone."""
 
 
 class VirtualLoop:
-    """As much of an event loop as the sender uses."""
+    """The part of an event loop that the sender uses."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -72,7 +72,7 @@ class VirtualLoop:
         self.call_later(0, callback, *arguments)
 
     def create_task(self, coroutine: Coroutine[Any, Any, None], name: str = "") -> None:
-        """None of the coroutines that are started here has anything to wait for."""
+        """Run the coroutine at once: none of those started here waits for anything."""
 
         def run() -> None:
             try:
@@ -116,7 +116,7 @@ class Log:
             if header.base_sequence != 0 and epoch >= 0:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             self.restarts += epoch >= 0
-            known = deque(maxlen=REMEMBERED)  # Kafka takes any number of a producer that it does not know
+            known = deque(maxlen=REMEMBERED)  # Kafka accepts any sequence number of an unknown producer
         elif known:
             for first, last, offset in known:
                 if (first, last) == (header.base_sequence, header.base_sequence + header.count - 1):
@@ -129,7 +129,7 @@ class Log:
         return code, offset
 
     def forget(self) -> None:
-        """As a broker that was restarted: of each producer only the last batch is remembered."""
+        """Forget all but the last batch of each producer, as a restarted broker does."""
         for _, known in self._producers.values():
             while len(known) > 1:
                 known.popleft()
@@ -140,7 +140,7 @@ class Log:
 
 
 class Connection:
-    """One connection; requests are taken in order, some time later."""
+    """One connection. Requests arrive in order, with a delay."""
 
     writable = True
 
@@ -149,7 +149,7 @@ class Connection:
         self._node = node
         self._waiting: list[Callable[[memoryview | None, MoldauError | None], None]] = []
         self.lost = False
-        self.silent = False  # the broker is gone; the client does not know it yet
+        self.silent = False  # the broker is gone, but the client does not know it yet
         self._arrives = 0.0
         self._answers = 0.0
 
@@ -169,7 +169,7 @@ class Connection:
         world.loop.call_later(self._arrives - world.loop.now, self._arrived, request, on_reply)
 
     def _arrived(self, request: ProduceRequest, on_reply: Any) -> None:
-        """A connection that the client has given up may still bring its requests to the broker, even much later."""
+        """Requests of a connection that the client has closed may still reach the broker, even much later."""
         world = self._world
         if self.silent or (self.lost and not world.strikes("late requests")):
             return
@@ -200,12 +200,12 @@ class Connection:
 
 
 class World:
-    """Sender, network, brokers. It is the sender's network, too."""
+    """Sender, network and brokers. It is also the network object of the sender."""
 
     def __init__(self, seed: int, faults: dict[str, float], partitions: int = 2, **settings: Any) -> None:
         self.chance = random.Random(seed)
         self.faults = faults
-        self.most_records = self.chance.choice([2, 3, 5, 1000])  # of a batch; more are "too large"
+        self.most_records = self.chance.choice([2, 3, 5, 1000])  # records per batch; more are "too large"
         self.loop = VirtualLoop()
         self.logs = [Log() for _ in range(partitions)]
         self.sent: list[list[tuple[bytes, RecordFuture]]] = [[] for _ in range(partitions)]
@@ -258,7 +258,7 @@ class World:
         return ClusterMetadata("c", 0, nodes, {TOPIC: TopicMetadata(TOPIC, partitions=listed)})
 
     def move_leader(self) -> None:
-        """The other broker leads; the client hears that before it notices that the one that led is gone, if it is."""
+        """Make the other broker the leader. The client hears of it before it notices that the old leader is gone."""
         before = self.links.get(self.leader)
         self.leader = (self.leader + 1) % BROKERS
         self.metadata = self._led_by(self.leader)

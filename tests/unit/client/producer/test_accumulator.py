@@ -142,7 +142,7 @@ def test_records_without_a_key_stay_together_until_a_batch_is_full(make: Callabl
         harness.send(b"%04d" % i * 10)
     batches = harness.drain(even_if_not_due=True)
     assert len({batch.queue.index for batch in batches}) > 20
-    assert sum(batch.size <= 900 for batch in batches) <= 1  # the last one
+    assert sum(batch.size <= 900 for batch in batches) <= 1  # the last record
 
 
 def test_records_without_a_key_avoid_partitions_without_a_leader(make: Callable[..., Harness]) -> None:
@@ -238,7 +238,7 @@ def test_while_others_wait_for_memory_newcomers_are_refused(make: Callable[..., 
     assert taken.index == 0
 
 
-# -- fates
+# -- results
 
 
 def test_a_future_has_the_records_place(make: Callable[..., Harness]) -> None:
@@ -322,7 +322,7 @@ def test_unfinished_batches_are_listed_until_they_are_done(make: Callable[..., H
     assert harness.accumulator.unfinished() == [second]
 
 
-# -- parts
+# -- split batches
 
 
 def test_futures_follow_their_records_into_parts(make: Callable[..., Harness]) -> None:
@@ -385,7 +385,7 @@ def test_an_idle_topic_is_forgotten_and_one_with_records_is_not(make: Callable[.
     with pytest.raises(Refused, match="UNKNOWN_TOPIC"):
         harness.send(b"x")
     harness.accumulator.know_topic(TOPIC, 2, [0, 1])
-    assert harness.accumulator.topics[TOPIC].queues[0] is queue  # its numbers must go on
+    assert harness.accumulator.topics[TOPIC].queues[0] is queue  # its sequence numbers must continue
 
 
 def test_a_partition_is_named_again_when_there_is_something_new(make: Callable[..., Harness]) -> None:

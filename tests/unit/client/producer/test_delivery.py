@@ -1,6 +1,6 @@
 """Delivery under any network behaviour: no loss, no duplicates, no reordering.
 
-A simulated world with a seed (see simulation.py), with the real accumulator, sender, rules and request bytes.
+A simulation with a seed (see simulation.py), with the real accumulator, sender, rules and request bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TROUBLE = {
 
 
 def play(world: World, rounds: int = 20) -> None:
-    """An application that sends in fits and starts, until the fate of every record is known."""
+    """An application that sends in bursts, until the result of every record is known."""
     for number in range(rounds):
         for _ in range(world.chance.randrange(8)):
             partition = world.chance.randrange(len(world.logs))
@@ -34,7 +34,7 @@ def play(world: World, rounds: int = 20) -> None:
 
 
 def delivered(world: World, partition: int) -> list[bytes]:
-    """The values whose futures say that the broker has them."""
+    """The values whose futures report success."""
     values = []
     for value, future in world.sent[partition]:
         assert future.done(), value
@@ -76,7 +76,7 @@ def test_records_that_run_out_of_time_or_are_refused_do_not_hold_up_or_double_th
         for partition, log in enumerate(world.logs):
             good = delivered(world, partition)
             assert len(set(log.values)) == len(log.values), seed
-            # What failed may be there all the same, if its fate was in doubt; what was delivered is, and in order.
+            # Failed records may be in the log, if their result was unknown. Delivered records are in it, in order.
             wanted = set(good)
             assert [value for value in log.values if value in wanted] == good, seed
         assert world.accumulator.memory_used == 0, seed
@@ -144,7 +144,8 @@ def test_one_request_in_flight_keeps_the_order_also_when_the_leader_changes(seed
         )
         play(world, rounds=100)
         for partition, log in enumerate(world.logs):
-            once = list(dict.fromkeys(log.values))  # what a deposed leader took and did not say is there again
+            # records that an old leader stored without acknowledgement are stored again
+            once = list(dict.fromkeys(log.values))
             assert once == [value for value, _ in world.sent[partition]], seed
 
 

@@ -97,7 +97,7 @@ def test_all_other_news_is_left_to_the_long_way(version: int) -> None:
         assert requests.acknowledged(other, version) is None
         requests.decode(other, version)
     whole = answer_of(version)
-    for size in range(len(whole) - 6):  # what follows says nothing about the partition
+    for size in range(len(whole) - 6):  # the bytes after it do not concern the partition
         assert requests.acknowledged(whole[:size], version) is None
 
 

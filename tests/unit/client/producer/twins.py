@@ -1,4 +1,4 @@
-"""Both accumulators, for tests that each must pass."""
+"""Both implementations of the accumulator, for tests that each must pass."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TOPIC = "orders"
 
 
 class Refused(Exception):
-    """What the slow path of these tests does."""
+    """Raised by the slow path of these tests."""
 
 
 class Harness:
-    """An accumulator with a clock of the test's own, and a count of how often it woke the loop."""
+    """An accumulator with a clock that the test moves, and a count of wake-ups of the loop."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Harness:
         return self.accumulator.send(TOPIC, value, key, **options)
 
     def drain(self, even_if_not_due: bool = False) -> list[Any]:
-        """All batches that can be taken now, in the order of taking."""
+        """All batches that can be taken now, in order."""
         if even_if_not_due:
             self.accumulator.hurry()
         ready, _ = self.accumulator.collect(self.now)

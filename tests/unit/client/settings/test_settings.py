@@ -21,7 +21,7 @@ DIFFERENT_DEFAULT = {
     "partition.assignment.strategy": "ours are the assignors' names, Kafka's their classes",
 }
 WITHOUT_DEFAULT = {"bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer"}
-"""Kafka's clients demand these (the admin client may have controllers instead of servers)."""
+"""Settings that Kafka's clients require (the admin client may have controllers instead of servers)."""
 
 OTHER_BOUNDS = {
     "security.protocol": "only PLAINTEXT for now",
@@ -171,7 +171,7 @@ def test_a_setting_without_effect_is_warned_of_once_it_is_given(caplog: pytest.L
     assert "setting has no effect setting=metrics.num.samples reason=" in caplog.text
 
 
-# What settings mean together ------------------------------------------------------------------------------------------
+# Combinations of settings ---------------------------------------------------------------------------------------------
 
 
 def conflicts(table: ClientTable, says: str, **keywords: Any) -> None:

@@ -1,4 +1,4 @@
-"""Logs on a disk in memory, cleaned as the broker does it, and crashed meanwhile."""
+"""Logs on a disk in memory that are cleaned as in a broker, with crashes."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ RESOURCES = Resources(dedupe_bytes=1 << 20, load_factor=0.9, read_bytes=4096, by
 
 
 class Died(BaseException):
-    """The process was killed. Not an Exception: nobody who handles errors may handle this."""
+    """The process was killed. It is not an Exception, so that no error handler catches it."""
 
 
 class Mortal:
-    """The calls of a disk in memory, in a process that can be made to die before its n-th change of the disk."""
+    """Calls to a disk in memory, by a process that dies before its n-th change of the disk."""
 
     CHANGES = frozenset({"pwritev", "fdatasync", "fsync", "ftruncate", "rename", "remove", "mkdir", "open"})
 
@@ -78,7 +78,7 @@ class Room:
         self.disk = MemoryDisk()
         self.config = config
         self.next_life_ends_at: int | None = None
-        """Before which change of the disk the next process dies."""
+        """The number of the change of the disk before which the next process dies."""
         self.mortal = Mortal(self.disk)
         self.fs = FileSystem(self.mortal, 16)
         self.fs.mkdir(ROOT, sync=True)
@@ -86,7 +86,7 @@ class Room:
         flush(self.log)
 
     def restart(self, *, power_loss: int | None = None, recovery_point: int = 0) -> Log:
-        """A new process finds what the last one left; with a seed, what a power loss made of it."""
+        """Start a new process on the files that the last one left; with a seed, after a power loss."""
         if power_loss is None:
             self.disk.kill_process()
         else:
@@ -112,7 +112,7 @@ def flush(log: Log) -> None:
 
 @dataclass
 class Cleaned:
-    """What became of a cleaning."""
+    """The result of a cleaning."""
 
     end_offset: int
     replacements: list[Replacement]
@@ -165,7 +165,7 @@ def with_settings(**settings: Any) -> LogConfig:
 
 
 def put(log: Log, *entries: tuple[str, str | None], timestamp: int = NOW, **fields: Any) -> int:
-    """Appends one batch of keys and values; returns its first offset."""
+    """Append one batch of keys and values, and return its base offset."""
     records = [
         Record(number, timestamp, key.encode(), None if value is None else value.encode())
         for number, (key, value) in enumerate(entries)
@@ -182,7 +182,7 @@ def end_transaction(log: Log, producer_id: int, *, commit: bool, epoch: int = 0,
 
 
 def complete(log: Log) -> None:
-    """The active segment is complete, and all is on disk."""
+    """Complete the active segment, and flush everything."""
     log.roll(NOW)
     flush(log)
 
@@ -191,7 +191,7 @@ def complete(log: Log) -> None:
 
 
 def batches(log: Log, max_bytes: int = 700) -> list[bytes]:
-    """All batches, as a consumer that fetches from the start gets them."""
+    """All batches, as a consumer gets them that fetches from the start."""
     found: list[bytes] = []
     offset = log.start_offset
     while offset < log.end_offset:

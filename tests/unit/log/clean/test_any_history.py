@@ -89,7 +89,7 @@ class CleanerMachine(RuleBasedStateMachine):
         end_transaction(self.room.log, producer, commit=commit, timestamp=self.now)
         found = self.pending.pop(producer)
         if commit:
-            # What a reader keeps is by offset: a record of a transaction that commits late stands where it stood.
+            # The model is ordered by offset: a record of a transaction that commits late keeps its offset.
             touched = {record.key for record in found}
             committed_before = {offset: record for offset, record in self.written.items() if self.is_committed(offset)}
             for key in touched:
@@ -132,7 +132,7 @@ class CleanerMachine(RuleBasedStateMachine):
     )
     def die_while_cleaning(self, steps: int, power_loss: int | None, recover_from: float, slots: int) -> None:
         log = self.room.log
-        flush(log)  # what is not on disk may be lost with the power; that is not the cleaner's doing
+        flush(log)  # unflushed records may be lost with the power, independent of the cleaner
         self.room.mortal.dies_at = self.room.mortal.changes + steps
         try:
             clean(log, now_ms=self.now, first_dirty=self.first_dirty, slots=slots)
@@ -145,7 +145,7 @@ class CleanerMachine(RuleBasedStateMachine):
         flush(self.room.log)
         self.room.restart(recovery_point=int(self.room.log.recovery_point * recover_from))
 
-    # -- what holds ------------------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------------
 
     @invariant()
     def the_last_values_are_the_same(self) -> None:

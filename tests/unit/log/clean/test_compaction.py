@@ -133,7 +133,7 @@ def test_a_tombstone_removes_its_key_at_once_and_stays_for_delete_retention() ->
 
     clean(log, now_ms=NOW + 9 + DAY)
     assert offsets(log) == [1, 2, 3]
-    assert peek_header(batches(log)[1]) == marked  # the time does not begin anew
+    assert peek_header(batches(log)[1]) == marked  # the time does not begin again
     clean(log, now_ms=NOW + 10 + DAY)
     assert offsets(log) == [1, 3]
     assert committed(log) == {b"b": b"1", b"c": b"1"}
@@ -145,7 +145,7 @@ def test_the_time_of_a_delete_begins_when_a_cleaning_weighs_it() -> None:
     put(log, ("b", "1"))
     put(log, ("a", None))
     complete(log)
-    # Room for one key: this cleaning ends before it comes to the delete.
+    # Memory for one key: this cleaning ends before it reaches the tombstone.
     cleaned = clean(log, slots=1)
     assert cleaned.end_offset == 1
     assert not any(peek_header(batch).has_delete_horizon for batch in batches(log))
@@ -230,9 +230,9 @@ def test_a_marker_stays_until_its_records_are_gone_and_its_time_has_passed(commi
     complete(log)
     first = (1, ControlType.COMMIT if commit else ControlType.ABORT)
     clean(log)
-    assert kinds(log)[0] == first  # the record goes, its marker was needed for it
+    assert kinds(log)[0] == first  # the record is removed; its marker was needed for it
     clean(log, now_ms=NOW + 1)
-    assert kinds(log)[0] == first  # nothing left to end: the time begins
+    assert kinds(log)[0] == first  # the marker ends no records any more, so its time begins
     clean(log, now_ms=NOW + DAY)
     assert kinds(log)[0] == first
     clean(log, now_ms=NOW + 1 + DAY)
@@ -285,7 +285,7 @@ def test_records_of_a_forgotten_producer_can_be_removed_completely() -> None:
 def test_a_control_batch_that_was_emptied_is_no_stumbling_block() -> None:
     room = Room()
     put_in_transaction(room.log, 7, 0, ("a", "1"))
-    end_transaction(room.log, 7, commit=True, epoch=1)  # a later epoch: all that is known of it is in the marker
+    end_transaction(room.log, 7, commit=True, epoch=1)  # a later epoch, which only the marker contains
     put(room.log, ("a", "2"))
     complete(room.log)
     for day in range(4):
@@ -350,7 +350,7 @@ def test_keys_that_do_not_fit_are_cleaned_in_several_passes() -> None:
 
 @pytest.mark.parametrize("byte", [69, 70, 131])
 def test_a_damaged_log_is_not_cleaned(byte: int) -> None:
-    """A value, an offset that no checksum covers, a value again."""
+    """One damaged byte: in a value, in an offset that no checksum covers, and in a value again."""
     room = Room()
     put(room.log, ("a", "1"))
     put(room.log, ("a", "2"))
@@ -373,7 +373,7 @@ def test_a_topic_with_both_policies_is_compacted_and_loses_old_segments() -> Non
     put(log, ("c", "1"), timestamp=NOW + DAY)
     complete(log)
     clean(log)
-    assert len(log._segments.segments) == 2, "small segments became one: its age is that of its latest record"
+    assert len(log._segments.segments) == 2, "the age of a merged segment must be that of its latest record"
     assert offsets(log) == [1, 2, 3]
     assert log.delete_old_segments(NOW + DAY, log.end_offset) == 0
     assert log.delete_old_segments(NOW + 2 * DAY + 1, log.end_offset) == 1

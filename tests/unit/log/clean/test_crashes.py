@@ -29,7 +29,7 @@ CLEANER_POINTS = sorted(name for name in POINTS if name.startswith(("clean.", "s
 
 
 def written() -> Room:
-    """A log of many segments, with deletes, transactions and producers, which becomes two or more groups."""
+    """A log with many segments, deletes, transactions and producers, which is cleaned in two or more groups."""
     room = Room()
     for turn in range(6):
         put(
@@ -51,12 +51,12 @@ def segments(log: Log) -> list[tuple[int, int]]:
 
 
 def states_between() -> list[list[tuple[int, int]]]:
-    """What the segments may be: as they were, or with the first, the first two ... groups replaced."""
+    """The allowed states of the segments: unchanged, or with the first, the first two ... groups replaced."""
     room = written()
     found = [segments(room.log)]
     clean(room.log, between=lambda: found.append(segments(room.log)))
     found.append(segments(room.log))
-    assert len({tuple(one) for one in found}) > 2, "one group alone tries too little"
+    assert len({tuple(one) for one in found}) > 2, "the test needs more than one group"
     return found
 
 
@@ -125,7 +125,7 @@ def test_a_start_that_dies_as_well_is_finished_by_the_next_one(count: Callable[[
             except Died:
                 room.next_life_ends_at = None
                 room.restart(recovery_point=believed)
-            # From the index alone: nothing was read again, so a lost one would show.
+            # From the index alone: the log was not scanned, so a lost entry would show.
             assert len(aborted_transactions(room.log, 0, room.log.end_offset)) == 3
             check(room, expected, allowed)
 

@@ -102,7 +102,7 @@ def test_both_leave_the_same_of_a_batch(
 
 @st.composite
 def chunks(draw: st.DrawFn) -> tuple[bytearray, int]:
-    """Batches one after another as in a log, perhaps with one that is of a transaction, compressed, out of place or
+    """Batches one after another as in a log, perhaps with one that is transactional, compressed, out of place or
     damaged, and perhaps cut off at the end; and the offset after them."""
     chunk, offset = bytearray(), draw(st.integers(0, 50))
     for _ in range(draw(st.integers(0, 6))):
@@ -161,7 +161,8 @@ def test_both_refuse_damaged_records(given_: Given, data: st.DataObject) -> None
     at = data.draw(st.integers(61, len(broken) - 1))
     broken[at] ^= data.draw(st.integers(1, 255))
     fast = native.OffsetMap(16, 0.9, SEED)
-    # The reference refuses by the checksum, which the caller of the twin has looked at; it must only not go astray.
+    # The reference checks the checksum. The caller of the native code has checked it before; the native code must only
+    # not crash.
     try:
         native.sift(memoryview(broken), fast, 2**62, False, NOW)
         fast.put_batch(memoryview(broken), 0)

@@ -121,14 +121,14 @@ def test_nothing_makes_no_group() -> None:
     assert group([], 0, 100, 100) == []
 
 
-# -- pace --------------------------------------------------------------------------------------------------------------
+# -- throttle ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_throttle_asks_for_the_time_that_the_bytes_should_take() -> None:
     throttle = CleanerThrottle(1000.0, now=5.0)
     assert throttle.wait(5.0) == 0
     throttle.spend(10)
-    assert throttle.wait(5.0) == 0, "too short to be worth a sleep"
+    assert throttle.wait(5.0) == 0, "the pause is too short to sleep"
     throttle.spend(490)
     assert throttle.wait(5.0) == pytest.approx(0.5)
     assert throttle.wait(5.4) == pytest.approx(0.1)

@@ -1,4 +1,4 @@
-"""Assignors: every partition has one reader, loads are even, what is kept is kept, and all of it in Kafka's bytes."""
+"""Assignors: every partition has one reader, loads are even, owned partitions are kept, and the bytes are Kafka's."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_static_member_that_comes_back_under_another_id_moves_nobody(kind: typ
 
 @st.composite
 def sticky_groups(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, MemberSubscription]]:
-    """Members that had something before: some of it is gone, some is claimed by two."""
+    """Members with earlier assignments: some partitions do not exist any more, some are claimed by two members."""
     partitions = draw(topics)
     pool = [TopicPartition(topic, index) for topic in "abcd" for index in range(9)]
     who = {}
@@ -200,7 +200,7 @@ def test_members_with_different_topics_are_balanced_in_time_that_does_not_grow_w
     assert sum(loads) == count and max(loads) - min(loads) <= 1
 
 
-# -- bytes -------------------------------------------------------------------------------------------------------------
+# -- encoding ----------------------------------------------------------------------------------------------------------
 
 
 @given(sticky_groups())
@@ -233,7 +233,7 @@ def test_words_that_cannot_be_read_are_one_kind_of_error(data: bytes) -> None:
 
 
 class Greedy(Assignor):
-    """One member gets all."""
+    """An assignor that gives all partitions to one member."""
 
     name = "greedy"
     protocols = (RebalanceProtocol.COOPERATIVE,)
@@ -272,7 +272,7 @@ def test_an_assignor_of_your_own_need_not_know_that_partitions_are_still_read() 
 
 
 class Wrong(Assignor):
-    """What one should not do."""
+    """Assignors with one mistake each."""
 
     name = "wrong"
 

@@ -1,7 +1,7 @@
-"""Members in virtual time: client machines and the broker's own group coordinator, and a network that does as told.
+"""Simulation of a group in virtual time: the real client and coordinator state machines, and a scripted network.
 
-Both sides are the real, pure state machines. What is made up is what lies between: requests and answers that are late,
-lost or doubled; processes that die, stand still and come back; applications that do not poll.
+Simulated are only the things between them: requests and answers that are late, lost or duplicated; processes that die,
+pause and restart; applications that do not poll.
 """
 
 from __future__ import annotations
@@ -61,27 +61,27 @@ RESPONSES: dict[type[Any], tuple[type[Any], int]] = {
     ConsumerGroupHeartbeatRequest: (ConsumerGroupHeartbeatResponse, 1),
     DescribeGroupsRequest: (DescribeGroupsResponse, 5),
 }
-"""What answers what, and the version that is spoken."""
+"""The response type and the version of each request."""
 
 
 class Fate(NamedTuple):
-    """What becomes of one request."""
+    """Delays and losses of one request."""
 
     there_ms: int | None = 1
-    """How long it takes to the coordinator; None: it never comes there."""
+    """The delay until the coordinator gets it; None if it is lost."""
     back_ms: int | None = 1
-    """How long its answer takes; None: it never comes back."""
+    """The delay of its answer; None if it is lost."""
     twice: bool = False
-    """Whether the answer comes again a little later."""
+    """Whether the answer is delivered again a little later."""
     cut_ms: int | None = None
-    """When the connection breaks: the member hears of it, the request may go on its way all the same."""
+    """The time at which the connection breaks. The member notices it; the request may still arrive."""
 
 
 GOOD = Fate()
 
 
 class Client:
-    """A process with one consumer: its machine, its application, and what both believe."""
+    """A process with one consumer: its state machine, its application, and their views of the assignment."""
 
     def __init__(self, sim: Simulation, name: str, machine: MemberStateMachine, instance: str | None) -> None:
         self.sim = sim
@@ -93,15 +93,15 @@ class Client:
         self.stands_still = False
         self.polls = True
         self.hearing_ms = 0
-        """How long the application takes to hear of a change."""
+        """The time that the application needs for a rebalance callback."""
         self.reads: set[TopicPartition] = set()
-        """What the application has been told to be its own."""
+        """The partitions that the application was told to own."""
         self.taken: tuple[TopicPartition, ...] = ()
         self.still: set[TopicPartition] = set()
         self.connection = 0
         self.answered: set[int] = set()
         self.misread: int | None = None
-        """The generation in which the coordinator took an old request to join for a new one."""
+        """The generation in which the coordinator took an old JoinGroup request for a new one."""
         self.sent_until_ms = 0
         self._missed: list[Callable[[], None]] = []
         self._wake_at: float | None = None
@@ -116,7 +116,7 @@ class Client:
                 self.taken = action.partitions
                 self.still &= set(self.taken)
             elif isinstance(action, BeginRevocation):
-                assert set(action.partitions) <= set(self.taken), "told to stop what it does not read"
+                assert set(action.partitions) <= set(self.taken), "told to revoke a partition that it does not own"
                 self.still.update(action.partitions)
         self._check()
         self._set_alarm()
@@ -131,7 +131,7 @@ class Client:
     def _check(self) -> None:
         if self.misread is not None and self.machine.settled and self.machine.generation != self.misread:
             self.misread = None
-        assert set(self.machine.owned) == self.reads, "the machine and the application disagree"
+        assert set(self.machine.owned) == self.reads, "the state machine and the application disagree"
         assert self.reads <= set(self.taken)
 
     def _set_alarm(self) -> None:
@@ -148,7 +148,7 @@ class Client:
             self.step(Tick())
 
     def turn(self) -> None:
-        """The application polls, every now and then."""
+        """One poll of the application, repeated at intervals."""
         if not self.alive:
             return
         self.sim.later(POLL_MS, self, self.turn)
@@ -157,7 +157,7 @@ class Client:
 
     def poll(self) -> None:
         if self.machine.due is not None and self.machine._in_callback:
-            return  # it is inside a callback
+            return  # the application is inside a callback
         self.step(Polled())
         self._hear_next()
         if self.leaving and self.machine.due is None:
@@ -176,12 +176,12 @@ class Client:
         due = self.machine.due
         assert due is not None
         if due.kind == "assigned":
-            assert not self.reads & set(due.partitions), "assigned what it has"
+            assert not self.reads & set(due.partitions), "assigned a partition that it already owns"
             assert set(due.partitions) <= set(self.taken)
             self.reads.update(due.partitions)
         else:
-            assert set(due.partitions) <= self.reads, "revoked what it has not"
-            assert set(due.partitions) <= self.still, "records were handed out while partitions were being revoked"
+            assert set(due.partitions) <= self.reads, "revoked a partition that it does not own"
+            assert set(due.partitions) <= self.still, "records were returned while partitions were being revoked"
             self.reads.difference_update(due.partitions)
         self.step(CallbackDone())
         self.sim.look()
@@ -223,7 +223,7 @@ def _joins(request: Any) -> bool:
 
 
 class Simulation:
-    """One group, its coordinator, and everything that is on its way between them."""
+    """One group, its coordinator, and all messages in flight between them."""
 
     def __init__(self, *, new_protocol: bool = False, strategies: Iterable[str] = ("range",)) -> None:
         config = GroupConfig(
@@ -234,7 +234,7 @@ class Simulation:
         self.strategies = tuple(strategies)
         self.clients: list[Client] = []
         self.fates: deque[Fate] = deque()
-        """Of the next requests, whoever sends them."""
+        """Delays and losses of the next requests of any client."""
         self._agenda: list[tuple[int, int, Client | None, Callable[[], None]]] = []
         self._sequence = 0
         self._waiting: dict[Any, tuple[Client, int, int, Send, Fate]] = {}
@@ -278,7 +278,7 @@ class Simulation:
         client.deliver(lambda: client.step(Subscribed(subscribed)))
 
     def restart(self, client: Client) -> Client:
-        """The process is killed, and a new one with the same instance id takes its place."""
+        """Kill the process, and start another one with the same instance id."""
         subscribed = self.subscribed(client)
         client.die()
         return self.start(client.instance, subscribed)
@@ -301,7 +301,7 @@ class Simulation:
             give_up_ms = min(give_up_ms, fate.cut_ms)
         self.later(give_up_ms, client, lambda: self._give_up(client, connection, action, cut=fate.cut_ms is not None))
         if fate.there_ms is not None:
-            # One connection keeps the order of requests; another one need not wait for it.
+            # One connection keeps the order of requests; another connection does not wait for it.
             at_ms = max(self.world.now + fate.there_ms, client.sent_until_ms + 1)
             client.sent_until_ms = at_ms
             self.later(at_ms - self.world.now, None, lambda: self._arrive(client, connection, action, fate))
@@ -317,11 +317,11 @@ class Simulation:
 
     def _arrive(self, client: Client, connection: int, action: Send, fate: Fate) -> None:
         if not client.alive and not _leaves(action.request):
-            return  # what a process that is gone had sent is gone with its socket, but for its good-bye
+            return  # Requests of a process that has ended are lost with its socket, except for its LeaveGroup.
         if connection != client.connection and _joins(action.request) and client.machine.generation != NO_GENERATION:
             client.misread = client.machine.generation
         version = RESPONSES[type(action.request)][1]
-        # As bytes and back, so that what is sent is what could be sent.
+        # Encode and decode, so that only messages are sent that can be encoded.
         request = type(action.request).decode(action.request.encode(version), version)
         if isinstance(request, DescribeGroupsRequest):
             groups = [self.world.ask(DescribeGroup, GROUP)]
@@ -333,7 +333,7 @@ class Simulation:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Answers that the coordinator has given leave for their members."""
+        """Send the coordinator's answers to their members."""
         for ticket in [one for one in self._waiting if one in self.world.answers]:
             client, _, _, action, fate = self._waiting.pop(ticket)
             answer = self.world.answers.pop(ticket)
@@ -383,10 +383,10 @@ class Simulation:
         self.world.advance(end - self.world.now)
         self._pass_on()
 
-    # -- what must hold --------------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """No partition has two readers, as far as the coordinator knows of both."""
+        """Check that no partition has two readers, as far as the coordinator knows both."""
         readers: dict[TopicPartition, str] = {}
         for client in self.clients:
             if client.alive and self._counts_as_reader(client):
@@ -395,14 +395,16 @@ class Simulation:
                     assert other == client.name, f"{other} and {client.name} both read {partition}"
 
     def _counts_as_reader(self, client: Client) -> bool:
-        """Whether both sides take it for a member. One that was forgotten, or that knows that its time is over, cannot
-        make its application hear of it before that polls.
+        """Whether both sides consider it a member.
+
+        A member that was removed, or that knows that its session is over, can tell its application only when that
+        polls.
 
         A static member that misses a rebalance of the classic protocol keeps its place, but not its partitions: the
-        others hear of its absence only when its session ends, and it hears of theirs with its next heartbeat.
+        others learn of its absence only when its session ends, and it learns of the rebalance with its next heartbeat.
 
-        A request to join that arrives after the member has joined by a later one makes the coordinator believe that it
-        has given up everything. Neither protocol can tell; that it heals is what is checked then.
+        A JoinGroup that arrives after the member has joined by a later one makes the coordinator believe that it has
+        given up everything. Neither protocol can detect this; the simulation checks that the group recovers.
         """
         if client.misread is not None:
             return False
@@ -416,7 +418,8 @@ class Simulation:
         return group.consumer is not None and member_id in group.consumer.members
 
     def everybody_behaves(self) -> None:
-        """The network is good, nobody stands still, and every application polls, for as long as it may take to heal."""
+        """No fault on the network, no paused process, and every application polls, until the group must have
+        recovered."""
         self.fates.clear()
         self.world.broken = False
         for client in self.living:

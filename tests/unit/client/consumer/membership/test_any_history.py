@@ -1,7 +1,8 @@
-"""Groups of our own consumers under any history: lost, late and doubled answers; members that die, hang and come back.
+"""Random histories of groups of Moldau consumers: lost, late and duplicated answers; members that die, hang and
+return.
 
-What must hold in each: no partition has two readers at once, as their applications were told; and when everybody
-behaves for a while, every member is settled and every partition is read. Nobody fails whose name was not taken.
+Invariants: no partition has two readers at once, by what their applications were told. When all members behave for a
+while, every member is stable and every partition is read. Only a member whose instance id was taken fails.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ subscriptions = st.sampled_from([("t",), ("t",), ("u",), ("t", "u")])
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """One group; what kind is up to those derived from it."""
+    """One group; subclasses choose its protocol and assignor."""
 
     new_protocol = False
     strategies: tuple[str, ...] = ("range",)
@@ -56,7 +57,7 @@ class GroupMachine(RuleBasedStateMachine):
         if settle:
             self.sim.run(15_000)
 
-    # -- what can happen -------------------------------------------------------------------------------------------
+    # -- rules -----------------------------------------------------------------------------------------------------
 
     @rule(instance=st.sampled_from([None, None, "one", "two"]), subscribed=subscriptions)
     def somebody_comes(self, instance: str | None, subscribed: tuple[str, ...]) -> None:
@@ -130,7 +131,7 @@ class GroupMachine(RuleBasedStateMachine):
         now = self.sim.world.known
         self.sim.topics_are(t=max(count, len(now["t"].partitions)), u=max(other, len(now["u"].partitions)))
 
-    # -- what must hold --------------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------------
 
     @invariant()
     def nobody_fails_whose_name_was_not_taken(self) -> None:
@@ -189,7 +190,7 @@ def test_of_two_processes_with_one_instance_id_the_later_stays_and_the_earlier_i
 
 def test_a_late_request_of_its_own_does_not_end_a_static_member() -> None:
     sim = Simulation()
-    sim.fates.append(Fate(there_ms=9_000, cut_ms=1))  # its first JoinGroup is given up, and arrives after the second
+    sim.fates.append(Fate(there_ms=9_000, cut_ms=1))  # its first JoinGroup times out, and arrives after the second
     member = sim.start("one")
     sim.run(8_000)
     assert len(member.reads) == 10
@@ -248,7 +249,8 @@ def test_a_late_heartbeat_of_its_own_costs_a_member_no_partition_for_long() -> N
     sim = Simulation(new_protocol=True)
     first = sim.start()
     sim.run(5_000)
-    sim.fates.append(Fate(there_ms=2_500, back_ms=None, cut_ms=1))  # given up; arrives when its successor was answered
+    # timed out; arrives after its successor was answered
+    sim.fates.append(Fate(there_ms=2_500, back_ms=None, cut_ms=1))
     second = sim.start()
     sim.run(30_000)
     assert len(first.reads) == len(second.reads) == 5

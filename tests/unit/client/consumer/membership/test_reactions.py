@@ -1,4 +1,4 @@
-"""What each error code does to a member: every code of the protocol, in every answer, leads on or fails loudly."""
+"""Reactions of a member to error codes: for every code in every response it continues, or fails with an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CONFIG = MemberConfig("g", session_timeout_s=10, heartbeat_interval_s=3, max_pol
 
 
 class Driver:
-    """A machine, the time, and the last thing that it sent."""
+    """A state machine, the time, and the last request that it sent."""
 
     def __init__(self, machine: MemberStateMachine) -> None:
         self.machine = machine
@@ -77,7 +77,7 @@ class Driver:
         return kind
 
     def wait(self) -> None:
-        """Until it wants something; nothing else happens meanwhile."""
+        """Advance the time to the next timer; nothing else happens."""
         assert self.machine.wake_at is not None
         self.now = max(self.now, self.machine.wake_at)
         self.feed(Tick())
@@ -116,7 +116,7 @@ def beating(instance: str | None = None) -> Driver:
 
 
 def member(instance: str | None = None) -> Driver:
-    """Of the new protocol, with both partitions, and a heartbeat under way."""
+    """A member of the consumer protocol with both partitions, and a heartbeat in flight."""
     driver = Driver(consumer_protocol.ConsumerMachine(CONFIG._replace(instance_id=instance), "me"))
     driver.feed(Polled())
     given = ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1])
@@ -350,7 +350,7 @@ def test_partitions_that_the_application_is_hearing_of_are_not_given_away_meanwh
         )
     )
     driver.wait()
-    assert driver.last.topic_partitions is None  # it has still what it said
+    assert driver.last.topic_partitions is None  # it still owns the partitions that it reported
     driver.answer(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=3_000))
     driver.feed(CallbackDone())
     assert driver.hear() == "revoked"

@@ -22,7 +22,7 @@ FIRST = ProducerIdentity(7, 0)
 
 
 def machine_in(state: ProducerTxnState, version: int = 2) -> TransactionMachine:
-    """A machine that came to this state the way producers do."""
+    """A state machine that reached this state by the calls of a producer."""
     machine = TransactionMachine("id")
     ways: dict[ProducerTxnState, list[Callable[[], object]]] = {
         S.UNINITIALISED: [],
@@ -51,7 +51,7 @@ def fenced() -> MoldauError:
 
 
 CALLS: dict[str, tuple[Callable[[TransactionMachine], object], set[ProducerTxnState]]] = {
-    # call: in which states it may be made
+    # for each call: the states in which it is allowed
     "init_transactions": (TransactionMachine.begin_init, {S.UNINITIALISED, S.INITIALISING}),
     "begin_transaction": (TransactionMachine.begin, {S.READY}),
     "send": (TransactionMachine.check_send, {S.IN_TRANSACTION}),
@@ -80,7 +80,7 @@ def test_each_call_is_taken_in_its_states_and_refused_with_advice_in_all_others(
     if state is S.FATAL_ERROR:
         assert isinstance(refusal.value, ProducerFenced)
     elif state is S.ABORTABLE_ERROR and name == "commit_transaction":
-        assert isinstance(refusal.value, RecordTooLarge)  # what went wrong, not that something did
+        assert isinstance(refusal.value, RecordTooLarge)  # the error names the cause, not only the state
     else:
         assert isinstance(refusal.value, IllegalStateError)
         assert ADVICE[state] in str(refusal.value)
@@ -121,7 +121,7 @@ def test_a_fatal_error_ends_everything_once(state: ProducerTxnState) -> None:
 def test_in_version_1_records_leave_after_the_coordinator_knows_their_partition() -> None:
     machine = machine_in(S.IN_TRANSACTION, version=1)
     assert machine.partition_seen(HERE)
-    assert not machine.partition_seen(HERE)  # asked for already
+    assert not machine.partition_seen(HERE)  # already requested
     assert not machine.may_drain(HERE)
     assert not machine.started
     assert machine.partitions_to_add() == [HERE]
@@ -218,7 +218,7 @@ def test_text_that_names_no_transaction_is_refused(text: str) -> None:
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Whatever is called and whatever happens, in any order: the rules that must never break."""
+    """Any calls and events in any order, and the invariants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ class AnyOrder(RuleBasedStateMachine):
         try:
             call()
         except MoldauError:
-            assert self.machine.state is self.before, "a refused call changes nothing"
+            assert self.machine.state is self.before, "a refused call has changed the state"
 
     @rule(name=st.sampled_from(sorted(CALLS)))
     def is_called(self, name: str) -> None:
