@@ -125,7 +125,7 @@ def test_a_prepared_transaction_waits_until_it_is_ended(broker: BrokerProcess, c
             transactional_id="x", transaction_timeout_ms=1, enable2_pc=True, keep_prepared_txn=True
         )
         answer = wait_until(
-            lambda: None if (found := wire.ask(raw, request, 6)).error_code in requests.COMES_BACK else found
+            lambda: None if (found := wire.ask(raw, request, 6)).error_code in requests.RETRIABLE else found
         )
         assert answer.error_code == 0
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == me
@@ -202,7 +202,7 @@ def test_offsets_that_were_pending_when_the_broker_was_killed_follow_their_trans
         answer = wait_until(
             lambda: (
                 None
-                if (found := requests.end(raw, "x", me, commit, version=NEW_EPOCHS)).error in requests.COMES_BACK
+                if (found := requests.end(raw, "x", me, commit, version=NEW_EPOCHS)).error in requests.RETRIABLE
                 else found
             )
         )

@@ -95,7 +95,7 @@ class TransactionRequests:
 
         def attempt() -> requests.Answer | None:
             answer = requests.end(self.to(self.coordinator), self.name, who, commit, version=version)
-            return None if answer.error in requests.COMES_BACK else answer
+            return None if answer.error in requests.RETRIABLE else answer
 
         answer: requests.Answer = wait_until(attempt)
         assert answer.error == ErrorCode.NONE, answer
