@@ -17,9 +17,9 @@ No I/O: see `machine.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from moldau.client.consumer.assignors import Assignor, RebalanceProtocol, protocol_of
 from moldau.client.consumer.assignors.consumer_protocol import decode_assignment
@@ -29,8 +29,6 @@ from moldau.client.consumer.membership.events import (
     Answered,
     BeginRevocation,
     CallbackDone,
-    CallbackStarted,
-    LeaveRequested,
     LookUpTopics,
     MemberConfig,
     MetadataChanged,
@@ -38,7 +36,6 @@ from moldau.client.consumer.membership.events import (
     RequestFailed,
     SetAssignment,
     Subscribed,
-    Tick,
     TopicInfo,
     TopicsLookedUp,
 )
@@ -93,7 +90,6 @@ class ClassicMachine(MemberStateMachine):
         self.topics: tuple[str, ...] = ()
         self._known: Mapping[str, TopicInfo] = {}
         self._rejoin = False
-        self._polling = False  # the application has polled; False again after max.poll.interval.ms without a poll
         self._join: int | None = None
         self._look_up: int | None = None
         self._sync: int | None = None
@@ -105,25 +101,7 @@ class ClassicMachine(MemberStateMachine):
         self._leads: GroupLeader | None = None
         self._doubt = FencingDoubt()
 
-    def _handlers(self) -> Mapping[type[Any], Callable[[float, Any], None]]:
-        return {
-            Polled: self._on_poll,
-            Tick: lambda _, __: None,
-            Subscribed: self._on_subscribed,
-            MetadataChanged: self._on_metadata,
-            TopicsLookedUp: self._on_topics,
-            Answered: self._on_answer,
-            RequestFailed: self._on_failure,
-            CallbackStarted: self._callback_started,
-            CallbackDone: self._on_callback_done,
-            LeaveRequested: self._on_leave,
-        }
-
     # -- events ----------------------------------------------------------------------------------------------------
-
-    def _on_poll(self, now: float, _: Polled) -> None:
-        self._polled_at = now
-        self._polling = True
 
     def _on_subscribed(self, _: float, event: Subscribed) -> None:
         if event.topics != self.topics:
@@ -200,12 +178,9 @@ class ClassicMachine(MemberStateMachine):
         else:
             self._removed_from_group()
 
-    def _on_leave(self, _: float, __: LeaveRequested) -> None:
+    def _leave(self) -> None:
         self._send_leave("the consumer is closed, or has unsubscribed")
         self.state = ClassicMemberState.LEFT
-        self.due = None
-        self.owned = ()
-        self._actions.append(SetAssignment(()))
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
@@ -398,13 +373,10 @@ class ClassicMachine(MemberStateMachine):
         """Leave the group after max.poll.interval.ms without a poll. Join again when the application polls."""
         self._send_leave("the application has not polled for max.poll.interval.ms")
         self.state = ClassicMemberState.LOSING if self._lose_partitions() else ClassicMemberState.OUT
-        self._polling = False
 
     # -- next steps ------------------------------------------------------------------------------------------------
 
     def _advance(self, now: float) -> None:
-        if self.state not in INACTIVE and self._polling and self._poll_overdue(now):
-            self._on_poll_overdue()
         if self.state is ClassicMemberState.LOSING and not self._in_callback and self.due is None:
             self.state = ClassicMemberState.OUT
         if self.state is ClassicMemberState.OUT and self._polling:
@@ -448,19 +420,18 @@ class ClassicMachine(MemberStateMachine):
         )
 
     @property
-    def wake_at(self) -> float | None:
-        if self.state in INACTIVE:
-            return None
+    def _active(self) -> bool:
+        return self.state not in INACTIVE
+
+    def _request_times(self) -> list[float]:
         times = []
-        if self._polling:
-            times.append(self._polled_at + self.config.max_poll_interval_s)
         if self.state is ClassicMemberState.JOINING and self._join is None:
             times.append(self._retry_at)
         elif self.state in HEARTBEATING and self._heartbeat is None:
             times.append(max(self._retry_at, self._heartbeat_at))
         if self._wants_audit:
             times.append(self._retry_at)
-        return min(times, default=None)
+        return times
 
     @property
     def rebalancing(self) -> bool:

@@ -15,17 +15,15 @@ No I/O: see `machine.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from moldau.client.consumer.membership.events import (
     NO_GENERATION,
     Answered,
     BeginRevocation,
     CallbackDone,
-    CallbackStarted,
-    LeaveRequested,
     MemberConfig,
     MetadataChanged,
     Polled,
@@ -33,7 +31,6 @@ from moldau.client.consumer.membership.events import (
     RequestFailed,
     SetAssignment,
     Subscribed,
-    Tick,
     TopicInfo,
     TopicsLookedUp,
 )
@@ -123,7 +120,6 @@ class ConsumerMachine(MemberStateMachine):
         self._slots: dict[Slot, TopicPartition] = {}  # owned partitions
         self._moving: dict[Slot, TopicPartition] = {}  # the partitions of `due`
         self._had_callback = False
-        self._polling = False  # as in `ClassicMachine`
         self._request: int | None = None
         self._sent: tuple[Subscribed, frozenset[Slot], bool] | None = None  # topics, partitions, whether it was full
         self._interval_s = config.heartbeat_interval_s
@@ -131,25 +127,7 @@ class ConsumerMachine(MemberStateMachine):
         self._sent_at = 0.0
         self._unreleased_since: float | None = None
 
-    def _handlers(self) -> Mapping[type[Any], Callable[[float, Any], None]]:
-        return {
-            Polled: self._on_poll,
-            Tick: lambda _, __: None,
-            Subscribed: self._on_subscribed,
-            MetadataChanged: self._on_metadata,
-            TopicsLookedUp: self._on_metadata,
-            Answered: self._on_answer,
-            RequestFailed: self._on_failure,
-            CallbackStarted: self._callback_started,
-            CallbackDone: self._on_callback_done,
-            LeaveRequested: self._on_leave,
-        }
-
     # -- events ----------------------------------------------------------------------------------------------------
-
-    def _on_poll(self, now: float, _: Polled) -> None:
-        self._polled_at = now
-        self._polling = True
 
     def _on_subscribed(self, _: float, event: Subscribed) -> None:
         self.subscribed = event
@@ -170,12 +148,13 @@ class ConsumerMachine(MemberStateMachine):
         if self.state is ConsumerMemberState.LOSING or (self.state is ConsumerMemberState.FAILED and self.owned):
             self._lose_all()
 
-    def _on_leave(self, _: float, __: LeaveRequested) -> None:
+    def _on_topics(self, now: float, event: TopicsLookedUp) -> None:
+        self._on_metadata(now, event)
+
+    def _leave(self) -> None:
         self._send_leave()
         self.state = ConsumerMemberState.LEFT
-        self.due = None
-        self.owned, self._slots = (), {}
-        self._actions.append(SetAssignment(()))
+        self._slots = {}
 
     # -- responses -------------------------------------------------------------------------------------------------
 
@@ -284,14 +263,11 @@ class ConsumerMachine(MemberStateMachine):
         """Leave the group after max.poll.interval.ms without a poll. Join again when the application polls."""
         self._send_leave()
         self.state = ConsumerMemberState.LOSING
-        self._polling = False
         self._lose_all()
 
     # -- next steps ------------------------------------------------------------------------------------------------
 
     def _advance(self, now: float) -> None:
-        if self.state not in INACTIVE and self._polling and self._poll_overdue(now):
-            self._on_poll_overdue()
         if self.state is ConsumerMemberState.OUT and self._polling:
             self.state = ConsumerMemberState.JOINING
         if self.state is ConsumerMemberState.IN and not self._in_callback:
@@ -376,16 +352,14 @@ class ConsumerMachine(MemberStateMachine):
         return "" if self._acked_subscription is not None and self._acked_subscription.pattern is not None else None
 
     @property
-    def wake_at(self) -> float | None:
-        if self.state in INACTIVE:
-            return None
-        times = []
-        if self._polling:
-            times.append(self._polled_at + self.config.max_poll_interval_s)
-        if self._request is None and self.state in (ConsumerMemberState.JOINING, ConsumerMemberState.IN):
-            urgent = self.state is ConsumerMemberState.JOINING or self._answer_missing
-            times.append(self._retry_at if urgent else max(self._retry_at, self._heartbeat_at))
-        return min(times, default=None)
+    def _active(self) -> bool:
+        return self.state not in INACTIVE
+
+    def _request_times(self) -> list[float]:
+        if self._request is not None or self.state not in (ConsumerMemberState.JOINING, ConsumerMemberState.IN):
+            return []
+        urgent = self.state is ConsumerMemberState.JOINING or self._answer_missing
+        return [self._retry_at if urgent else max(self._retry_at, self._heartbeat_at)]
 
     @property
     def rebalancing(self) -> bool:

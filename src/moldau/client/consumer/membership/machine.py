@@ -1,4 +1,4 @@
-"""Base of the membership state machines: tickets of requests, listener callbacks, and max.poll.interval.ms.
+"""Base of the membership state machines: events, requests, listener callbacks, and max.poll.interval.ms.
 
 A machine does no I/O. `step(now, event)` changes it and returns actions; `wake_at` is the time of the next Tick. `due`
 is the next call of the listener. `GroupMembership` reports when this call starts and when it is done. Until it starts,
@@ -15,13 +15,22 @@ from moldau.client.consumer.membership.events import (
     NO_GENERATION,
     NO_MEMBER,
     Action,
+    Answered,
     BeginRevocation,
     CallbackDone,
+    CallbackStarted,
     CoordinatorGone,
     Event,
+    LeaveRequested,
     MemberConfig,
+    MetadataChanged,
+    Polled,
+    RequestFailed,
     Send,
     SetAssignment,
+    Subscribed,
+    Tick,
+    TopicsLookedUp,
 )
 from moldau.client.consumer.offset_reset import CallbackDue, CallbackKind
 from moldau.client.data_types import TopicPartition
@@ -47,11 +56,48 @@ class MemberStateMachine(ABC):
         self._failures = 0
         self._retry_at = 0.0
         self._polled_at = 0.0
-        self._table: Mapping[type[Any], Callable[[float, Any], None]] = self._handlers()
+        self._polling = False
+        """The application has polled; False again after max.poll.interval.ms without a poll."""
+        self._table: Mapping[type[Any], Callable[[float, Any], None]] = {
+            Polled: self._on_poll,
+            Tick: lambda _, __: None,
+            Subscribed: self._on_subscribed,
+            MetadataChanged: self._on_metadata,
+            TopicsLookedUp: self._on_topics,
+            Answered: self._on_answer,
+            RequestFailed: self._on_failure,
+            CallbackStarted: self._callback_started,
+            CallbackDone: self._on_callback_done,
+            LeaveRequested: self._on_leave,
+        }
+
+    # -- the protocol: what the two machines do differently ----------------------------------------------------------
 
     @abstractmethod
-    def _handlers(self) -> Mapping[type[Any], Callable[[float, Any], None]]:
-        """Return the method for each type of event."""
+    def _on_subscribed(self, now: float, event: Subscribed) -> None: ...
+
+    @abstractmethod
+    def _on_metadata(self, now: float, event: MetadataChanged) -> None: ...
+
+    @abstractmethod
+    def _on_topics(self, now: float, event: TopicsLookedUp) -> None: ...
+
+    @abstractmethod
+    def _on_answer(self, now: float, event: Answered) -> None: ...
+
+    @abstractmethod
+    def _on_failure(self, now: float, event: RequestFailed) -> None: ...
+
+    @abstractmethod
+    def _on_callback_done(self, now: float, event: CallbackDone) -> None: ...
+
+    @abstractmethod
+    def _on_poll_overdue(self) -> None:
+        """Leave the group after max.poll.interval.ms without a poll."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Leave the group for good."""
 
     @abstractmethod
     def _advance(self, now: float) -> None:
@@ -59,8 +105,12 @@ class MemberStateMachine(ABC):
 
     @property
     @abstractmethod
-    def wake_at(self) -> float | None:
-        """The time of the next Tick, if no other event comes first."""
+    def _active(self) -> bool:
+        """Whether the member is in its group, or on its way into or out of it."""
+
+    @abstractmethod
+    def _request_times(self) -> list[float]:
+        """The times of the next requests that are not sent yet."""
 
     @property
     @abstractmethod
@@ -74,9 +124,25 @@ class MemberStateMachine(ABC):
 
     def step(self, now: float, event: Event) -> list[Action]:
         self._table[type(event)](now, event)
+        if self._active and self._polling and now >= self._poll_overdue_at:
+            self._on_poll_overdue()
+            self._polling = False
         self._advance(now)
         actions, self._actions = self._actions, []
         return actions
+
+    @property
+    def wake_at(self) -> float | None:
+        """The time of the next Tick, if no other event comes first."""
+        if not self._active:
+            return None
+        return min([*([self._poll_overdue_at] if self._polling else ()), *self._request_times()], default=None)
+
+    def _on_leave(self, _: float, __: LeaveRequested) -> None:
+        self._leave()
+        self.due = None
+        self.owned = ()
+        self._actions.append(SetAssignment(()))
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -133,5 +199,10 @@ class MemberStateMachine(ABC):
 
     # -- poll interval ---------------------------------------------------------------------------------------------
 
-    def _poll_overdue(self, now: float) -> bool:
-        return now >= self._polled_at + self.config.max_poll_interval_s
+    def _on_poll(self, now: float, _: Polled) -> None:
+        self._polled_at = now
+        self._polling = True
+
+    @property
+    def _poll_overdue_at(self) -> float:
+        return self._polled_at + self.config.max_poll_interval_s
