@@ -13,9 +13,12 @@ from moldau.broker import handlers  # noqa: F401  (registers them)
 from moldau.broker.audit_log import AuditLog
 from moldau.broker.configs import authorizer_of, log_config, metadata_rules, token_rules
 from moldau.broker.connection.connection_limits import IDLE_SWEEPS, Connections
+from moldau.broker.connection.initial_users import read_initial_users
 from moldau.broker.connection.listener import Listener
+from moldau.broker.connection.listener_security import SecurityHost
 from moldau.broker.connection.reply_memory import ReplyMemory
-from moldau.broker.connection.session import Route, SessionHost, build_routes
+from moldau.broker.connection.sasl_login import Accounts
+from moldau.broker.connection.session import LoginHost, Route, SessionHost, build_routes
 from moldau.broker.coordinators.group_coordinator import GroupCoordinator
 from moldau.broker.coordinators.txn_coordinator import TxnCoordinator
 from moldau.broker.handlers.api_versions import unsupported_version
@@ -46,13 +49,15 @@ from moldau.log.config import LogConfig
 from moldau.log.dirs import LogDirs
 from moldau.net.framing import FrameMemory
 from moldau.replication.manager import ReplicaManager
-from moldau.settings import BrokerSettings
+from moldau.settings import BrokerSettings, SettingError
 from moldau.settings.replication import RACK_AWARE
 from moldau.wire.api import ApiKey
 
 log = event_logger(__name__)
 
 UNLIMITED = 1 << 62
+LOGIN_APIS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+"""Served before a client has logged in."""
 PRODUCER_EXPIRY_CHECK_MS = 600_000
 HAND_OVER_S = 5.0
 """How long a stopping broker tries to hand over its leaderships."""
@@ -100,6 +105,8 @@ class Broker:
         self.routes = build_routes(self.metrics.apis)
         fallback = Handler(ApiKey.API_VERSIONS, unsupported_version, 0, 0, raw=True)
         self.api_versions_fallback = Route(fallback, 0, self.metrics.apis[ApiKey.API_VERSIONS])
+
+        self.login_memory = FrameMemory(settings["moldau.unauthenticated.request.bytes"])
 
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._periodic: list[asyncio.Task[None]] = []
@@ -151,6 +158,9 @@ class Broker:
         advertised = {address.name: address for address in plan.advertised}
         self.listeners = [Listener(bound, advertised.get(bound.name, bound)) for bound in plan.bound]
         self._metrics_server: asyncio.Server | None = None
+        secret_key = settings["delegation.token.secret.key"] or None
+        accounts = Accounts(lambda: self.image.security, host.clock, host.randomness, secret_key)
+        self._security_host = SecurityHost(host.threads, host.clock, accounts)
 
     @property
     def image(self) -> ClusterImage:
@@ -162,6 +172,7 @@ class Broker:
         """Bind first, so that a port in use is reported before any data is touched. Accept connections last."""
         session_host = self._session_host()
         for listener in self.listeners:
+            await listener.security.open(self.settings, self._security_host)
             await listener.bind(session_host, self.settings)
         metrics_port: int = self.settings["moldau.metrics.port"]
         if metrics_port >= 0:
@@ -173,10 +184,12 @@ class Broker:
         image = await self.metadata.open(self.log_dirs.cluster_id)
         self.log_dirs.remember_cluster(image.cluster_id)
         self._take_dynamic_settings()
+        await self._refresh_security()
         await self.log_dirs.load(
             self.threads, self._log_config_by_name, self.settings["num.recovery.threads.per.data.dir"]
         )
         await self._register(endpoints)
+        await self._store_initial_users()
         image = self.image
         await self.replicas.start(image)
         await self.cleaning.start()
@@ -187,6 +200,8 @@ class Broker:
         self._warn_of_no_effect(())
         if self.settings["connections.max.idle.ms"] >= 0:
             self._every(self.settings["connections.max.idle.ms"] / IDLE_SWEEPS, self._close_idle)
+        if any(listener.security.needs_handshake for listener in self.listeners):
+            self._every(self.settings["moldau.security.refresh.interval.ms"], self._refresh_security)
         self._every(self.settings["log.retention.check.interval.ms"], self._apply_retention)
         self._every(PRODUCER_EXPIRY_CHECK_MS, self._expire_producers)
         if self.token_rules.secret_key is not None:
@@ -216,6 +231,14 @@ class Broker:
             self.connections,
             self.metrics,
             self.quotas,
+            LoginHost(
+                {key: route for key, route in self.routes.items() if key >> 16 in LOGIN_APIS},
+                self.login_memory,
+                self.threads,
+                self.now_ms,
+                self.settings["moldau.authentication.timeout.ms"] / 1000,
+                self.settings["connection.failed.authentication.delay.ms"] / 1000,
+            ),
             self,
         )
 
@@ -248,6 +271,17 @@ class Broker:
             )
         await self.metadata.register(broker, lost)
         await self.log_dirs.remember_boot(self.threads, self.boot_id)
+
+    async def _store_initial_users(self) -> None:
+        """Store the users of `moldau.initial.users.file` in a cluster that has none."""
+        path: str | None = self.settings["moldau.initial.users.file"]
+        if not path or self.image.security.scram_credentials:
+            return
+        users = await self.threads.run("users", read_initial_users, path)
+        for refusal in await self.metadata.security.store_initial_users(users):
+            if refusal is not None:
+                raise SettingError("moldau.initial.users.file", f"a user was not stored: {refusal.message}")
+        log.info("users stored", extra={"count": len(users)})
 
     def _registration_changed(self, registered: bool) -> None:
         if not registered:
@@ -361,6 +395,11 @@ class Broker:
     async def _close_idle(self) -> None:
         self.connections.close_idle(self.loop.time())
 
+    async def _refresh_security(self) -> None:
+        """Use changed certificates and login settings for new connections."""
+        for listener in self.listeners:
+            await listener.security.refresh(self.settings)
+
     async def _write_checkpoints(self) -> None:
         await self.log_dirs.write_checkpoints(self.threads)
 
@@ -409,6 +448,7 @@ class Broker:
         if old.broker_configs != new.broker_configs:
             self._take_dynamic_settings()
             self.replicas.reconfigure_all()
+            self.spawn(self._refresh_security())
         self.spawn(self.replicas.follow(new))
 
     def _take_dynamic_settings(self) -> None:

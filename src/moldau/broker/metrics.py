@@ -60,10 +60,12 @@ class BrokerMetrics:
         "connections_accepted",
         "connections_idle_closed",
         "connections_refused",
+        "failed_authentications",
         "handler_failures",
         "inflight_limit_hits",
         "malformed_requests",
         "messages_in",
+        "sessions_expired",
         "unsupported_versions",
     )
 
@@ -77,9 +79,11 @@ class BrokerMetrics:
         self.connections_accepted = 0
         self.connections_idle_closed = 0
         self.connections_refused = 0
+        self.failed_authentications = 0
         self.handler_failures = 0
         self.inflight_limit_hits = 0
         self.malformed_requests = 0
+        self.sessions_expired = 0
         self.unsupported_versions = 0
 
 
@@ -92,6 +96,8 @@ _COUNTERS = {
     "connections_accepted": "Connections accepted",
     "connections_refused": "Connections refused by max.connections or max.connections.per.ip",
     "connections_idle_closed": "Connections closed by connections.max.idle.ms",
+    "failed_authentications": "Logins and TLS handshakes that failed",
+    "sessions_expired": "Connections closed because their login had ended",
     "handler_failures": "Requests and background tasks that failed because of a bug in the broker",
     "inflight_limit_hits": "Times a connection reached moldau.max.inflight.requests.per.connection",
     "malformed_requests": "Connections closed for bytes that are not a request",

@@ -6,17 +6,18 @@ result itself, with the expected versions.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from moldau.cluster import acl_decisions, quota_decisions, scram_decisions, token_decisions
-from moldau.cluster.changes import DelegationTokenChanged
+from moldau.cluster.changes import DelegationTokenChanged, UserCredentialsChanged
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.image_publisher import Decide, MetadataDecision, Step
 from moldau.cluster.nodes import id_text
 from moldau.cluster.quota_decisions import QuotaAlteration
 from moldau.cluster.scram_decisions import UserAlteration
+from moldau.cluster.security_image import UserCredentials
 from moldau.cluster.token_decisions import DelegationTokenRules, NewToken, TokenExpiry
 from moldau.host.clock import Randomness
 from moldau.security.acls import AclFilter, AclRule
@@ -50,6 +51,20 @@ class SecurityRequests:
 
     async def alter_credentials(self, alterations: Sequence[UserAlteration]) -> list[Refusal | None]:
         return await self._answers(alterations, scram_decisions.alter_credentials)
+
+    async def store_initial_users(self, users: Mapping[str, UserCredentials]) -> list[Refusal | None]:
+        """Store these users if there are none yet. Of several brokers that start together, one stores them."""
+
+        had_users: list[bool] = []  # decided once: a second try finds the users that the first one has stored
+
+        def decide(image: ClusterImage, wanted: Sequence[str]) -> MetadataDecision[None]:
+            had_users.append(bool(image.security.scram_credentials))
+            if had_users[0]:
+                return MetadataDecision([None] * len(wanted), [])
+            steps = [Step(UserCredentialsChanged(user, users[user]), (at,)) for at, user in enumerate(wanted)]
+            return MetadataDecision([None] * len(wanted), steps)
+
+        return await self._answers(list(users), decide)
 
     async def alter_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False

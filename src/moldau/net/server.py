@@ -7,11 +7,18 @@ import socket
 from collections.abc import Callable
 from socket import gethostname
 
+from moldau.host.event_log import event_logger
 from moldau.net.sockets import make_socket
 
-__all__ = ["bind", "gethostname"]
+__all__ = ["AcceptingServer", "bind", "bound_socket", "gethostname"]
+
+log = event_logger(__name__)
 
 SYSTEM_DEFAULT = -1
+MAX_ACCEPTED_AT_ONCE = 100
+"""Connections accepted in one turn of the loop."""
+ACCEPT_PAUSE_S = 1.0
+"""How long nothing is accepted after the system ran out of files or memory."""
 
 
 async def bind(
@@ -29,6 +36,19 @@ async def bind(
     must be set before the socket listens.
     """
     loop = asyncio.get_running_loop()
+    sock = await bound_socket(host, port, send_buffer=send_buffer, receive_buffer=receive_buffer)
+    try:
+        return await loop.create_server(factory, sock=sock, backlog=backlog, start_serving=False)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+
+
+async def bound_socket(
+    host: str, port: int, *, send_buffer: int = SYSTEM_DEFAULT, receive_buffer: int = SYSTEM_DEFAULT
+) -> socket.socket:
+    """A socket that is bound to host:port, and does not listen yet."""
+    loop = asyncio.get_running_loop()
     sock: socket.socket | None = None
     try:
         addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -41,8 +61,60 @@ async def bind(
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         sock.setblocking(False)
         sock.bind(address)
-        return await loop.create_server(factory, sock=sock, backlog=backlog, start_serving=False)
     except OSError as error:
         if sock is not None:
             sock.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+    return sock
+
+
+class AcceptingServer:
+    """A listening socket that hands each accepted connection over as a socket.
+
+    For TLS: asyncio's server would start the handshake before the connection is counted, and with the certificates of
+    its own start.
+    """
+
+    __slots__ = ("_accept", "_backlog", "_loop", "_retry", "_socket")
+
+    def __init__(self, sock: socket.socket, backlog: int, accept: Callable[[socket.socket], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = sock
+        self._backlog = backlog
+        self._accept = accept
+        self._retry: asyncio.TimerHandle | None = None
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        return (self._socket,)
+
+    async def start_serving(self) -> None:
+        self._socket.listen(self._backlog)
+        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+
+    def _accept_some(self) -> None:
+        for _ in range(MAX_ACCEPTED_AT_ONCE):
+            try:
+                connection, _address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # Out of files or memory: the socket would report at once that it can accept, again and again.
+                log.error("connections not accepted for a while", extra={"reason": error.strerror})
+                self._loop.remove_reader(self._socket.fileno())
+                self._retry = self._loop.call_later(ACCEPT_PAUSE_S, self._accept_again)
+                return
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._accept(connection)
+
+    def _accept_again(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+
+    def close(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()

@@ -76,6 +76,11 @@ class PlainUsers:
     def __len__(self) -> int:
         return len(self._digests)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlainUsers) and self._digests == other._digests
+
+    __hash__ = None  # type: ignore[assignment]
+
     def accept(self, name: str, password: str) -> bool:
         # An unknown name is compared, too: the time must not tell that there is no such user.
         expected = self._digests.get(name, _NOBODY)

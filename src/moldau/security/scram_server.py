@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), the server's side, with Kafka's delegation tokens.
 
 The messages are parsed here because scramp refuses Kafka's extension `tokenauth=true` and a user that names itself as
-authorization id (docs/decisions/0013-scram-messages.md). Hashes are hashlib's and hmac's.
+authorization id (docs/decisions/0013-scram-and-tls-handshakes.md). Hashes are hashlib's and hmac's.
 
 An unknown user gets a salt and a number of iterations like everyone else, and fails at the same step as with a wrong
 password (`ScramUsers`).

@@ -22,6 +22,7 @@ _OF_BROKERS: Final = (
     "moldau.authentication.timeout.ms",
     "moldau.max.unauthenticated.connections",
     "moldau.unauthenticated.request.bytes",
+    "moldau.security.refresh.interval.ms",
     "moldau.initial.users.file",
     "sasl.mechanism.inter.broker.protocol",
 )

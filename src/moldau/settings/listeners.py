@@ -15,9 +15,6 @@ from moldau.settings.setting import SettingError
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)
-"""The protocols that this version implements. A listener with another one is an error at start, and is not opened
-without protection."""
 
 _ADDRESS = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([A-Za-z0-9_.-]*)):([0-9]{1,5})")
 WILDCARDS = ("0.0.0.0", "::")
@@ -118,12 +115,6 @@ def plan_listeners(
     bound = tuple(one for one in parse_listeners(listeners, protocols) if one.name not in skipped)
     if not bound:
         raise SettingError("listeners", "every listener is in controller.listener.names; add one for clients")
-    for listener in bound:
-        if listener.protocol not in SERVED_PROTOCOLS:
-            served = ", ".join(SERVED_PROTOCOLS)
-            raise SettingError(
-                "listeners", f"{listener} has the protocol {listener.protocol}; this version supports only {served}"
-            )
     told = _advertised_of(bound, advertised, protocols, skipped)
     return ListenerPlan(bound, told, _inter_broker_listener(told, inter_broker_name, inter_broker_protocol))
 

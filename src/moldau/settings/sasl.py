@@ -115,6 +115,14 @@ SASL: Final = (
         high=LONG_MAX,
     ),
     Setting(
+        "moldau.security.refresh.interval.ms",
+        INT,
+        10_000,
+        "How often the broker checks whether files with certificates have changed. New connections use the new ones.",
+        low=10,
+        high=INT_MAX,
+    ),
+    Setting(
         "moldau.initial.users.file",
         STRING,
         None,

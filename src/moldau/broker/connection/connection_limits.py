@@ -24,7 +24,17 @@ log nor block the loop if the log is written slowly."""
 
 
 class Connections:
-    __slots__ = ("_errors", "_metrics", "_none_left", "_now", "_per_host", "_second_began", "_sessions", "_settings")
+    __slots__ = (
+        "_errors",
+        "_metrics",
+        "_none_left",
+        "_now",
+        "_per_host",
+        "_second_began",
+        "_sessions",
+        "_settings",
+        "unauthenticated",
+    )
 
     def __init__(
         self, settings: Callable[[], BrokerSettings], metrics: BrokerMetrics, now: Callable[[], float]
@@ -34,6 +44,8 @@ class Connections:
         self._now = now
         self._sessions: dict[Session, None] = {}
         self._per_host: dict[str, int] = {}
+        self.unauthenticated = 0
+        """Connections whose TLS handshake or login is not complete."""
         self._none_left: asyncio.Future[None] | None = None
         self._second_began = 0.0
         self._errors = 0  # client errors in that second, logged or not
@@ -58,18 +70,28 @@ class Connections:
             reason = f"{len(self._sessions)} connections are open (max.connections)"
         elif from_host >= limit:
             reason = f"{from_host} connections from {host} are open (max.connections.per.ip)"
+        elif session.unauthenticated and self.unauthenticated >= settings["moldau.max.unauthenticated.connections"]:
+            reason = f"{self.unauthenticated} clients are logging in (moldau.max.unauthenticated.connections)"
         if reason is not None:
             self._metrics.connections_refused += 1
             return reason
+        if session.unauthenticated:
+            self.unauthenticated += 1
         self._sessions[session] = None
         self._per_host[host] = from_host + 1
         self._metrics.connections_accepted += 1
         return None
 
+    def authenticated(self) -> None:
+        """A connection has completed its TLS handshake and its login."""
+        self.unauthenticated -= 1
+
     def forget(self, session: Session) -> None:
         if session not in self._sessions:
             return  # `admit` has refused it
         del self._sessions[session]
+        if session.unauthenticated:
+            self.unauthenticated -= 1
         host = session.client_host
         self._per_host[host] -= 1
         if not self._per_host[host]:

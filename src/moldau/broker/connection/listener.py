@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.broker.connection.listener_security import ListenerSecurity
+from moldau.broker.connection.sasl_session import SaslSession
 from moldau.broker.connection.session import Session, SessionHost
+from moldau.broker.connection.tls_acceptor import TlsAcceptor
 from moldau.cluster.image import Endpoint
-from moldau.net.server import bind, gethostname
+from moldau.net.server import AcceptingServer, bind, bound_socket, gethostname
 from moldau.security import ANONYMOUS, Principal
+from moldau.settings.listeners import TLS_PROTOCOLS
 
 if TYPE_CHECKING:
     import asyncio
@@ -17,13 +21,15 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    __slots__ = ("advertised", "bound", "default_principal", "server")
+    __slots__ = ("_acceptor", "advertised", "bound", "default_principal", "security", "server")
 
     def __init__(self, bound: ListenerAddress, advertised: ListenerAddress) -> None:
         self.bound = bound
         self.advertised = advertised
         self.default_principal: Principal = ANONYMOUS
-        self.server: asyncio.Server | None = None
+        self.security = ListenerSecurity(bound.name, bound.protocol)
+        self._acceptor: TlsAcceptor | None = None
+        self.server: asyncio.Server | AcceptingServer | None = None
 
     @property
     def name(self) -> str:
@@ -31,14 +37,27 @@ class Listener:
 
     async def bind(self, host: SessionHost, settings: BrokerSettings) -> None:
         """Bind the address, but do not accept connections yet. Raises OSError if it is not available."""
+        bound, backlog = self.bound, settings["socket.listen.backlog.size"]
+        send_buffer: int = settings["socket.send.buffer.bytes"]
+        receive_buffer: int = settings["socket.receive.buffer.bytes"]
+        if bound.protocol in TLS_PROTOCOLS:
+            sock = await bound_socket(bound.host, bound.port, send_buffer=send_buffer, receive_buffer=receive_buffer)
+            self._acceptor = TlsAcceptor(host, self)
+            self.server = AcceptingServer(sock, backlog, self._acceptor.accept)
+            return
         self.server = await bind(
-            lambda: Session(host, self),
-            self.bound.host,
-            self.bound.port,
-            backlog=settings["socket.listen.backlog.size"],
-            send_buffer=settings["socket.send.buffer.bytes"],
-            receive_buffer=settings["socket.receive.buffer.bytes"],
+            lambda: self.new_session(host),
+            bound.host,
+            bound.port,
+            backlog=backlog,
+            send_buffer=send_buffer,
+            receive_buffer=receive_buffer,
         )
+
+    def new_session(self, host: SessionHost) -> Session:
+        """A session for a new connection, with the logins that are configured now."""
+        login = self.security.login
+        return Session(host, self) if login is None else SaslSession(host, self, login)
 
     async def serve(self) -> None:
         assert self.server is not None
@@ -57,6 +76,8 @@ class Listener:
         return int(self.server.sockets[0].getsockname()[1])
 
     def stop(self) -> None:
-        """Accept no new connections. Open connections stay open."""
+        """Accept no new connections, and abort handshakes. Open connections stay open."""
         if self.server is not None:
             self.server.close()
+        if self._acceptor is not None:
+            self._acceptor.abort()

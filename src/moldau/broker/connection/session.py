@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from struct import Struct
 from struct import error as StructError
@@ -21,6 +21,7 @@ from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Body, De
 from moldau.host.event_log import event_logger
 from moldau.net.framing import Buffer, FramedConnection, FrameError, FrameMemory
 from moldau.security import CLUSTER_NAME, Decision, Operation, Principal, ResourceType, authorized_operations
+from moldau.security.principal_mapping import NoMatchingRule
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import WireError
 from moldau.wire.tuned.varint import skip_tags
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from moldau.broker.connection.listener import Listener
     from moldau.broker.metrics import ApiMetrics, BrokerMetrics
     from moldau.broker.quotas.client_quotas import ClientQuotas
+    from moldau.host.threads import Threads
 
 log = event_logger(__name__)
 
@@ -70,6 +72,18 @@ def build_routes(metrics: dict[ApiKey, ApiMetrics]) -> dict[int, Route]:
     }
 
 
+class LoginHost(NamedTuple):
+    """What sessions use until their client has logged in."""
+
+    routes: Mapping[int, Route]
+    frame_memory: FrameMemory
+    """A memory of their own: unknown clients cannot use up the memory of others."""
+    threads: Threads
+    now_ms: Callable[[], int]
+    timeout_s: float
+    failure_delay_s: float
+
+
 class SessionHost(NamedTuple):
     """The parts of the broker that a session uses."""
 
@@ -83,6 +97,7 @@ class SessionHost(NamedTuple):
     connections: Connections
     metrics: BrokerMetrics
     quotas: ClientQuotas
+    login: LoginHost
     broker: Broker
     """For the handlers, as `request.broker`. The session itself does not use it."""
 
@@ -171,6 +186,7 @@ class PendingReply:
 
 class Session(FramedConnection):
     __slots__ = (
+        "_accepted",
         "_api_versions_fallback",
         "_client_id",
         "_client_id_bytes",
@@ -194,6 +210,7 @@ class Session(FramedConnection):
         "principal",
         "quota",
         "token_authenticated",
+        "unauthenticated",
         "unsent",
     )
 
@@ -211,7 +228,11 @@ class Session(FramedConnection):
         self.broker = host.broker
         self.listener = listener
         self.principal: Principal = listener.default_principal
-        self.token_authenticated = False  # whether the client has logged in with a delegation token
+        self.unauthenticated = listener.security.needs_handshake
+        """Whether a TLS handshake or a login must come before the first request."""
+        self.token_authenticated = False
+        """Whether the client has logged in with a delegation token."""
+        self._accepted = False
         self.client_host = "?"
         self.client_port = 0
         self.client_software = ""
@@ -227,16 +248,45 @@ class Session(FramedConnection):
 
     # -- lifecycle -------------------------------------------------------------------------------------------------
 
-    def opened(self) -> None:
-        assert self.transport is not None
-        peer = self.transport.get_extra_info("peername")
+    def accept(self, peer: tuple[Any, ...] | None) -> bool:
+        """Count a new connection, before its TLS handshake. False if a limit refuses it: the caller closes it."""
         if peer:
             self.client_host, self.client_port = peer[0], peer[1]
         reason = self._connections.admit(self)
         if reason is not None:
             self._connections.log_client_error("connection refused", self, reason)
-            self._closing = True
-            self.transport.abort()
+            return False
+        self._accepted = True
+        return True
+
+    def _abort(self) -> None:
+        assert self.transport is not None
+        self._closing = True
+        self.transport.abort()
+
+    def opened(self) -> None:
+        assert self.transport is not None
+        if not self._accepted and not self.accept(self.transport.get_extra_info("peername")):
+            self._abort()
+        elif self.unauthenticated:
+            self.secured()
+
+    def secured(self) -> None:
+        """The TLS handshake is complete: the client is whom its certificate names."""
+        assert self.transport is not None
+        try:
+            self.principal = self.listener.security.peer_principal(self.transport)
+        except NoMatchingRule as error:
+            self._metrics.failed_authentications += 1
+            self._connections.log_client_error("authentication failed", self, str(error))
+            self._abort()
+            return
+        self.unauthenticated = False
+        self._connections.authenticated()
+
+    @property
+    def security_protocol(self) -> str:
+        return self.listener.bound.protocol
 
     def closed(self, error: Exception | None) -> None:
         self._connections.forget(self)
@@ -290,10 +340,12 @@ class Session(FramedConnection):
         except Exception:
             # A bug in the broker. This client loses its connection and reconnects; others are not affected.
             self._metrics.handler_failures += 1
-            log.exception(
-                "request failed, connection closed", extra={"client": self.peer, "frame": bytes(frame[:32]).hex()}
-            )
+            log.exception("request failed, connection closed", extra={"client": self.peer, "frame": self._shown(frame)})
             self.close()
+
+    def _shown(self, frame: memoryview) -> str:
+        """The beginning of a frame, for the log."""
+        return bytes(frame[:32]).hex()
 
     def _dispatch(self, frame: memoryview, started: float) -> None:
         try:

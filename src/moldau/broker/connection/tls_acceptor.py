@@ -1,0 +1,92 @@
+"""TLS handshakes of new connections: counted, limited in time, and logged when they fail.
+
+A connection counts from the moment it is accepted (`Session.accept`), so that half-open handshakes cannot exceed the
+limits. The session begins when the handshake is complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.broker.connection.listener import Listener
+    from moldau.broker.connection.session import Session, SessionHost
+
+SHUTDOWN_TIMEOUT_S = 5.0
+"""How long a closing connection waits for the peer's closing message."""
+
+NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "HTTPS_PROXY_REQUEST", "PACKET_LENGTH_TOO_LONG")
+"""Reasons of OpenSSL when the first bytes are not TLS."""
+
+
+class TlsAcceptor:
+    """The handshakes of one listener that are under way."""
+
+    __slots__ = ("_host", "_listener", "_tasks")
+
+    def __init__(self, host: SessionHost, listener: Listener) -> None:
+        self._host = host
+        self._listener = listener
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def accept(self, sock: socket.socket) -> None:
+        """Count a new connection, and begin its handshake."""
+        session = self._listener.new_session(self._host)
+        try:
+            peer = sock.getpeername()
+        except OSError:  # it is closed already
+            sock.close()
+            return
+        if not session.accept(peer):
+            sock.close()
+            return
+        task = self._host.loop.create_task(self._shake_hands(sock, session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def abort(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def _shake_hands(self, sock: socket.socket, session: Session) -> None:
+        context = self._listener.security.context
+        assert context is not None
+        complete = False
+        try:
+            await self._host.loop.connect_accepted_socket(
+                lambda: session,
+                sock,
+                ssl=context,
+                ssl_handshake_timeout=self._host.login.timeout_s,
+                ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
+            )
+            complete = True
+        except (OSError, EOFError) as error:
+            self._host.metrics.failed_authentications += 1
+            self._host.connections.log_client_error("TLS handshake failed", session, handshake_problem(error))
+        finally:
+            if not complete:
+                sock.close()  # for a task that was cancelled before it began; otherwise the transport closes it
+                if session.transport is None:
+                    self._host.connections.forget(session)
+
+
+def handshake_problem(error: BaseException) -> str:
+    """Why a handshake failed, and what to do, in one line."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or str(error)
+        if reason in NOT_TLS:
+            return "the client does not speak TLS; check its security.protocol"
+        if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+            return "the client has no certificate, which ssl.client.auth requires"
+        if "ALERT" in reason:
+            return f"the client refused: {reason.lower().replace('_', ' ')}"
+        return reason.lower().replace("_", " ")
+    if isinstance(error, TimeoutError) or "handshake is taking longer" in str(error):
+        return "not complete in time (moldau.authentication.timeout.ms)"
+    return "the client closed the connection"
