@@ -12,7 +12,6 @@ partitioner is called for each row without a partition, which is slow.
 from __future__ import annotations
 
 import asyncio
-import threading
 from _thread import allocate_lock
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -30,6 +29,7 @@ from moldau.client.errors import (
     error_for,
 )
 from moldau.client.producer.engine import Batch
+from moldau.client.producer.futures import wait_in_loop
 from moldau.client.producer.memory import Waiter
 from moldau.client.producer.partitioners import PartitionChoice
 from moldau.host.clock import SystemClock, SystemRandomness
@@ -99,25 +99,7 @@ class BatchFuture:
 
     def __await__(self) -> Generator[Any, None, BatchMetadata]:
         if not self.done():
-            loop = asyncio.get_running_loop()
-            here = threading.get_ident()
-            arrived: asyncio.Future[None] = loop.create_future()
-
-            def arrive() -> None:
-                if not arrived.done():
-                    arrived.set_result(None)
-
-            def tell() -> None:
-                if threading.get_ident() == here:
-                    arrive()
-                    return
-                try:
-                    loop.call_soon_threadsafe(arrive)
-                except RuntimeError:
-                    pass  # the loop is closed, so no task waits any more
-
-            self._when_done(tell)
-            yield from arrived
+            yield from wait_in_loop(self._when_done)
         return self._outcome()
 
     def _leaves(self) -> Iterator[Batch]:

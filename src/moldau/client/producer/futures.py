@@ -13,6 +13,7 @@ import asyncio
 import threading
 from _thread import allocate_lock
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.client import arguments
@@ -111,28 +112,33 @@ def call_when_done(future: RecordFuture, callback: Callable[[], object]) -> None
             return
 
 
+def wait_in_loop(when_done: Callable[[Callable[[], None]], None]) -> Generator[Any, None, None]:
+    """Wait in the running event loop until `when_done` calls the function that it is given, in any thread."""
+    loop = asyncio.get_running_loop()
+    here = threading.get_ident()
+    arrived: asyncio.Future[None] = loop.create_future()
+
+    def arrive() -> None:
+        if not arrived.done():
+            arrived.set_result(None)
+
+    def tell() -> None:
+        if threading.get_ident() == here:
+            arrive()
+            return
+        try:
+            loop.call_soon_threadsafe(arrive)
+        except RuntimeError:
+            pass  # the loop is closed, so no task waits any more
+
+    when_done(tell)
+    yield from arrived
+
+
 def awaiting(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
     """The implementation of `__await__`. It works in any event loop, not only in the producer's."""
     if not is_done(future):
-        loop = asyncio.get_running_loop()
-        here = threading.get_ident()
-        arrived: asyncio.Future[None] = loop.create_future()
-
-        def arrive() -> None:
-            if not arrived.done():
-                arrived.set_result(None)
-
-        def tell() -> None:
-            if threading.get_ident() == here:
-                arrive()
-                return
-            try:
-                loop.call_soon_threadsafe(arrive)
-            except RuntimeError:
-                pass  # the loop is closed, so no task waits any more
-
-        call_when_done(future, tell)
-        yield from arrived
+        yield from wait_in_loop(partial(call_when_done, future))
     return outcome(future)
 
 
