@@ -21,10 +21,11 @@ from moldau.groups.consumer_group import (
     ConsumerMember,
     Current,
     MemberState,
+    SubscribedTopic,
 )
 from moldau.groups.consumer_group_draft import ConsumerGroupDraft
 from moldau.groups.errors import GroupRequestError
-from moldau.groups.events import ConsumerGroupHeartbeat
+from moldau.groups.events import ConsumerGroupHeartbeat, MaySee
 from moldau.groups.reconciliation import reconcile
 from moldau.groups.stored_records import sorted_partitions
 from moldau.groups.subscriptions import Topics
@@ -58,6 +59,9 @@ class ConsumerProtocol:
         """(group id, member id) of the classic members that must rejoin and have a RejoinTimer."""
         self.stale: set[str] = set()
         """Groups whose topics may have changed since their target assignment was computed."""
+        self.views: dict[tuple[str, str], MaySee] = {}
+        """The topics that a member may know of, by group id and member id, as of its last heartbeat. Empty without
+        access control."""
 
     # -- ConsumerGroupHeartbeat ------------------------------------------------------------------------------------
 
@@ -87,6 +91,7 @@ class ConsumerProtocol:
         bump = before is None or (before.topics, before.regex) != (member.topics, member.regex)
         if member != before:
             draft.set_member(member)
+        self._view_of(group_id, member, event.may_see)
         previous = draft.group.current(member.id)
         timers = self.advance(now_ms, draft, member.id, owned, bump=bump)
         timers += self.renew(now_ms, group_id, member)
@@ -105,6 +110,24 @@ class ConsumerProtocol:
                 ]
             )
         return CoordinatorOutcome(records=draft.records, replies=[(event.ticket, answer)], timers=timers)
+
+    def _view_of(self, group_id: str, member: ConsumerMember, may_see: MaySee | None) -> None:
+        """Remember the topics that a member may know of. If they change, the matches of its pattern may change."""
+        key = (group_id, member.id)
+        if may_see is not None and self.views.get(key) != may_see:
+            self.views[key] = may_see
+            if member.regex:
+                self.stale.add(group_id)
+
+    def _metadata_for(self, group: ConsumerGroup) -> dict[str, SubscribedTopic]:
+        return self.topics.metadata_for(group, lambda member_id: self._may_see(group, member_id))
+
+    def _may_see(self, group: ConsumerGroup, member_id: str) -> MaySee | None:
+        """After this broker became coordinator, the view of a member is unknown until its first heartbeat. Until then
+        its pattern matches what it did before."""
+        if not self.views:
+            return None
+        return self.views.get((group.id, member_id)) or group.topics.__contains__
 
     def _known_member(
         self, draft: ConsumerGroupDraft, request: ConsumerGroupHeartbeatRequest, owned: Assignment | None
@@ -154,7 +177,7 @@ class ConsumerProtocol:
     ) -> list[TimerChange]:
         """Bring the target assignment up to date, and one member a step closer to it."""
         if bump or self.topics_changed(draft.group):
-            metadata = self.topics.metadata_for(draft.group)
+            metadata = self._metadata_for(draft.group)
             if metadata != draft.group.topics:
                 draft.set_topics(metadata)  # the replay of this record removes the group from `stale`
                 bump = True
@@ -176,7 +199,7 @@ class ConsumerProtocol:
         """Whether the topics differ from those that the target assignment was computed for."""
         if group.id not in self.stale:
             return False
-        if self.topics.metadata_for(group) != group.topics:
+        if self._metadata_for(group) != group.topics:
             return True
         self.stale.discard(group.id)
         return False
@@ -187,7 +210,9 @@ class ConsumerProtocol:
             member.id: Subscriber(
                 frozenset(
                     group.topics[name].id
-                    for name in self.topics.subscribed(member.topics, member.regex)
+                    for name in self.topics.subscribed(
+                        member.topics, member.regex, self._may_see(group, member.id) if member.regex else None
+                    )
                     if name in group.topics
                 ),
                 group.target(member.id),
@@ -229,6 +254,7 @@ class ConsumerProtocol:
         for member_id in member_ids:
             draft.remove_member(member_id)
             self.deadlines.pop((group_id, member_id), None)
+            self.views.pop((group_id, member_id), None)
             self.rejoining.discard((group_id, member_id))
             timers += [
                 (SessionTimer(group_id, member_id), None),
@@ -282,6 +308,7 @@ class ConsumerProtocol:
         self.stale.discard(group_id)
         for member_id in member_ids:
             self.deadlines.pop((group_id, member_id), None)
+            self.views.pop((group_id, member_id), None)
             self.rejoining.discard((group_id, member_id))
 
 

@@ -6,7 +6,7 @@ about it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from moldau.cluster.image import TopicImage
@@ -27,6 +27,10 @@ R = TypeVar("R")
 # -- membership --------------------------------------------------------------------------------------------------------
 
 
+MaySee = Callable[[str], bool]
+"""A test of topic names. Two of them are equal if they always give the same answers."""
+
+
 class MembershipRequest(NamedTuple, Generic[R]):
     """A request about membership in one group, as the client sent it. Answered with the response message."""
 
@@ -35,6 +39,8 @@ class MembershipRequest(NamedTuple, Generic[R]):
     version: int
     client_id: str
     client_host: str
+    may_see: MaySee | None = None
+    """Whether the client may know of a topic; None if it may know of all."""
 
 
 class JoinGroup(MembershipRequest[JoinGroupRequest]):

@@ -12,7 +12,7 @@ replies and timers. `replay` applies a stored record. The rules are in other mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, assert_never
 
@@ -65,7 +65,7 @@ from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponseGroup
 from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from moldau.wire.messages.heartbeat import HeartbeatResponse
-from moldau.wire.messages.leave_group import LeaveGroupResponse, LeaveGroupResponseMember
+from moldau.wire.messages.leave_group import LeaveGroupRequestMember, LeaveGroupResponseMember
 from moldau.wire.messages.list_groups import ListGroupsResponseGroup
 
 MAX_TOMBSTONES: Final = 2_000
@@ -225,17 +225,15 @@ class GroupShard(StoredGroups):
             return self.classic.leave(now_ms, group.classic, event)
         if group is not None and group.consumer is not None:
             return self._leave_consumer_group(now_ms, group.consumer, event)
-        return _reply(event.ticket, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        unknown = [(one, ErrorCode.UNKNOWN_MEMBER_ID) for one in leaving_members(event)]
+        return _reply(event.ticket, leave_response(event.version, _left(unknown)))
 
     def _leave_consumer_group(self, now_ms: int, group: ConsumerGroup, event: LeaveGroup) -> CoordinatorOutcome:
         members = leaving_members(event)
         found = classic_members.leaving(group, members)
         leaving = [member_id for member_id, code in found if code == ErrorCode.NONE]
         outcome = self._remove_members(now_ms, group, leaving) if leaving else CoordinatorOutcome()
-        results = [
-            LeaveGroupResponseMember(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code)
-            for one, (_, code) in zip(members, found, strict=True)
-        ]
+        results = _left(zip(members, [code for _, code in found], strict=True))
         outcome.replies.append((event.ticket, leave_response(event.version, results)))
         return outcome
 
@@ -413,6 +411,7 @@ class GroupShard(StoredGroups):
         if isinstance(timer, SessionTimer) and (consumer is None or member_id not in consumer.members):
             # The member was never stored. If it joins again, its session needs a new timer.
             self.consumer.deadlines.pop((group_id, member_id), None)
+            self.consumer.views.pop((group_id, member_id), None)
         if group is not None and group.classic is not None:
             if isinstance(timer, SessionTimer):
                 return self.classic.session_timeout(now_ms, group.classic, member_id)
@@ -463,6 +462,13 @@ class GroupShard(StoredGroups):
                 del self.groups[group.id]
             return CoordinatorOutcome()
         return self._remove_group(group)
+
+
+def _left(results: Iterable[tuple[LeaveGroupRequestMember, ErrorCode]]) -> list[LeaveGroupResponseMember]:
+    return [
+        LeaveGroupResponseMember(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code)
+        for one, code in results
+    ]
 
 
 def _reply(ticket: Any, answer: Any) -> CoordinatorOutcome:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from moldau.cluster.image import TopicImage
 from moldau.groups.consumer_group import Assignment, ConsumerGroup, SubscribedTopic
+from moldau.groups.events import MaySee
 
 MAX_PATTERN_LENGTH: Final = 8_192
 PATTERN_MEMORY_BYTES: Final = 1 << 20
@@ -51,15 +52,24 @@ class Topics:
             )
         return self._matches[pattern]
 
-    def subscribed(self, topics: Sequence[str], pattern: str | None) -> frozenset[str]:
-        """The topics that a member subscribes to, by name or by pattern."""
-        return frozenset(topics) | (self.matching(pattern) or frozenset() if pattern else frozenset())
+    def subscribed(self, topics: Sequence[str], pattern: str | None, may_see: MaySee | None = None) -> frozenset[str]:
+        """The topics that a member subscribes to, by name or by pattern. A pattern matches only what it may see."""
+        if not pattern:
+            return frozenset(topics)
+        matches = self.matching(pattern) or frozenset()
+        return frozenset(topics) | (matches if may_see is None else frozenset(filter(may_see, matches)))
 
-    def metadata_for(self, group: ConsumerGroup) -> dict[str, SubscribedTopic]:
-        """The existing topics that a group subscribes to."""
+    def metadata_for(
+        self, group: ConsumerGroup, may_see: Callable[[str], MaySee | None] = lambda _: None
+    ) -> dict[str, SubscribedTopic]:
+        """The existing topics that a group subscribes to. `may_see` gives the view of a member."""
         found: dict[str, SubscribedTopic] = {}
-        for topics, pattern in {(member.topics, member.regex) for member in group.members.values()}:
-            for name in self.subscribed(topics, pattern):
+        subscriptions = {
+            (member.topics, member.regex, may_see(member.id) if member.regex else None)
+            for member in group.members.values()
+        }
+        for topics, pattern, view in subscriptions:
+            for name in self.subscribed(topics, pattern, view):
                 if name not in found and (metadata := self.find(name)) is not None:
                     found[name] = metadata
         return found

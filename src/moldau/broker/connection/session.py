@@ -155,6 +155,12 @@ class Request:
             self.broker.authorizer, session.principal, session.client_host, resource_type, name
         )
 
+    def cluster_operations(self, asked: bool) -> int:
+        """The operations on the cluster. None are shown to a client that may not describe the cluster, as in Kafka."""
+        if asked and not self.authorized(Operation.DESCRIBE, ResourceType.CLUSTER):
+            return 0
+        return self.authorized_operations(asked, ResourceType.CLUSTER)
+
 
 class PendingReply:
     """The place of a response in the order of its connection. Calling it fills in the response."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from moldau.broker.requests.handler_registry import DeferredAnswer, Encodable, Reply
@@ -14,6 +15,7 @@ from moldau.groups.config import MemberTimes, group_config, own_times, same_time
 from moldau.groups.events import MembershipRequest, TopicsChanged
 from moldau.groups.shard import GroupShard
 from moldau.host.clock import Randomness
+from moldau.security import Authorizer, Operation, Principal, ResourceType
 from moldau.settings import BrokerSettings
 from moldau.wire.errors import ErrorCode
 from moldau.wire.message import Response
@@ -62,6 +64,26 @@ class GroupCoordinator:
         if old.topics is not new.topics:
             deleted = [topic.name for topic in topics_delta(old, new).deleted]
             self.runtime.tell_all(TopicsChanged(new.topics, deleted))
+        elif old.security.acls is not new.security.acls:
+            self.runtime.tell_all(TopicsChanged(new.topics, []))  # patterns may match more topics, or fewer
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """The topics that a client may describe, by the rules that are in force at each question."""
+
+    authorizer: Authorizer
+    principal: Principal
+    host: str
+
+    def __call__(self, topic: str) -> bool:
+        return self.authorizer.authorize(self.principal, self.host, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def topic_view(request: Request) -> TopicView | None:
+    """What the client may see; None without access control."""
+    authorizer, session = request.broker.authorizer, request.session
+    return TopicView(authorizer, session.principal, session.client_host) if authorizer.enabled else None
 
 
 class GroupRequest(DeferredAnswer, Generic[M]):
@@ -92,8 +114,11 @@ class GroupRequest(DeferredAnswer, Generic[M]):
             lambda response: reply([self._encode(response, version)]),
             lambda code: reply([self._encode(self._refused(code), version)]),
         )
+        may_see = topic_view(request)
         request.broker.groups.runtime.send(
-            self._group_id, lambda ticket: self._event(ticket, self._message, version, request.client_id, host), ticket
+            self._group_id,
+            lambda ticket: self._event(ticket, self._message, version, request.client_id, host, may_see),
+            ticket,
         )
 
 

@@ -32,11 +32,13 @@ async def alter_partition_reassignments(
     request: Request, message: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     if not request.authorized(Operation.ALTER, ResourceType.CLUSTER):
-        return AlterPartitionReassignmentsResponse(
-            allow_replication_factor_change=message.allow_replication_factor_change,
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            error_message="may not alter the cluster",
+        denied = Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "may not alter the cluster")
+        named = (
+            TopicPartition(topic.name, one.partition_index) for topic in message.topics for one in topic.partitions
         )
+        response = _response(dict.fromkeys(named, denied), message.allow_replication_factor_change)
+        response.error_code, response.error_message = denied.code, denied.message
+        return response
     results: dict[TopicPartition, Refusal | None] = {}
     wanted: list[Reassignment] = []
     for topic in message.topics:

@@ -4,6 +4,7 @@ Versions 0-1.
 
 * For each member the response has the current and the target assignment.
 * A group of another type is GROUP_ID_NOT_FOUND.
+* A group whose members have topics that the client may not describe is TOPIC_AUTHORIZATION_FAILED.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ def consumer_group_describe(request: Request, message: ConsumerGroupDescribeRequ
         groups = []
         for group_id in wanted:
             group = answered.get(group_id) or _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if not all(request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in _topics(group)):
+                group = _refused(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                group.error_message = "The members of the group have topics that the client may not describe."
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = request.authorized_operations(
                     message.include_authorized_operations, ResourceType.GROUP, group_id
@@ -42,6 +46,16 @@ def consumer_group_describe(request: Request, message: ConsumerGroupDescribeRequ
         return ConsumerGroupDescribeResponse(groups=groups)
 
     return MultiGroupRequest(request, [_query(one) for one in allowed], build)
+
+
+def _topics(group: ConsumerGroupDescribeResponseGroup) -> dict[str, None]:
+    """The topics that the answer names."""
+    names: dict[str, None] = {}
+    for member in group.members:
+        names |= dict.fromkeys(member.subscribed_topic_names)
+        for assignment in (member.assignment, member.target_assignment):
+            names |= dict.fromkeys(one.topic_name for one in assignment.topic_partitions)
+    return names
 
 
 def _query(group_id: str) -> GroupQuery:

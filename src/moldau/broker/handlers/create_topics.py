@@ -38,14 +38,14 @@ STRICT_QUOTA_FROM = 6
 async def create_topics(request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
     results: dict[str, CreateTopicsResponseTopic] = {}  # a topic that is named twice gets one answer
     wanted = []
+    all_allowed = request.authorized(Operation.CREATE, ResourceType.CLUSTER, audited=False)
     for topic in message.topics:
         results[topic.name] = CreateTopicsResponseTopic(name=topic.name, error_message=None, configs=[])
-        if request.authorized(Operation.CREATE, ResourceType.CLUSTER) or request.authorized(
-            Operation.CREATE, ResourceType.TOPIC, topic.name
-        ):
+        if all_allowed or request.authorized(Operation.CREATE, ResourceType.TOPIC, topic.name):
             wanted.append(_new_topic(topic))
         else:
             results[topic.name].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            results[topic.name].error_message = "Not allowed to create this topic."
     quota = MutationQuota(request, STRICT_QUOTA_FROM)
     create = request.broker.create_topics
     answers = await quota.apply(
@@ -77,7 +77,7 @@ def _describe(request: Request, topic: TopicImage, result: CreateTopicsResponseT
     result.topic_id = topic.id
     result.num_partitions = len(topic.partitions)
     result.replication_factor = topic.replication_factor
-    if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+    if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, audited=False):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return
     result.configs = [

@@ -7,6 +7,8 @@ Versions 1-6.
   `file.delete.delay.ms`.
 * The deleted partitions count against the client's `controller_mutation_rate`. From version 5 on, topics above it are
   refused with THROTTLING_QUOTA_EXCEEDED.
+* A topic that the client may not describe is TOPIC_AUTHORIZATION_FAILED, whether it exists or not. Its name is given
+  only to a client that knows or may know it.
 """
 
 from __future__ import annotations
@@ -42,8 +44,11 @@ async def delete_topics(request: Request, message: DeleteTopicsRequest) -> Delet
         if not broker.settings["delete.topic.enable"]:
             results[ref].error_code = ErrorCode.TOPIC_DELETION_DISABLED
             results[ref].error_message = "delete.topic.enable is false"
-        elif topic is not None and not request.authorized(Operation.DELETE, ResourceType.TOPIC, topic.name):
+        elif not _visible(request, ref, topic):
             results[ref].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is not None and not _may_delete(request, topic.name):
+            results[ref].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            results[ref].name = topic.name
         elif topic is not None and (refused := quota.take(len(topic.partitions))) is not None:
             results[ref].error_code, results[ref].error_message = refused.code, refused.message
         else:
@@ -55,6 +60,22 @@ async def delete_topics(request: Request, message: DeleteTopicsRequest) -> Delet
         else:
             result.name, result.topic_id = answer.name, answer.id
     return DeleteTopicsResponse(responses=list(results.values()), throttle_time_ms=quota.throttle_ms())
+
+
+def _visible(request: Request, ref: TopicRef, topic: TopicImage | None) -> bool:
+    """Whether the client may know if the topic exists. Ids are no secret: an unknown one is answered as such."""
+    name = ref.name if topic is None else topic.name
+    return (
+        name is None
+        or request.authorized(Operation.DELETE, ResourceType.CLUSTER, audited=False)
+        or request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    )
+
+
+def _may_delete(request: Request, name: str) -> bool:
+    return request.authorized(Operation.DELETE, ResourceType.CLUSTER, audited=False) or request.authorized(
+        Operation.DELETE, ResourceType.TOPIC, name
+    )
 
 
 def _known(request: Request, ref: TopicRef) -> TopicImage | None:

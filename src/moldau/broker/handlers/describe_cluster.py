@@ -13,7 +13,6 @@ from __future__ import annotations
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import handles
 from moldau.broker.requests.partition_view import listed_brokers
-from moldau.security import Operation, ResourceType
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.describe_cluster import (
@@ -33,8 +32,6 @@ def describe_cluster(request: Request, message: DescribeClusterRequest) -> Descr
             error_message=f"endpoint type {message.endpoint_type} was asked for; this is a broker (type {BROKERS})",
             cluster_id="",
         )
-    if not request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER):
-        return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, cluster_id="")
     broker = request.broker
     image = broker.image
     return DescribeClusterResponse(
@@ -46,7 +43,5 @@ def describe_cluster(request: Request, message: DescribeClusterRequest) -> Descr
                 image, request.session.listener, broker.node_id, broker.settings["broker.rack"]
             )
         ],
-        cluster_authorized_operations=request.authorized_operations(
-            message.include_cluster_authorized_operations, ResourceType.CLUSTER
-        ),
+        cluster_authorized_operations=request.cluster_operations(message.include_cluster_authorized_operations),
     )

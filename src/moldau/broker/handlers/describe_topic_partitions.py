@@ -2,7 +2,7 @@
 
 Version 0.
 
-* Topics are sorted by name. No names means all topics.
+* Topics are sorted by name. No names means all topics that the client may describe.
 * A page has at most `response_partition_limit` partitions (at least one, at most `max.request.partition.size.limit`).
   The cursor says where the next page begins.
 * Leaders and offline replicas are as in Metadata. The response also has the eligible leader replicas (KIP-966).
@@ -32,32 +32,28 @@ def describe_topic_partitions(
     request: Request, message: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     image = request.broker.image
-    names = {topic.name for topic in message.topics} or image.topics.keys()
+    named = {topic.name for topic in message.topics}
     first_topic, first_partition = "", 0
     if message.cursor is not None:
         first_topic, first_partition = message.cursor.topic_name, max(0, message.cursor.partition_index)
     left = max(1, min(message.response_partition_limit, request.broker.settings["max.request.partition.size.limit"]))
     view = PartitionView(image, request.broker.node_id, request.session.listener.name)
     response = DescribeTopicPartitionsResponse()
-    for name in sorted(names):
+    for name in sorted(named or image.topics):
         if name < first_topic:
             continue
         if not left:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
             break
         topic = image.topics.get(name)
-        if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            response.topics.append(
-                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
-            )
+        if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=name in named):
+            if named:
+                response.topics.append(
+                    DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+                )
             continue
         if topic is None:
-            code = (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if topic_name_error(name) is None
-                else ErrorCode.INVALID_TOPIC_EXCEPTION
-            )
-            response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
+            response.topics.append(_unknown(request, name))
             continue
         start = first_partition if name == first_topic else 0
         stop = min(len(topic.partitions), start + left)
@@ -67,6 +63,15 @@ def describe_topic_partitions(
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=stop)
             break
     return response
+
+
+def _unknown(request: Request, name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_name_error(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        topic_authorized_operations=request.authorized_operations(True, ResourceType.TOPIC, name),
+    )
 
 
 def _topic(

@@ -41,7 +41,14 @@ from moldau.broker.requests.delayed_requests import (
     DelayedCopy,
     DelayedFetch,
 )
-from moldau.broker.requests.fetch_sessions import CopySession, FetchSession, FetchSessionError, WatchedPartition
+from moldau.broker.requests.fetch_sessions import (
+    FULL_FETCH_FINAL,
+    NO_SESSION,
+    CopySession,
+    FetchSession,
+    FetchSessionError,
+    WatchedPartition,
+)
 from moldau.broker.requests.handler_registry import Answer, Body, DeferredAnswer, Reply, handles
 from moldau.broker.requests.leader_hints import MOVED, CurrentLeader, addresses, present_leader
 from moldau.host.event_log import event_logger
@@ -90,6 +97,9 @@ def fetch(request: Request, body: memoryview) -> Answer:
     if broker.quotas.active:
         call, limits = _limited(request, call)
     if call.replica_id >= 0:
+        if not request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, audited=False):
+            # Every partition will be refused. Without a session: a new one would end that of the real follower.
+            call = call._replace(session_id=NO_SESSION, session_epoch=FULL_FETCH_FINAL)
         for waiting in request.session.waiting():
             if isinstance(waiting, FetchOperation):
                 waiting.end_wait()
@@ -234,17 +244,26 @@ class FetchOperation(DeferredAnswer):
         return self.broker.replicas.find(watched.topic, watched.target.partition)
 
     def _refusal(self, watched: WatchedPartition, partition: Partition | None) -> ErrorCode:
+        if not self._authorized(watched, partition):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if partition is None:
             return self.broker.replicas.why_missing(watched.topic, watched.target.partition)
         if self.from_replica:
-            if not self.request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
-                return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             error = self.broker.replicas.replica_error(partition, self.call.replica_id, self.call.replica_epoch)
-        elif not self.request.authorized(Operation.READ, ResourceType.TOPIC, partition.topic):
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
             error = partition.leader_error() if self.request.version < FOLLOWERS_SERVE_FROM else partition.failure
         return error or partition.epoch_error(watched.target.current_leader_epoch)
+
+    def _authorized(self, watched: WatchedPartition, partition: Partition | None) -> bool:
+        if self.from_replica:
+            return self.request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        name = watched.topic if partition is None else partition.topic
+        if isinstance(name, bytes):
+            known = self.broker.image.topic_names_by_id.get(name)
+            if known is None:
+                return True  # the answer for an unknown id is the same for everyone
+            name = known
+        return self.request.authorized(Operation.READ, ResourceType.TOPIC, name)
 
     def _read(self, place: int, watched: WatchedPartition, partition: Partition) -> FetchAnswer:
         target = watched.target

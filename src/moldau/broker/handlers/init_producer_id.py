@@ -80,7 +80,11 @@ def _refusal(request: Request, message: InitProducerIdRequest, expected: Produce
 
 
 def _idempotent(request: Request) -> Answer:
-    if not request.authorized(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER):
+    # A producer that may write to some topic is idempotent by default (KIP-679).
+    if not (
+        request.authorized_any(Operation.WRITE, ResourceType.TOPIC)
+        or request.authorized(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+    ):
         return _response(request, ProducerInitialised(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     producer_id = request.broker.transactions.producer_ids.take()
     return _wait_for_id(request) if producer_id is None else _new(request, producer_id)

@@ -59,10 +59,10 @@ class ListGroupsQuery(DeferredAnswer):
 
     def _answer(self, reply: Reply, code: ErrorCode = ErrorCode.NONE) -> None:
         request = self._request
-        all_visible = request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER)
+        all_visible = request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER, audited=False)
         groups = [
             group
             for group in self._found
-            if all_visible or request.authorized(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            if all_visible or request.authorized(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, audited=False)
         ]
         reply([ListGroupsResponse(error_code=code, groups=groups).encode(request.version)])

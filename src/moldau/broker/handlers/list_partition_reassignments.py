@@ -29,9 +29,7 @@ def list_partition_reassignments(
     request: Request, message: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     if not request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER):
-        return ListPartitionReassignmentsResponse(
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="may not describe the cluster"
-        )
+        return _denied(message)
     image = request.broker.image
     asked = {topic.name: topic.partition_indexes for topic in message.topics or ()}
     topics = []
@@ -49,6 +47,24 @@ def list_partition_reassignments(
         if moving:
             topics.append(ListPartitionReassignmentsResponseTopic(name=name, partitions=moving))
     return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+
+
+def _denied(message: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    """The refusal repeats the partitions of the request, as Kafka's does."""
+    return ListPartitionReassignmentsResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        error_message="may not describe the cluster",
+        topics=[
+            ListPartitionReassignmentsResponseTopic(
+                name=topic.name,
+                partitions=[
+                    ListPartitionReassignmentsResponsePartition(partition_index=index)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in message.topics or ()
+        ],
+    )
 
 
 def _states(image: ClusterImage, topic: str, indexes: Iterable[int] | None) -> Iterator[tuple[int, PartitionState]]:

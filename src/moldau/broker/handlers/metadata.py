@@ -12,6 +12,8 @@ Versions 0-13. A null list of topics (an empty list in version 0) means all.
 * Clients send changes of the cluster to the controller, but every broker accepts them. If there is no controller, or it
   does not have the client's listener, the response names this broker as the controller.
 * This broker is always listed, even while it is not registered (see `listed_brokers`).
+* A topic that the client may not describe is TOPIC_AUTHORIZATION_FAILED, whether it exists or not; a list of all topics
+  leaves it out. The client may create a topic with CREATE on the cluster or on the topic.
 """
 
 from __future__ import annotations
@@ -82,9 +84,16 @@ def _to_create(request: Request, message: MetadataRequest) -> list[str]:
         for name in sorted(missing)
         if name not in INTERNAL_TOPICS  # their coordinators create them, with special settings
         and topic_name_error(name) is None
-        and request.authorized(Operation.CREATE, ResourceType.TOPIC, name)
+        and request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False)
+        and _may_create(request, name)
         and not broker.deleted_topics.first_asked(name)
     ]
+
+
+def _may_create(request: Request, name: str) -> bool:
+    return request.authorized(Operation.CREATE, ResourceType.CLUSTER, audited=False) or request.authorized(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
 
 
 async def _create_then_answer(request: Request, message: MetadataRequest, names: list[str]) -> MetadataResponse:
@@ -108,9 +117,7 @@ def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:
         cluster_id=image.cluster_id,
         controller_id=image.controller_id if controller_reached else broker.node_id,
         topics=_topics(request, message, message.include_topic_authorized_operations),
-        cluster_authorized_operations=request.authorized_operations(
-            message.include_cluster_authorized_operations, ResourceType.CLUSTER
-        ),
+        cluster_authorized_operations=request.cluster_operations(message.include_cluster_authorized_operations),
     )
 
 
@@ -126,25 +133,38 @@ def _topics(request: Request, message: MetadataRequest, asked: bool) -> list[Met
         return [
             _topic(request, view, topic, asked)
             for topic in image.topics.values()
-            if request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+            if request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, audited=False)
         ]
     found: dict[str | bytes, MetadataResponseTopic] = {}
     for wanted in message.topics:
         if wanted.topic_id != ZERO_UUID:
-            topic = image.topic_by_id(wanted.topic_id)
-            key: str | bytes = wanted.topic_id
-            unknown = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+            found[wanted.topic_id] = _by_id(request, view, wanted.topic_id, asked)
         else:
-            key = wanted.name or ""
-            topic = image.topics.get(key)
-            unknown = _unknown(request, key, asked)
-        if topic is None:
-            found[key] = unknown
-        elif not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-            found[key] = MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=topic.name)
-        else:
-            found[key] = _topic(request, view, topic, asked)
+            name = wanted.name or ""
+            found[name] = _by_name(request, view, name, asked, creates=message.allow_auto_topic_creation)
     return list(found.values())
+
+
+def _by_id(request: Request, view: PartitionView, topic_id: bytes, asked: bool) -> MetadataResponseTopic:
+    topic = request.broker.image.topic_by_id(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
+    return _topic(request, view, topic, asked)
+
+
+def _by_name(request: Request, view: PartitionView, name: str, asked: bool, *, creates: bool) -> MetadataResponseTopic:
+    if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    topic = request.broker.image.topics.get(name)
+    if topic is not None:
+        return _topic(request, view, topic, asked)
+    if creates and request.broker.settings["auto.create.topics.enable"] and not _may_create(request, name):
+        return MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, is_internal=name in INTERNAL_TOPICS
+        )
+    return _unknown(request, name, asked)
 
 
 def _unknown(request: Request, name: str, asked: bool) -> MetadataResponseTopic:

@@ -36,7 +36,10 @@ def _answer(
     request: Request, topic: str, wanted: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
     answer = OffsetForLeaderEpochResponsePartition(partition=wanted.partition)
-    if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic):
+    if not (
+        request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, audited=False)
+        or request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+    ):
         answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return answer
     partition = request.broker.replicas.find(topic, wanted.partition)

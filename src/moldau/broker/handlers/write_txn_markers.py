@@ -1,6 +1,7 @@
 """WriteTxnMarkers (27): end transactions in partitions of this broker.
 
-Versions 1-2. Sent by transaction coordinators, and by administrators to end hanging transactions (CLUSTER_ACTION).
+Versions 1-2. Sent by transaction coordinators (CLUSTER_ACTION), and by administrators to end hanging transactions
+(ALTER on the cluster).
 
 * Each partition is answered when its marker is replicated. The error is REQUEST_TIMED_OUT if that takes too long.
 * A marker with an epoch below the producer's is INVALID_PRODUCER_EPOCH. From version 2 on (`transaction_version` 2), so
@@ -42,7 +43,9 @@ Errors = dict[TopicPartition, ErrorCode]
 
 @handles(ApiKey.WRITE_TXN_MARKERS)
 def write_txn_markers(request: Request, message: WriteTxnMarkersRequest) -> Answer:
-    authorized = request.authorized(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    authorized = request.authorized(Operation.ALTER, ResourceType.CLUSTER, audited=False) or request.authorized(
+        Operation.CLUSTER_ACTION, ResourceType.CLUSTER
+    )
     if not authorized or not message.markers:
         return _response(message, [_all_refused(one) for one in message.markers])
     request.session.quota.do_not_count_time()
