@@ -77,7 +77,7 @@ def _(of: Resources) -> dict[str, Any]:
 
 @case(ApiKey.LIST_CONFIG_RESOURCES, "all", Need(Operation.DESCRIBE_CONFIGS, CLUSTER, error=CLUSTER_DENIED))
 def _(of: Resources) -> dict[str, Any]:
-    return {"resource_types": []}
+    return {"resource_types": [TOPIC_CONFIG, BROKER_CONFIG]}
 
 
 # Settings -------------------------------------------------------------------------------------------------------------

@@ -30,13 +30,23 @@ def describe_user_scram_credentials(
     request: Request, message: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     if not request.authorized(Operation.DESCRIBE, ResourceType.CLUSTER):
-        return DescribeUserScramCredentialsResponse(
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Not allowed to describe users."
-        )
+        return _denied(message)
     known = request.broker.image.security.scram_credentials
     named = Counter(user.name for user in message.users) if message.users else dict.fromkeys(sorted(known), 1)
     return DescribeUserScramCredentialsResponse(
         error_message="", results=[_described(user, times, known.get(user, {})) for user, times in named.items()]
+    )
+
+
+def _denied(message: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    code, reason = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Not allowed to describe users."
+    return DescribeUserScramCredentialsResponse(
+        error_code=code,
+        error_message=reason,
+        results=[
+            DescribeUserScramCredentialsResponseUser(user=user.name, error_code=code, error_message=reason)
+            for user in message.users or ()
+        ],
     )
 
 
