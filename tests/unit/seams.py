@@ -21,8 +21,8 @@ ROOMS = {
     "files": ("cluster/kazoo_session.py",),
     # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
-    # The type UUID; the module creates no new ones.
-    "chance": ("client/serialization.py",),
+    # The type UUID; the module creates no new ones. Salts of passwords, which no simulation may make guessable.
+    "chance": ("client/serialization.py", "security/scram_keys.py"),
     # The caller of a blocking client is in another thread than the client's loop.
     "threads": ("client/", "cluster/memory_store.py", "cluster/kazoo_session.py"),
     "processes": (),

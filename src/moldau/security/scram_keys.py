@@ -16,6 +16,10 @@ from moldau.security.credentials import MIN_SCRAM_ITERATIONS, ScramCredential, S
 SALT_BYTES: Final = 24
 
 
+def new_salt() -> bytes:
+    return secrets.token_bytes(SALT_BYTES)
+
+
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
     """PBKDF2 of the password. Takes milliseconds: on a loop, call it in a thread."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
@@ -44,6 +48,6 @@ def new_credential(
     mechanism: ScramMechanism, password: str, iterations: int = MIN_SCRAM_ITERATIONS, salt: bytes | None = None
 ) -> ScramCredential:
     """What a broker stores of a new password, with a random salt unless it is given."""
-    chosen = secrets.token_bytes(SALT_BYTES) if salt is None else salt
+    chosen = new_salt() if salt is None else salt
     salted = salted_password(mechanism, password, chosen, iterations)
     return credential_from_salted(mechanism, salted, chosen, iterations)

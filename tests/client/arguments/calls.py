@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from moldau import ConfigResource, NewTopic, OffsetSpec, PreparedTransaction, TopicPartition
-from moldau.client.admin import AbortSpec, ConfigKind, ElectionType, NewPartitions, ToEarliest
+from moldau.client.admin import (
+    AbortSpec,
+    AclFilter,
+    ConfigKind,
+    ElectionType,
+    NewPartitions,
+    QuotaEntity,
+    ToEarliest,
+    UserScramUpsertion,
+    allow,
+)
 
 
 class Call(NamedTuple):
@@ -137,6 +147,19 @@ def admin_calls(topic: str) -> dict[str, Call]:
         "describe_features": Call({"timeout": 1}),
         "api_versions": Call({"broker": 0}),
         "unregister_broker": Call({"broker": 4711}),
+        "create_acls": Call({"rules": allow("User:alice", "read", "topic", topic)}),
+        "describe_acls": Call({"wanted": AclFilter(name=topic)}),
+        "delete_acls": Call({"filters": AclFilter(name=f"{topic}.none")}),
+        "describe_user_scram_credentials": Call({"users": f"{topic}.nobody"}),
+        "alter_user_scram_credentials": Call({"alterations": UserScramUpsertion(f"{topic}.user", "p", iterations=1)}),
+        "describe_client_quotas": Call({"user": "a", "client_id": "b", "ip": None, "strict": True}),
+        "alter_client_quotas": Call(
+            {"changes": {QuotaEntity(user=f"{topic}.user"): {"producer_byte_rate": 1e9}}, "validate_only": True}
+        ),
+        "create_delegation_token": Call({"owner": None, "renewers": ["User:bob"], "max_lifetime_ms": 10}),
+        "renew_delegation_token": Call({"token": b"secret", "period_ms": 10}),
+        "expire_delegation_token": Call({"token": b"secret", "period_ms": 10}),
+        "describe_delegation_tokens": Call({"owners": ["User:bob"]}),
         "close": Call(),
     }
 

@@ -1,5 +1,6 @@
 """Admin client: topics, replicas, settings, groups and their offsets, data directories, transactions, cluster."""
 
+from moldau.client.admin.acls import allow, deny
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.cluster import ClusterDescription, Features, VersionRange
 from moldau.client.admin.configs import (
@@ -12,10 +13,12 @@ from moldau.client.admin.configs import (
     ConfigSynonym,
     Subtract,
 )
+from moldau.client.admin.delegation_tokens import IssuedToken
 from moldau.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from moldau.client.admin.log_dirs import LogDir, ReplicaInfo
 from moldau.client.admin.offsets import UP_TO_THE_END, ListedOffset, OffsetSpec
 from moldau.client.admin.outcome import SomeFailed
+from moldau.client.admin.quotas import ANY_NAME
 from moldau.client.admin.replicas import ElectionType, OngoingReassignment
 from moldau.client.admin.resets import (
     ByDuration,
@@ -44,10 +47,20 @@ from moldau.client.admin.transactions import (
     TransactionDescription,
     TransactionListing,
 )
+from moldau.client.admin.users import UserScramDeletion, UserScramUpsertion
+from moldau.security.acls import AclEntry, AclFilter, AclRule, PatternType, Permission, ResourcePattern
+from moldau.security.credentials import ScramMechanism
+from moldau.security.quota_entities import DEFAULT, QuotaEntity
+from moldau.security.resources import Operation, Principal, ResourceType
 
 __all__ = [
+    "ANY_NAME",
+    "DEFAULT",
     "UP_TO_THE_END",
     "AbortSpec",
+    "AclEntry",
+    "AclFilter",
+    "AclRule",
     "Admin",
     "Append",
     "ByDuration",
@@ -63,6 +76,7 @@ __all__ = [
     "Features",
     "GroupDescription",
     "GroupListing",
+    "IssuedToken",
     "ListedOffset",
     "LogDir",
     "MemberDescription",
@@ -71,11 +85,19 @@ __all__ = [
     "OffsetSpec",
     "OngoingReassignment",
     "OpenTransaction",
+    "Operation",
     "PartitionDescription",
+    "PatternType",
+    "Permission",
+    "Principal",
     "ProducerState",
+    "QuotaEntity",
     "ReplicaInfo",
     "Reset",
     "ResetOffset",
+    "ResourcePattern",
+    "ResourceType",
+    "ScramMechanism",
     "ShiftBy",
     "SomeFailed",
     "Subtract",
@@ -89,5 +111,9 @@ __all__ = [
     "TopicListing",
     "TransactionDescription",
     "TransactionListing",
+    "UserScramDeletion",
+    "UserScramUpsertion",
     "VersionRange",
+    "allow",
+    "deny",
 ]

@@ -6,21 +6,36 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from moldau.client.admin.acls import AclCalls
 from moldau.client.admin.cluster import ClusterCalls
 from moldau.client.admin.configs import ConfigCalls
+from moldau.client.admin.delegation_tokens import DelegationTokenCalls
 from moldau.client.admin.group_offsets import GroupOffsetCalls
 from moldau.client.admin.groups import GroupCalls
 from moldau.client.admin.log_dirs import LogDirCalls
+from moldau.client.admin.quotas import QuotaCalls
 from moldau.client.admin.replicas import ReplicaCalls
 from moldau.client.admin.topics import TopicCalls
 from moldau.client.admin.transactions import TransactionCalls
+from moldau.client.admin.users import UserCalls
 from moldau.client.settings import ADMIN, ClientSettings
 
 
 class Admin(
-    TopicCalls, ReplicaCalls, ConfigCalls, GroupCalls, GroupOffsetCalls, LogDirCalls, TransactionCalls, ClusterCalls
+    TopicCalls,
+    ReplicaCalls,
+    ConfigCalls,
+    GroupCalls,
+    GroupOffsetCalls,
+    LogDirCalls,
+    TransactionCalls,
+    ClusterCalls,
+    AclCalls,
+    UserCalls,
+    QuotaCalls,
+    DelegationTokenCalls,
 ):
-    """Administers a cluster: topics, replicas, settings, groups, offsets, data directories, transactions.
+    """Administers a cluster: topics, replicas, settings, groups, offsets, data directories, transactions, access.
 
     Settings have Kafka's names (`bootstrap.servers`, `request.timeout.ms` …). Give them as a mapping or as keywords.
     Each call has a `timeout` in seconds; the default is default.api.timeout.ms. Until then it retries errors that are

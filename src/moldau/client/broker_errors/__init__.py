@@ -7,5 +7,6 @@ from moldau.client.broker_errors.base import *  # noqa: F403
 from moldau.client.broker_errors.groups import *  # noqa: F403
 from moldau.client.broker_errors.limits import *  # noqa: F403
 from moldau.client.broker_errors.records import *  # noqa: F403
+from moldau.client.broker_errors.security import *  # noqa: F403
 from moldau.client.broker_errors.topics import *  # noqa: F403
 from moldau.client.broker_errors.transactions import *  # noqa: F403
