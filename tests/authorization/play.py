@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tests.compat.nulls.stage import message_of
+
 from moldau.security.acls import AclRule
 from moldau.wire.api import APIS
 from moldau.wire.errors import ErrorCode
@@ -22,7 +24,6 @@ from moldau.wire.messages.offset_commit import (
 from tests.authorization.matrix import Case, Resources, Variant
 from tests.authorization.outline import Outline, codes, outline
 from tests.compat import wire
-from tests.compat.nulls.stage import message_of
 from tests.compat.transactions import requests as txn
 from tests.support.raw import ConnectionClosedError, RawConnection
 from tests.support.waiting import wait_until

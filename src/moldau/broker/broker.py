@@ -27,6 +27,7 @@ from moldau.broker.log_dir_moves import LogDirMoves
 from moldau.broker.metrics import BrokerMetrics, MetricsSources, serve_metrics
 from moldau.broker.peers import Peers
 from moldau.broker.quotas.client_quotas import ClientQuotas, QuotaWindows
+from moldau.broker.quotas.connection_rates import ConnectionRates
 from moldau.broker.replication_wiring import cluster_access
 from moldau.broker.requests.delayed_requests import DelayedFetches
 from moldau.broker.requests.deleted_topics import DeletedTopics
@@ -98,8 +99,14 @@ class Broker:
         self.frame_memory = FrameMemory(queued if queued > 0 else UNLIMITED)
         unsent: int = settings["moldau.queued.max.response.bytes"]
         self.reply_memory = ReplyMemory(unsent if unsent > 0 else UNLIMITED)
-        self.connections = Connections(lambda: self.settings, self.metrics, self.loop.time)
-        self.quotas = ClientQuotas(QuotaWindows.of(settings), self.loop.time, self._quotas_changed)
+        plan = settings.listener_plan()
+        windows = QuotaWindows.of(settings)
+        self.quotas = ClientQuotas(windows, self.loop.time, self._quotas_changed)
+        protected = plan.inter_broker if len(plan.bound) > 1 else None
+        self.connection_rates = ConnectionRates(windows.client, lambda: self.settings, self.loop.time, protected)
+        self.connections = Connections(
+            lambda: self.settings, self.metrics, self.loop.time, self.quotas, self.connection_rates
+        )
         self.delayed_fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(settings["max.incremental.fetch.session.cache.slots"], host.randomness)
         self.routes = build_routes(self.metrics.apis)
@@ -118,7 +125,6 @@ class Broker:
         self.deleted_topics = DeletedTopics()
         self.metadata.listen(self.deleted_topics.follow)
         self.metadata.on_registration(self._registration_changed)
-        plan = settings.listener_plan()
         self.peers = Peers(self.node_id, plan.inter_broker, lambda: self.image)
         self.metadata.listen(self.peers.follow)
         self.replicas = ReplicaManager(
@@ -435,6 +441,7 @@ class Broker:
         if new.security.acls is not old.security.acls:
             self.authorizer.follow(new.security.acls)
         self.quotas.follow(new.security)
+        self.connection_rates.follow(new.security)
 
     def _quotas_changed(self) -> None:
         """End all throttles: the next request of each connection is measured by the new quotas."""

@@ -52,6 +52,7 @@ class BrokerMetrics:
     """Counters of the whole broker: limits that were reached, failures, and the data that went through."""
 
     __slots__ = (
+        "accept_pauses",
         "apis",
         "authorization_denied",
         "bytes_in",
@@ -72,6 +73,7 @@ class BrokerMetrics:
     def __init__(self) -> None:
         self.apis = {api: ApiMetrics(api) for api in APIS}
         self.authorization_denied = 0
+        self.accept_pauses = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.messages_in = 0
@@ -88,6 +90,7 @@ class BrokerMetrics:
 
 
 _COUNTERS = {
+    "accept_pauses": "Times a listener accepted nothing for a while because of max.connection.creation.rate",
     "authorization_denied": "Operations that the authorizer denied",
     "bytes_in": "Record bytes appended",
     "bytes_out": "Record bytes sent to readers",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from socket import gethostname
 
 from moldau.host.event_log import event_logger
 from moldau.net.sockets import make_socket
 
-__all__ = ["AcceptingServer", "bind", "bound_socket", "gethostname"]
+__all__ = ["AcceptingServer", "PausableServer", "bind", "bound_socket", "gethostname"]
 
 log = event_logger(__name__)
 
@@ -29,7 +30,7 @@ async def bind(
     backlog: int,
     send_buffer: int = SYSTEM_DEFAULT,
     receive_buffer: int = SYSTEM_DEFAULT,
-) -> asyncio.Server:
+) -> PausableServer:
     """A server for protocols of `factory`, bound to host:port but not yet accepting connections.
 
     An empty host means every address of the machine. Accepted connections inherit the buffer sizes, which therefore
@@ -38,7 +39,8 @@ async def bind(
     loop = asyncio.get_running_loop()
     sock = await bound_socket(host, port, send_buffer=send_buffer, receive_buffer=receive_buffer)
     try:
-        return await loop.create_server(factory, sock=sock, backlog=backlog, start_serving=False)
+        create = partial(loop.create_server, factory, backlog=backlog, start_serving=False)
+        return PausableServer(lambda one: create(sock=one), await create(sock=sock))
     except OSError as error:
         sock.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
@@ -68,6 +70,50 @@ async def bound_socket(
     return sock
 
 
+class PausableServer:
+    """A server of asyncio that may stop to accept connections for a while. New connections then wait in its backlog,
+    and the operating system refuses them when that is full."""
+
+    __slots__ = ("_closed", "_create", "_paused", "_server")
+
+    def __init__(self, create: Callable[[socket.socket], Awaitable[asyncio.Server]], server: asyncio.Server) -> None:
+        self._create = create
+        self._server = server
+        self._paused: socket.socket | None = None
+        self._closed = False
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        return tuple(self._server.sockets) if self._paused is None else (self._paused,)
+
+    async def start_serving(self) -> None:
+        await self._server.start_serving()
+
+    def pause(self) -> None:
+        """Accept no connection until `resume`. A server of asyncio cannot do that: it is closed, and a duplicate of its
+        socket keeps the address and the backlog."""
+        if self._paused is None and not self._closed:
+            own = self._server.sockets[0]
+            self._paused = socket.fromfd(own.fileno(), own.family, own.type)
+            self._server.close()
+
+    async def resume(self) -> None:
+        if self._paused is None:
+            return
+        server = await self._create(self._paused)
+        if self._closed:
+            server.close()
+            return
+        self._server, self._paused = server, None
+        await server.start_serving()
+
+    def close(self) -> None:
+        self._closed = True
+        self._server.close()
+        if self._paused is not None:
+            self._paused.close()
+
+
 class AcceptingServer:
     """A listening socket that hands each accepted connection over as a socket.
 
@@ -75,7 +121,7 @@ class AcceptingServer:
     its own start.
     """
 
-    __slots__ = ("_accept", "_backlog", "_loop", "_retry", "_socket")
+    __slots__ = ("_accept", "_backlog", "_loop", "_paused", "_retry", "_socket")
 
     def __init__(self, sock: socket.socket, backlog: int, accept: Callable[[socket.socket], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -83,6 +129,7 @@ class AcceptingServer:
         self._backlog = backlog
         self._accept = accept
         self._retry: asyncio.TimerHandle | None = None
+        self._paused = False
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
@@ -94,6 +141,8 @@ class AcceptingServer:
 
     def _accept_some(self) -> None:
         for _ in range(MAX_ACCEPTED_AT_ONCE):
+            if self._paused:
+                return
             try:
                 connection, _address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -110,7 +159,20 @@ class AcceptingServer:
 
     def _accept_again(self) -> None:
         self._retry = None
-        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+        if not self._paused:
+            self._loop.add_reader(self._socket.fileno(), self._accept_some)
+
+    def pause(self) -> None:
+        """Accept no connection until `resume`. New connections wait in the backlog."""
+        if not self._paused and self._socket.fileno() >= 0:
+            self._paused = True
+            self._loop.remove_reader(self._socket.fileno())
+
+    async def resume(self) -> None:
+        if self._paused and self._socket.fileno() >= 0:
+            self._paused = False
+            if self._retry is None:
+                self._loop.add_reader(self._socket.fileno(), self._accept_some)
 
     def close(self) -> None:
         if self._retry is not None:

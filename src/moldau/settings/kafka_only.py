@@ -149,7 +149,6 @@ kafka.metrics.reporters list read-only ""
 log.dir.failure.timeout.ms long read-only 30000
 log.local.retention.bytes long dynamic -2
 log.local.retention.ms long dynamic -2
-max.connection.creation.rate int dynamic 2147483647
 metadata.log.dir string read-only -
 metadata.log.max.record.bytes.between.snapshots long read-only 20971520
 metadata.log.max.snapshot.interval.ms long read-only 3600000

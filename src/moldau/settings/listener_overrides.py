@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from moldau.settings.quotas import CONNECTION_RATE, QUOTAS
 from moldau.settings.sasl import OAUTHBEARER, SASL, SERVED_MECHANISMS, UNSERVED_MECHANISMS
 from moldau.settings.setting import Setting, Value
 from moldau.settings.tls import TLS
@@ -27,7 +28,9 @@ _OF_BROKERS: Final = (
     "sasl.mechanism.inter.broker.protocol",
 )
 
-SECURITY: Final[Mapping[str, Setting]] = {one.name: one for one in (*TLS, *SASL, *OAUTHBEARER)}
+_OTHERS: Final = tuple(one for one in QUOTAS if one.name == CONNECTION_RATE)
+
+SECURITY: Final[Mapping[str, Setting]] = {one.name: one for one in (*TLS, *SASL, *OAUTHBEARER, *_OTHERS)}
 OF_LISTENERS: Final = frozenset(SECURITY) - frozenset(_OF_BROKERS)
 """The settings that a listener may have for itself."""
 ONLY_OF_LISTENERS: Final = frozenset(name for name in OF_LISTENERS if name.startswith(("ssl.", "sasl.jaas")))
@@ -96,6 +99,10 @@ class ListenerSettings:
 
     def __getitem__(self, setting: str) -> Any:
         return self.of_mechanism("", setting)
+
+    def own(self, setting: str) -> Any:
+        """The value that was given for this listener; None if it has none of its own."""
+        return self._overrides.get(Override(self.listener, "", setting))
 
     def of_mechanism(self, mechanism: str, setting: str) -> Any:
         """The value for one mechanism of the listener, otherwise for the listener, otherwise for the broker."""

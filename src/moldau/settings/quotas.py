@@ -5,9 +5,13 @@ They are part of the table in `broker.py`. The quotas themselves are no settings
 
 from __future__ import annotations
 
-from moldau.settings.setting import Setting, SettingType
+from typing import Final
+
+from moldau.settings.setting import INT_MAX, Scope, Setting, SettingType
 
 INT = SettingType.INT
+
+CONNECTION_RATE: Final = "max.connection.creation.rate"
 
 QUOTAS = (
     Setting(
@@ -28,5 +32,14 @@ QUOTAS = (
     ),
     Setting(
         "controller.quota.window.size.seconds", INT, 1, "The length of one sample of that window, in seconds.", low=1
+    ),
+    Setting(
+        CONNECTION_RATE,
+        INT,
+        INT_MAX,
+        "The limit of new connections per second of this broker. Further connections wait in the backlog of the "
+        "listener. The listener for other brokers is not limited by it.",
+        scope=Scope.BROKER_DYNAMIC,
+        low=0,
     ),
 )

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from moldau.broker.broker import Broker
-from moldau.broker.connection.connection_limits import Connections
+from moldau.broker.connection.connection_limits import Connections, Refused
 from moldau.broker.connection.session import Request, Session
 from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Answer, Body, Reply
 from moldau.testing.broker_thread import BrokerThread
@@ -133,11 +133,14 @@ class FaultyConnections(Connections):
     __slots__ = ("faults",)
 
     def __init__(self, broker: Broker, faults: Faults) -> None:
-        super().__init__(lambda: broker.settings, broker.metrics, broker.loop.time)
+        super().__init__(
+            lambda: broker.settings, broker.metrics, broker.loop.time, broker.quotas, broker.connection_rates
+        )
         self.faults = faults
 
-    def admit(self, session: Session) -> str | None:
-        return self.faults.refusal() or super().admit(session)
+    def admit(self, session: Session) -> Refused | None:
+        refusal = self.faults.refusal()
+        return Refused(refusal) if refusal else super().admit(session)
 
 
 class Faults:

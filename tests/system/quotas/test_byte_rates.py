@@ -25,6 +25,8 @@ from tests.support.raw import RawConnection
 from tests.support.waiting import wait_until
 from tests.system.quotas.worlds import EVERYONE, World, is_quiet, world
 
+THE_WINDOW_MS = range(9_800, 10_001)
+"""The longest throttle. The response names what is left of it, so a busy machine names a little less."""
 KILOBYTES_20 = b"x" * 20_000
 PRODUCE_VERSIONS = (3, 7, 8, 9, 11)
 FETCH_VERSIONS = (4, 7, 11, 12)
@@ -93,7 +95,7 @@ def test_the_response_comes_first_and_then_the_pause(here: World) -> None:
         first = connection.send(ApiKey.PRODUCE, 11, produce_request("t", [(0, batch_of(KILOBYTES_20))]).encode(11))
         second = connection.send(ApiKey.METADATA, 12, MetadataRequest(topics=[]).encode(12))
         response = connection.receive(ApiKey.PRODUCE, 11, ProduceResponse, first)
-        assert response.throttle_time_ms == 10_000  # no pause is longer than the window
+        assert response.throttle_time_ms in THE_WINDOW_MS  # no pause is longer than the window
         assert is_quiet(connection)
         assert here.muted == 1
         here.broker.advance(9)
@@ -116,7 +118,7 @@ def test_a_producer_without_acknowledgements_is_paused(here: World) -> None:
 def test_other_clients_are_not_paused(here: World) -> None:
     here.set({QuotaEntity(client_id="greedy"): {PRODUCER_BYTE_RATE: 1_000}})
     with here.connect("greedy") as greedy, here.connect("modest") as modest:
-        assert send_records(greedy).throttle_time_ms == 10_000
+        assert send_records(greedy).throttle_time_ms in THE_WINDOW_MS
         assert send_records(modest).throttle_time_ms == 0
 
 
@@ -130,7 +132,7 @@ def test_connections_of_one_user_share_its_rate(here: World) -> None:
 def test_a_changed_quota_is_in_force_at_once_for_open_and_paused_connections(here: World) -> None:
     here.everyone(producer_byte_rate=1_000)
     with here.connect() as connection:
-        assert send_records(connection).throttle_time_ms == 10_000
+        assert send_records(connection).throttle_time_ms in THE_WINDOW_MS
         assert here.muted == 1
         here.everyone(producer_byte_rate=1_000_000)
         assert here.muted == 0
@@ -190,7 +192,7 @@ def test_quotas_are_in_force_after_a_restart() -> None:
         one.everyone(producer_byte_rate=1_000)
         one.broker.restart()
         with one.connect() as connection:
-            assert send_records(connection).throttle_time_ms == 10_000
+            assert send_records(connection).throttle_time_ms in THE_WINDOW_MS
 
 
 # Fetch ----------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from moldau.wire.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.compat.wire import ask, batch_of, fetch_partition, fetch_request, produce_request
 from tests.support.raw import RawConnection
-from tests.support.waiting import wait_until
 from tests.system.quotas.worlds import World, is_quiet, world
 
 NEXT_TO_NOTHING = 0.000_1
@@ -70,7 +69,7 @@ def test_the_response_comes_first_and_then_the_pause(here: World) -> None:
     with here.connect() as connection:
         request = MetadataRequest(topics=[]).encode(12)
         first, second = (connection.send(ApiKey.METADATA, 12, request) for _ in range(2))
-        assert connection.receive(ApiKey.METADATA, 12, MetadataResponse, first).throttle_time_ms == 1_000
+        assert connection.receive(ApiKey.METADATA, 12, MetadataResponse, first).throttle_time_ms in range(900, 1_001)
         assert is_quiet(connection)
         here.broker.advance(1)
         connection.receive(ApiKey.METADATA, 12, MetadataResponse, second)
@@ -94,7 +93,7 @@ def test_time_adds_up_over_requests(here: World) -> None:
     here.everyone(request_percentage=0.5)
     with here.connect() as connection:
         assert throttled(connection, *KINDS["a message"]) == 0  # less than 5 ms, a second's share
-        wait_until(lambda: throttled(connection, *KINDS["a message"]) > 0, "enough requests for a throttle")
+        assert any(throttled(connection, *KINDS["a message"]) for _ in range(50_000))
 
 
 def test_only_clients_with_a_quota_are_throttled(here: World) -> None:

@@ -1,17 +1,20 @@
-"""Open client connections and their limits: in total, per address, and how long they may be idle."""
+"""Open client connections and their limits: in total, per address, per second, and how long they may be idle."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.host.event_log import event_logger
+from moldau.security.quota_entities import CONNECTION_CREATION_RATE
 from moldau.settings import BrokerSettings, connection_overrides
 
 if TYPE_CHECKING:
     from moldau.broker.connection.session import Session
     from moldau.broker.metrics import BrokerMetrics
+    from moldau.broker.quotas.client_quotas import ClientQuotas
+    from moldau.broker.quotas.connection_rates import ConnectionRates
 
 log = event_logger(__name__)
 
@@ -22,14 +25,28 @@ CLIENT_ERRORS_LOGGED_PER_SECOND = 20
 """Log lines per second about mistakes of clients. Further ones are only counted, so that clients can neither fill the
 log nor block the loop if the log is written slowly."""
 
+MAX_LATE_CLOSES: Final = 1_000
+"""Refused connections that stay open for a moment, because their address opens too many per second. Further ones are
+closed at once."""
+
+
+class Refused(NamedTuple):
+    """Why a connection is refused, and after which time it is closed."""
+
+    reason: str
+    after_s: float = 0.0
+
 
 class Connections:
     __slots__ = (
+        "_closed_later",
         "_errors",
         "_metrics",
         "_none_left",
         "_now",
         "_per_host",
+        "_quotas",
+        "_rates",
         "_second_began",
         "_sessions",
         "_settings",
@@ -37,11 +54,19 @@ class Connections:
     )
 
     def __init__(
-        self, settings: Callable[[], BrokerSettings], metrics: BrokerMetrics, now: Callable[[], float]
+        self,
+        settings: Callable[[], BrokerSettings],
+        metrics: BrokerMetrics,
+        now: Callable[[], float],
+        quotas: ClientQuotas,
+        rates: ConnectionRates,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._now = now
+        self._quotas = quotas
+        self._rates = rates
+        self._closed_later: dict[Session, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
         self._sessions: dict[Session, None] = {}
         self._per_host: dict[str, int] = {}
         self.unauthenticated = 0
@@ -57,8 +82,16 @@ class Connections:
         """The connections that are open now. They may be closed during the iteration."""
         return iter(list(self._sessions))
 
-    def admit(self, session: Session) -> str | None:
-        """Add a connection. Returns None, or the reason if a limit refuses it."""
+    def admit(self, session: Session) -> Refused | None:
+        """Add a connection, unless a limit refuses it."""
+        pause_s = self._rates.listener_pause(session.listener.name)
+        if pause_s:
+            self._metrics.accept_pauses += 1
+            session.listener.pause(pause_s)
+        early_s = self._rates.address_pause(session.client_host)
+        if early_s:
+            self._quotas.count(CONNECTION_CREATION_RATE, early_s)
+            return Refused(f"{session.client_host} opens too many per second (connection_creation_rate)", early_s)
         settings = self._settings()
         host = session.client_host
         from_host = self._per_host.get(host, 0)
@@ -74,7 +107,7 @@ class Connections:
             reason = f"{self.unauthenticated} clients are logging in (moldau.max.unauthenticated.connections)"
         if reason is not None:
             self._metrics.connections_refused += 1
-            return reason
+            return Refused(reason)
         if session.unauthenticated:
             self.unauthenticated += 1
         self._sessions[session] = None
@@ -86,9 +119,26 @@ class Connections:
         """A connection has completed its TLS handshake and its login."""
         self.unauthenticated -= 1
 
+    def close_refused(self, session: Session, close: Callable[[], None], after_s: float) -> None:
+        """Close a refused connection. An address that opens too many per second waits for it, so that it does not try
+        again at once."""
+        if after_s and len(self._closed_later) < MAX_LATE_CLOSES:
+            timer = asyncio.get_running_loop().call_later(after_s, self._close_refused, session)
+            self._closed_later[session] = (timer, close)
+        else:
+            close()
+
+    def _close_refused(self, session: Session) -> None:
+        timer, close = self._closed_later.pop(session)
+        timer.cancel()
+        close()
+
     def forget(self, session: Session) -> None:
-        if session not in self._sessions:
-            return  # `admit` has refused it
+        if session not in self._sessions:  # `admit` has refused it
+            late = self._closed_later.pop(session, None)
+            if late is not None:
+                late[0].cancel()
+            return
         del self._sessions[session]
         if session.unauthenticated:
             self.unauthenticated -= 1
@@ -131,8 +181,14 @@ class Connections:
     def close_all(self) -> None:
         for session in self:
             session.close()
+        self._close_all_refused()
 
     def abort_all(self) -> None:
         for session in self:
             if session.transport is not None:
                 session.transport.abort()
+        self._close_all_refused()
+
+    def _close_all_refused(self) -> None:
+        for session in list(self._closed_later):
+            self._close_refused(session)

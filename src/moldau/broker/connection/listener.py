@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.broker.connection.listener_security import ListenerSecurity
@@ -9,19 +10,26 @@ from moldau.broker.connection.sasl_session import SaslSession
 from moldau.broker.connection.session import Session, SessionHost
 from moldau.broker.connection.tls_acceptor import TlsAcceptor
 from moldau.cluster.image import Endpoint
-from moldau.net.server import AcceptingServer, bind, bound_socket, gethostname
+from moldau.net.server import AcceptingServer, PausableServer, bind, bound_socket, gethostname
 from moldau.security import ANONYMOUS, Principal
 from moldau.settings.listeners import TLS_PROTOCOLS
 
 if TYPE_CHECKING:
-    import asyncio
-
     from moldau.settings import BrokerSettings
     from moldau.settings.listeners import ListenerAddress
 
 
 class Listener:
-    __slots__ = ("_acceptor", "advertised", "bound", "default_principal", "security", "server")
+    __slots__ = (
+        "_acceptor",
+        "_resumption",
+        "_resumption_at",
+        "advertised",
+        "bound",
+        "default_principal",
+        "security",
+        "server",
+    )
 
     def __init__(self, bound: ListenerAddress, advertised: ListenerAddress) -> None:
         self.bound = bound
@@ -29,7 +37,9 @@ class Listener:
         self.default_principal: Principal = ANONYMOUS
         self.security = ListenerSecurity(bound.name, bound.protocol)
         self._acceptor: TlsAcceptor | None = None
-        self.server: asyncio.Server | AcceptingServer | None = None
+        self.server: PausableServer | AcceptingServer | None = None
+        self._resumption: asyncio.Task[None] | None = None
+        self._resumption_at = 0.0
 
     @property
     def name(self) -> str:
@@ -63,6 +73,19 @@ class Listener:
         assert self.server is not None
         await self.server.start_serving()
 
+    def pause(self, seconds: float) -> None:
+        """Accept no new connection for this time. A longer pause replaces a shorter one."""
+        assert self.server is not None
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        if until <= self._resumption_at:
+            return
+        self._resumption_at = until
+        self.server.pause()
+        if self._resumption is not None:
+            self._resumption.cancel()
+        self._resumption = loop.create_task(_resume(self.server, seconds))
+
     def endpoint(self) -> Endpoint:
         """The address for clients. Advertised port 0 means the port that was bound."""
         advertised = self.advertised
@@ -77,7 +100,14 @@ class Listener:
 
     def stop(self) -> None:
         """Accept no new connections, and abort handshakes. Open connections stay open."""
+        if self._resumption is not None:
+            self._resumption.cancel()
         if self.server is not None:
             self.server.close()
         if self._acceptor is not None:
             self._acceptor.abort()
+
+
+async def _resume(server: PausableServer | AcceptingServer, after_s: float) -> None:
+    await asyncio.sleep(after_s)
+    await server.resume()

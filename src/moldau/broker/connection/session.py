@@ -254,26 +254,29 @@ class Session(FramedConnection):
 
     # -- lifecycle -------------------------------------------------------------------------------------------------
 
-    def accept(self, peer: tuple[Any, ...] | None) -> bool:
-        """Count a new connection, before its TLS handshake. False if a limit refuses it: the caller closes it."""
+    def accept(self, peer: tuple[Any, ...] | None, close: Callable[[], None]) -> bool:
+        """Count a new connection, before its TLS handshake. False if a limit refuses it: `close` is called, now or
+        soon."""
         if peer:
             self.client_host, self.client_port = peer[0], peer[1]
-        reason = self._connections.admit(self)
-        if reason is not None:
-            self._connections.log_client_error("connection refused", self, reason)
+        refused = self._connections.admit(self)
+        if refused is not None:
+            self._connections.log_client_error("connection refused", self, refused.reason)
+            self._connections.close_refused(self, close, refused.after_s)
             return False
         self._accepted = True
         return True
 
     def _abort(self) -> None:
-        assert self.transport is not None
         self._closing = True
-        self.transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     def opened(self) -> None:
         assert self.transport is not None
-        if not self._accepted and not self.accept(self.transport.get_extra_info("peername")):
-            self._abort()
+        if not self._accepted and not self.accept(self.transport.get_extra_info("peername"), self._abort):
+            self.hold()
+            self._closing = True
         elif self.unauthenticated:
             self.secured()
 

@@ -40,8 +40,7 @@ class TlsAcceptor:
         except OSError:  # it is closed already
             sock.close()
             return
-        if not session.accept(peer):
-            sock.close()
+        if not session.accept(peer, sock.close):
             return
         task = self._host.loop.create_task(self._shake_hands(sock, session))
         self._tasks.add(task)

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
+from moldau.broker.quotas.measured_clients import EXPIRY_CHECK_S, MeasuredClients
 from moldau.broker.quotas.precedence import Measured, Quotas, applied_quota
 from moldau.broker.quotas.rate_limit import QuotaWindow, RateLimit, TokenBucket
 from moldau.cluster.security_image import SecurityImage
 from moldau.security.quota_entities import (
     CLIENT_QUOTAS,
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
@@ -27,12 +29,6 @@ from moldau.security.quota_entities import (
 if TYPE_CHECKING:
     from moldau.security import Principal
     from moldau.settings import BrokerSettings
-
-MAX_MEASURED: Final = 10_000
-"""Clients whose use is measured, per quota name. Idle ones make room for new ones; if all are busy, the oldest does."""
-
-EXPIRY_CHECK_S: Final = 60.0
-"""The interval at which idle clients are forgotten. A client is idle when its earlier use has no effect any more."""
 
 PERCENT: Final = 100.0
 
@@ -96,30 +92,15 @@ class QuotaClient(Protocol):
     def principal(self) -> Principal: ...
 
 
-class _Limit(Protocol):
+class AnyLimit(Protocol):
+    """Either kind of rate limit."""
+
     rate: float
 
     def is_idle(self, now: float) -> bool: ...
 
 
-L = TypeVar("L", bound=_Limit)
-
-
-class MeasuredClients(dict[Measured, L]):
-    """The limits in use of one quota name, by the clients that share them."""
-
-    def expire(self, now: float) -> None:
-        for measured in [one for one, limit in self.items() if limit.is_idle(now)]:
-            del self[measured]
-
-    def make_room(self, now: float) -> bool:
-        """Make room for one more. Returns whether any was removed."""
-        if len(self) < MAX_MEASURED:
-            return False
-        self.expire(now)
-        if len(self) >= MAX_MEASURED:
-            del self[next(iter(self))]
-        return True
+L = TypeVar("L", bound=AnyLimit)
 
 
 class ClientQuotas:
@@ -150,17 +131,19 @@ class ClientQuotas:
         self._table = object()
         """Replaced when the quotas change or clients are forgotten, so that sessions look up their limits again."""
         self._checked_at = 0.0
-        self._produce = MeasuredClients[RateLimit]()
-        self._fetch = MeasuredClients[RateLimit]()
-        self._request = MeasuredClients[RateLimit]()
-        self._mutations = MeasuredClients[TokenBucket]()
+        self._produce = MeasuredClients[Measured, RateLimit]()
+        self._fetch = MeasuredClients[Measured, RateLimit]()
+        self._request = MeasuredClients[Measured, RateLimit]()
+        self._mutations = MeasuredClients[Measured, TokenBucket]()
         self.active = False
         """Whether any client may have a quota."""
         self.timed = False
         """Whether any client may have a quota of request time."""
         self.muted = 0
         """Connections that are throttled now."""
-        self.throttled: Mapping[str, ThrottleCount] = {quota: ThrottleCount() for quota in CLIENT_QUOTAS}
+        self.throttled: Mapping[str, ThrottleCount] = {
+            quota: ThrottleCount() for quota in (*CLIENT_QUOTAS, CONNECTION_CREATION_RATE)
+        }
 
     def __len__(self) -> int:
         """The number of measured clients, of all quota names."""
@@ -220,7 +203,7 @@ class ClientQuotas:
         name: str,
         user: str,
         client_id: str,
-        clients: MeasuredClients[L],
+        clients: MeasuredClients[Measured, L],
         make: Callable[[float], L],
         unit: float = 1.0,
     ) -> L | None:

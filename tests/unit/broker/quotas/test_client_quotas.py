@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from moldau.broker.quotas import client_quotas
-from moldau.broker.quotas.client_quotas import EXPIRY_CHECK_S, ClientLimits, ClientQuotas, QuotaWindows
+from moldau.broker.quotas import measured_clients
+from moldau.broker.quotas.client_quotas import ClientLimits, ClientQuotas, QuotaWindows
+from moldau.broker.quotas.measured_clients import EXPIRY_CHECK_S
 from moldau.cluster.security_image import NO_SECURITY, SecurityImage
 from moldau.security import ANONYMOUS, Principal
 from moldau.security.quota_entities import (
@@ -147,7 +148,7 @@ def test_idle_clients_are_forgotten_and_busy_ones_are_not() -> None:
 
 
 def test_the_number_of_measured_clients_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_quotas, "MAX_MEASURED", 10)
+    monkeypatch.setattr(measured_clients, "MAX_MEASURED", 10)
     world = World()
     world.set({QuotaEntity(None, DEFAULT): {PRODUCER_BYTE_RATE: 1.0}})
     for number in range(100):
@@ -158,7 +159,7 @@ def test_the_number_of_measured_clients_is_limited(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_session_with_a_removed_limit_gets_the_one_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_quotas, "MAX_MEASURED", 1)
+    monkeypatch.setattr(measured_clients, "MAX_MEASURED", 1)
     world = World()
     world.set({QuotaEntity(None, DEFAULT): {PRODUCER_BYTE_RATE: 1.0}})
     first, second = Client(), Client()
