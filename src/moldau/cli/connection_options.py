@@ -106,7 +106,7 @@ def require_listener(bootstrap: str, *, wait: bool) -> None:
 def bootstrap_addresses(bootstrap: str) -> Sequence[Address]:
     from moldau.client.settings.client import addresses
 
-    return addresses([text.strip() for text in bootstrap.split(",") if text.strip()])
+    return addresses([text.strip() for text in bootstrap.split(",") if text.strip()], "PLAINTEXT")
 
 
 def is_internal(topic: str) -> bool:

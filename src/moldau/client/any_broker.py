@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from moldau.client.client_errors import BrokerUnavailable, ClosedError, MoldauError
+from moldau.client.client_errors import AuthenticationError, BrokerUnavailable, ClosedError, MoldauError
 from moldau.client.connection import Connection
 from moldau.client.pool import ConnectionPool
 from moldau.client.settings import ClientSettings
@@ -102,7 +102,7 @@ class AnyBroker:
             connection = await self.connection(asyncio.get_running_loop().time() + round_s, tuple(asked))
             asked[connection.node_id] = None
             return await ask(connection)
-        except ClosedError:
+        except (ClosedError, AuthenticationError):
             raise
         except MoldauError as error:
             raise _Passed(error) from error
@@ -114,6 +114,10 @@ def _of_all(errors: list[MoldauError]) -> MoldauError:
         return errors[0]
     reasons = "; ".join(dict.fromkeys(str(error) for error in errors)) or "none is known"
     lasting = [error for error in errors if not error.retriable]
+    refused = next((error for error in errors if isinstance(error, AuthenticationError)), None)
+    if refused is not None:
+        # It would be refused again. Not a matter of time, even if another broker is down.
+        return type(refused)(f"no broker could be used: {reasons}")
     if errors and len(lasting) == len(errors):
         return type(errors[0])(f"no broker could be used: {reasons}")
     return BrokerUnavailable(f"no broker could be reached: {reasons}")

@@ -15,6 +15,7 @@ E = TypeVar("E", bound="MoldauError")
 
 __all__ = [
     "ArgumentError",
+    "AuthenticationError",
     "BrokerUnavailable",
     "BufferFull",
     "ClosedError",
@@ -24,8 +25,10 @@ __all__ = [
     "IllegalStateError",
     "MoldauError",
     "NotKafka",
+    "SaslAuthenticationError",
     "SerializationError",
     "TimedOut",
+    "TlsAuthenticationError",
     "UnsupportedByBroker",
     "WakeupError",
 ]
@@ -78,7 +81,19 @@ class BrokerUnavailable(MoldauError, ConnectionError):
 
 
 class NotKafka(MoldauError, ConnectionError):
-    """The address does not belong to a Kafka listener with the PLAINTEXT protocol. Check bootstrap.servers."""
+    """The address does not belong to a Kafka listener with this security.protocol. Check bootstrap.servers."""
+
+
+class AuthenticationError(MoldauError, ConnectionError):
+    """The client or the broker is not who it should be. Another attempt with the same settings would fail too."""
+
+
+class SaslAuthenticationError(AuthenticationError):
+    """The broker refused the login, does not have the mechanism, or did not prove who it is; or there is no token."""
+
+
+class TlsAuthenticationError(AuthenticationError):
+    """A certificate was refused: the broker's by the client, or the client's by the broker."""
 
 
 class UnsupportedByBroker(MoldauError):

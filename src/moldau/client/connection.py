@@ -12,13 +12,18 @@ from moldau.client.client_errors import (
     ClosedError,
     MoldauError,
     NotKafka,
+    SaslAuthenticationError,
     TimedOut,
+    TlsAuthenticationError,
     UnsupportedByBroker,
     error_copy,
 )
 from moldau.net.connect import TLS_RECORDS
 from moldau.net.framing import FrameMemory
 from moldau.net.request_pipeline import AnswerFrames, RequestPipeline
+from moldau.net.sasl_login import SaslLogin
+from moldau.net.sasl_session import SaslSession
+from moldau.net.tls_errors import is_lasting, tls_problem
 from moldau.wire.api import APIS, ApiKey
 
 MAX_FIRST_ANSWER_BYTES = 1024 * 1024
@@ -34,7 +39,7 @@ ANSWERS_MEMORY_BYTES = 2**32
 class Connection(RequestPipeline[MoldauError]):
     """A connection to a broker. `net.connect` opens it, `handshake.py` sets the versions and features."""
 
-    __slots__ = ("_on_lost", "finalized_features", "node_id", "supported_features", "versions")
+    __slots__ = ("_on_lost", "_session", "encrypted", "finalized_features", "node_id", "supported_features", "versions")
 
     def __init__(
         self,
@@ -43,8 +48,11 @@ class Connection(RequestPipeline[MoldauError]):
         client_id: str,
         memory: FrameMemory,
         on_lost: Callable[[Connection], None],
+        encrypted: bool = False,
     ) -> None:
         super().__init__(name, client_id)
+        self.encrypted = encrypted
+        self._session: SaslSession | None = None
         self.node_id = node_id
         self.versions: Mapping[ApiKey, tuple[int, int]] = {}
         self.supported_features: Mapping[str, tuple[int, int]] = {}
@@ -56,6 +64,18 @@ class Connection(RequestPipeline[MoldauError]):
         """Set the versions of the broker. From now on responses may be large."""
         self.versions = versions
         self._frames.max_frame_bytes = MAX_ANSWER_BYTES
+
+    async def log_in(self, login: SaslLogin, deadline: float, timeout_s: float, random: Callable[[], float]) -> None:
+        """Log in, and again before each session ends. Raises AuthenticationError, or the error of the connection."""
+        self._session = SaslSession(
+            self,
+            login,
+            timeout_s=timeout_s,
+            random=random,
+            error_of=lambda error: SaslAuthenticationError(str(error)),
+            version_of=self.version,
+        )
+        await self._session.begin(deadline)
 
     def version(self, key: ApiKey, at_most: int | None = None, at_least: int = 0) -> int:
         """Return the highest version of an API that both sides know. Raises UnsupportedByBroker if there is none.
@@ -84,12 +104,16 @@ class Connection(RequestPipeline[MoldauError]):
         return ClosedError(f"the connection to broker {self.name} was closed")
 
     def _error_lost(self, error: Exception | None) -> MoldauError:
+        if is_lasting(error):
+            # With TLS 1.3 the broker checks the client's certificate only after the handshake of the client.
+            return TlsAuthenticationError(tls_problem(self.name, self.name, error))
         reason = f" ({error})" if error else ""
         if self.versions:
             return BrokerUnavailable(f"broker {self.name} closed the connection{reason}; it may be restarting")
+        why = "or it refused the client's certificate" if self.encrypted else "or it is a TLS listener"
         return BrokerUnavailable(
-            f"{self.name} closed the connection before it answered{reason}: it is stopping, or it is a "
-            "TLS listener, or not a Kafka broker; check the port in bootstrap.servers"
+            f"{self.name} closed the connection before it answered{reason}: it is stopping, {why}, or not a Kafka "
+            "broker; check the port in bootstrap.servers"
         )
 
     def _error_late(self, key: ApiKey) -> MoldauError:
@@ -105,6 +129,8 @@ class Connection(RequestPipeline[MoldauError]):
         return error_copy(error)
 
     def _ended(self) -> None:
+        if self._session is not None:
+            self._session.end()
         self._on_lost(self)
 
 
@@ -120,6 +146,6 @@ def describe_peer(name: str, start: bytes) -> str:
 def tls_port(name: str) -> str:
     """Return the error message for a TLS listener."""
     return (
-        f"{name} speaks TLS, but this client uses plain text; use a PLAINTEXT listener of the broker "
-        "(TLS is not supported yet)"
+        f"{name} speaks TLS, but this client uses plain text; set security.protocol to SSL or SASL_SSL, or use the "
+        "port of a PLAINTEXT listener"
     )

@@ -7,15 +7,19 @@ with the versions that it knows. Then the client sends the request again in such
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import moldau
 from moldau.client.broker_errors import error_for
-from moldau.client.client_errors import MoldauError, NotKafka
+from moldau.client.client_errors import MoldauError, NotKafka, SaslAuthenticationError
 from moldau.client.connection import Connection
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode, WireError
 from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+T = TypeVar("T")
 
 SOFTWARE_NAME: Final = "moldau"
 _KEYS: Final = frozenset(int(key) for key in ApiKey)
@@ -50,9 +54,39 @@ def note(connection: Connection, answer: ApiVersionsResponse) -> None:
     connection.finalized_features = {one.name: one.max_version_level for one in answer.finalized_features}
 
 
+async def check_no_login(connection: Connection, deadline: float) -> None:
+    """Raise SaslAuthenticationError if the listener wants a login that this client does not know of.
+
+    Such a broker answers ApiVersions and then closes the connection at the first other request, without a reason. Any
+    broker answers SaslHandshake: this one with the mechanisms that it has, another one with ILLEGAL_SASL_STATE.
+    """
+    if ApiKey.SASL_HANDSHAKE not in connection.versions:
+        return
+    version = connection.version(ApiKey.SASL_HANDSHAKE)
+    request = SaslHandshakeRequest(mechanism="")
+    reply: asyncio.Future[SaslHandshakeResponse] = asyncio.get_running_loop().create_future()
+    on_reply = _settle(connection, reply, lambda view: SaslHandshakeResponse.decode(view, version))
+    connection.send(ApiKey.SASL_HANDSHAKE, version, (request.encode(version),), on_reply, deadline)
+    answer = await reply
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        needed = "SASL_SSL" if connection.encrypted else "SASL_PLAINTEXT"
+        raise SaslAuthenticationError(
+            f"{connection.name} wants a login; set security.protocol={needed} and sasl.mechanism to one of: "
+            f"{', '.join(answer.mechanisms)}"
+        )
+
+
 async def _ask(connection: Connection, version: int, deadline: float) -> ApiVersionsResponse:
     reply: asyncio.Future[ApiVersionsResponse] = asyncio.get_running_loop().create_future()
+    on_reply = _settle(connection, reply, lambda view: decode(view, version))
+    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=moldau.__version__)
+    connection.send(ApiKey.API_VERSIONS, version, (request.encode(version),), on_reply, deadline)
+    return await reply
 
+
+def _settle(
+    connection: Connection, reply: asyncio.Future[T], decode_reply: Callable[[memoryview], T]
+) -> Callable[[memoryview | None, MoldauError | None], None]:
     def on_reply(view: memoryview | None, error: MoldauError | None) -> None:
         if reply.done():
             return
@@ -61,7 +95,7 @@ async def _ask(connection: Connection, version: int, deadline: float) -> ApiVers
             reply.set_exception(error)
             return
         try:
-            reply.set_result(decode(view, version))
+            reply.set_result(decode_reply(view))
         except WireError as problem:
             reply.set_exception(
                 NotKafka(
@@ -70,9 +104,7 @@ async def _ask(connection: Connection, version: int, deadline: float) -> ApiVers
                 )
             )
 
-    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=moldau.__version__)
-    connection.send(ApiKey.API_VERSIONS, version, (request.encode(version),), on_reply, deadline)
-    return await reply
+    return on_reply
 
 
 def decode(view: memoryview, version: int) -> ApiVersionsResponse:

@@ -9,18 +9,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.client.backoff import Backoff
-from moldau.client.client_errors import BrokerUnavailable, ClosedError, MoldauError, NotKafka, TimedOut, error_copy
+from moldau.client.client_errors import (
+    BrokerUnavailable,
+    ClosedError,
+    ConfigurationError,
+    MoldauError,
+    NotKafka,
+    TimedOut,
+    TlsAuthenticationError,
+    error_copy,
+)
 from moldau.client.connection import ANSWERS_MEMORY_BYTES, Connection, tls_port
 from moldau.client.data_types import Node
-from moldau.client.handshake import introduce
+from moldau.client.handshake import check_no_login, introduce
+from moldau.client.security import client_security
 from moldau.client.settings import Address, ClientSettings
 from moldau.client.unreachable import UnreachableWarning
 from moldau.host.clock import Randomness
-from moldau.net.connect import NoSuchHostError, canonical_names, connect, speaks_tls
+from moldau.net.connect import (
+    NoSuchHostError,
+    TlsHandshakeCut,
+    canonical_names,
+    connect,
+    speaks_plain_text,
+    speaks_tls,
+)
 from moldau.net.framing import FrameMemory
+from moldau.net.tls_errors import TlsFailure, is_lasting, is_plain_text, plain_port, tls_problem
+from moldau.settings.setting import SettingError
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 COORDINATOR_BASE: Final = 1 << 32
 """Node ids have 32 bits. Ids from here on stand for the same nodes, on a second connection."""
@@ -70,6 +92,9 @@ class ConnectionPool:
         self._client_id = client_id
         self._random = randomness.random
         self._on_lost = on_lost
+        self._security = client_security(settings, self._random)
+        self._lost_unknown = False
+        """Whether a broker closed a connection after the handshake, before any answer to a request."""
         self._memory = FrameMemory(ANSWERS_MEMORY_BYTES)
         self._nodes: dict[int, Node] = {}
         self._bootstrap: dict[int, Node] = {
@@ -280,7 +305,8 @@ class ConnectionPool:
         timeout_s = self._setup.pause(attempts.failures + 1, self._random())
         address = Address(node.host, node.port)
         name = str(node) if node.id >= 0 else str(address)
-        connection = Connection(node_id, name, self._client_id, self._memory, self._lost)
+        tls = await self._tls_context()
+        connection = Connection(node_id, name, self._client_id, self._memory, self._lost, encrypted=tls is not None)
         try:
             await connect(
                 lambda: connection.protocol,
@@ -289,10 +315,16 @@ class ConnectionPool:
                 timeout_s=timeout_s,
                 send_buffer=self._settings["send.buffer.bytes"],
                 receive_buffer=self._settings["receive.buffer.bytes"],
+                tls=tls,
             )
             attempts.silent = True
-            deadline = asyncio.get_running_loop().time() + self._settings.seconds("request.timeout.ms")
+            request_timeout_s = self._settings.seconds("request.timeout.ms")
+            deadline = asyncio.get_running_loop().time() + request_timeout_s
             await introduce(connection, deadline)
+            if self._security.login is not None:
+                await connection.log_in(self._security.login, deadline, request_timeout_s, self._random)
+            elif self._lost_unknown:
+                await check_no_login(connection, deadline)
             if connection.failure is not None:
                 # The connection was lost right after the answer, before it is in `_ready`: `_lost` does not handle it.
                 raise error_copy(connection.failure)
@@ -300,13 +332,16 @@ class ConnectionPool:
             connection.close()
             # The peer closed the connection without an answer, as a TLS server does with plain text. Only a client
             # that has never reached a broker tests this, once per address.
-            ask = self._never_connected and not attempts.failures
+            ask = self._never_connected and not attempts.failures and tls is None
             if ask and await speaks_tls(node.host, node.port, min(timeout_s, TLS_ANSWER_S)):
                 raise NotKafka(tls_port(name)) from error
             raise
         except MoldauError:
             connection.close()
             raise
+        except (TlsFailure, TlsHandshakeCut) as error:
+            connection.close()
+            raise await self._tls_failed(name, node, error, min(timeout_s, TLS_ANSWER_S)) from error
         except OSError as error:
             connection.close()
             raise _unreachable(name, node, error, timeout_s) from error
@@ -314,6 +349,28 @@ class ConnectionPool:
             connection.close()
             raise
         return connection
+
+    async def _tls_context(self) -> SSLContext | None:
+        if self._security.tls is None:
+            return None
+        try:
+            return await self._security.tls.context()
+        except SettingError as error:
+            raise ConfigurationError(str(error)) from None
+
+    async def _tls_failed(self, name: str, node: Node, error: OSError, timeout_s: float) -> MoldauError:
+        """Return the error for a TLS handshake that failed or was cut off."""
+        if is_lasting(error):
+            if is_plain_text(error):
+                return NotKafka(plain_port(name))
+            return TlsAuthenticationError(tls_problem(name, node.host, error))
+        # A broker that expects plain text takes the first TLS message for a huge request, and closes the connection.
+        if self._never_connected and await speaks_plain_text(node.host, node.port, timeout_s):
+            return NotKafka(plain_port(name))
+        return BrokerUnavailable(
+            f"{name} closed the connection during the TLS handshake ({error}): it is stopping, overloaded, or does "
+            "not speak TLS; check the port in bootstrap.servers"
+        )
 
     async def _resolve_bootstrap(self) -> None:
         """Replace names by canonical names, with client.dns.lookup=resolve_canonical_bootstrap_servers_only."""
@@ -333,6 +390,7 @@ class ConnectionPool:
 
     def _lost(self, connection: Connection) -> None:
         if self._ready.get(connection.node_id) is connection:
+            self._lost_unknown = self._lost_unknown or self.bootstrapping
             del self._ready[connection.node_id]
             attempts = self._attempts.setdefault(connection.node_id, _ConnectAttempts())
             attempts.failures = 1

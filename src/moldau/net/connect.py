@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -21,8 +22,16 @@ TLS_RECORDS = (0x15, 0x16)
 """First byte of a TLS alert or handshake record: a TLS server sends one of these first."""
 
 
+PROBE_ID = 0x6D6F6C64
+"""The correlation id of a probe: a peer that returns it speaks Kafka's protocol."""
+
+
 class NoSuchHostError(OSError):
     """The host name has no address."""
+
+
+class TlsHandshakeCut(ConnectionError):
+    """The peer accepted the connection, but closed it, or did not answer, during the TLS handshake."""
 
 
 async def connect(
@@ -33,11 +42,13 @@ async def connect(
     timeout_s: float,
     send_buffer: int = SYSTEM_DEFAULT,
     receive_buffer: int = SYSTEM_DEFAULT,
+    tls: ssl.SSLContext | None = None,
 ) -> P:
     """A connected protocol created by `factory`. Raises OSError (or its subclass TimeoutError) if no address accepts.
 
     Each address has `timeout_s`, but the next one starts before that is over: an address that drops packets must not
-    use up the time of the others.
+    use up the time of the others. With `tls` the handshake has `timeout_s` too, and raises ssl.SSLError, or
+    TlsHandshakeCut if the peer closes the connection.
     """
     loop = asyncio.get_running_loop()
 
@@ -63,7 +74,21 @@ async def connect(
         raise _worst(lost.errors) from None
     try:
         # From here on the transport owns the socket and closes it.
-        _, connected = await loop.create_connection(factory, sock=sock)
+        if tls is None:
+            _, connected = await loop.create_connection(factory, sock=sock)
+        else:
+            # A certificate has no dot at the end of a name.
+            _, connected = await loop.create_connection(
+                factory, sock=sock, ssl=tls, server_hostname=host.rstrip("."), ssl_handshake_timeout=timeout_s
+            )
+    except ssl.SSLError:
+        sock.close()
+        raise
+    except ConnectionError as error:
+        sock.close()
+        if tls is None:
+            raise
+        raise TlsHandshakeCut(str(error)) from error
     except BaseException:
         sock.close()
         raise
@@ -128,3 +153,20 @@ async def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
         if writer is not None:
             writer.transport.abort()
     return answer[0] in TLS_RECORDS and answer[1] == 0x03
+
+
+async def speaks_plain_text(host: str, port: int, timeout_s: float) -> bool:
+    """Whether a Kafka broker answers there without TLS: sends ApiVersions in version 0, which all brokers know."""
+    question = struct.pack(">ihhih", 10, 18, 0, PROBE_ID, -1)
+    writer = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(question)
+            answer = await reader.readexactly(8)
+    except (OSError, EOFError):
+        return False
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+    return bool(struct.unpack_from(">i", answer, 4)[0] == PROBE_ID)

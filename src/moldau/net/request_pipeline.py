@@ -57,6 +57,12 @@ class _Waiting(Generic[E]):
         self.deadline = deadline
 
 
+LOGIN_APIS: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
+_Held = tuple[ApiKey, int, Sequence[Buffer], Callable[[memoryview | None, E | None], None], float, bool]
+"""The arguments of `send`."""
+
+
 class PeerBytesError(FrameError):
     """Bytes that cannot be the length of a frame."""
 
@@ -105,6 +111,7 @@ class RequestPipeline(ABC, Generic[E]):
         "_correlation_id",
         "_frames",
         "_gone",
+        "_held",
         "_loop",
         "_timer",
         "_timer_at",
@@ -127,6 +134,7 @@ class RequestPipeline(ABC, Generic[E]):
         self._client_id = client_id.encode()
         self._correlation_id = 0
         self._waiting: deque[_Waiting[E]] = deque()
+        self._held: deque[_Held[E]] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._gone: asyncio.Future[None] | None = None
@@ -170,7 +178,7 @@ class RequestPipeline(ABC, Generic[E]):
     @property
     def in_flight(self) -> int:
         """The number of requests without a response."""
-        return len(self._waiting)
+        return len(self._waiting) + (len(self._held) if self._held is not None else 0)
 
     @property
     def closed(self) -> bool:
@@ -195,6 +203,9 @@ class RequestPipeline(ABC, Generic[E]):
         if self.failure is not None:
             self._loop.call_soon(on_reply, None, self._error_again(self.failure))
             return
+        if self._held is not None and key not in LOGIN_APIS:
+            self._held.append((key, version, body, on_reply, deadline, no_reply))
+            return
         self._correlation_id = correlation_id = (self._correlation_id + 1) & MAX_CORRELATION_ID
         client_id = self._client_id
         tags = b"\0" if version >= _FLEXIBLE_FROM[key] else b""
@@ -208,6 +219,22 @@ class RequestPipeline(ABC, Generic[E]):
         self._waiting.append(_Waiting(correlation_id, key, version, version >= _TAGGED_FROM[key], on_reply, deadline))
         if self._timer is None or deadline < self._timer_at:
             self._set_timer(deadline)
+
+    def hold_requests(self) -> None:
+        """Keep all requests until `release_requests`, except those of a login: none may come between its steps."""
+        if self._held is None:
+            self._held = deque()
+
+    def release_requests(self) -> None:
+        """Send the kept requests, in their order."""
+        held, self._held = self._held, None
+        for one in held or ():
+            self.send(*one)
+
+    @property
+    def last_deadline(self) -> float:
+        """The latest deadline of the requests in flight; the current time if there are none."""
+        return max((one.deadline for one in self._waiting), default=self._loop.time())
 
     def close(self, error: E | None = None) -> None:
         """Close the connection; all waiting requests get the error."""
@@ -271,6 +298,7 @@ class RequestPipeline(ABC, Generic[E]):
         # Each in its own callback, so that an exception in one of them does not affect the others.
         for one in waiting:
             self._loop.call_soon(one.on_reply, None, self._error_again(error))
+        self.release_requests()  # each of them fails with the same error
         self._ended()
 
     # -- timeouts --------------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from scramp import ScramClient, ScramException
-
 PLAIN: Final = "PLAIN"
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -78,6 +76,8 @@ class ScramSaslClient(SaslClient):
         self, mechanism: str, username: str, password: str, *, token: bool = False, nonce: str | None = None
     ) -> None:
         """`token` tells the server that the user name is the id of a delegation token (KIP-48)."""
+        from scramp import ScramClient
+
         self.mechanism = mechanism
         self._exchange = ScramClient([mechanism], "user", "password", c_nonce=nonce)
         self._exchange.username = _RawText(username)
@@ -98,6 +98,8 @@ class ScramSaslClient(SaslClient):
     def respond(self, challenge: bytes) -> bytes | None:
         if self._complete:
             raise SaslError(f"the server goes on after the end of {self.mechanism}")
+        from scramp import ScramException
+
         try:
             text = challenge.decode()
             if self._proved:

@@ -153,11 +153,14 @@ class ApacheKafka(ServerProcess):
 
     def start(self) -> None:
         if not self.data.exists():
-            arguments = ("format", "--cluster-id", CLUSTER_ID, "--config", str(self._properties))
-            formatted = self._jars.run("kafka.tools.StorageTool", *arguments)
-            if formatted.returncode != 0:
-                raise RuntimeError(f"kafka.tools.StorageTool failed: {formatted.stdout}{formatted.stderr}")
+            self._format()
         super().start()
+
+    def _format(self, *options: str) -> None:
+        arguments = ("format", "--cluster-id", CLUSTER_ID, "--config", str(self._properties), *options)
+        formatted = self._jars.run("kafka.tools.StorageTool", *arguments)
+        if formatted.returncode != 0:
+            raise RuntimeError(f"kafka.tools.StorageTool failed: {formatted.stdout}{formatted.stderr}")
 
     def partition_directory(self, topic: str, partition: int) -> Path:
         return self.data / f"{topic}-{partition}"

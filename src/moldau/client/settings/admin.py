@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.client.settings import security
 from moldau.client.settings.client import ClientTable
 from moldau.client.settings.common import addresses, api_timeout_covers_requests, kept_for_kafka, waiting
 from moldau.settings.setting import INT_MAX, Setting, SettingType
@@ -32,6 +33,7 @@ NOT_HERE = (
 
 def rules(values: dict[str, Any], given: frozenset[str]) -> None:
     """Check combinations of settings, with the rules of Kafka's admin client."""
+    security.security_rules(values, given)
     api_timeout_covers_requests(values, given)
 
 
@@ -39,8 +41,10 @@ ADMIN = ClientTable(
     "admin",
     {
         "Addresses and sockets": addresses(receive_buffer_bytes=65_536),
+        "TLS": security.TLS,
+        "Login": security.SASL,
         "Timeouts and retries": (*CALLS, *waiting(idle_ms=300_000)),
-        "Accepted without effect": (*kept_for_kafka(metrics_push=False), *NOT_HERE),
+        "Accepted without effect": (*kept_for_kafka(metrics_push=False), *security.NOT_HERE, *NOT_HERE),
     },
     rules,
 )

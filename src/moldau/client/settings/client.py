@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 
 from moldau.client.client_errors import ConfigurationError
 from moldau.host.event_log import event_logger
+from moldau.host.reference_files import resolve_references
 from moldau.settings.setting import Setting, SettingError, SettingType
 from moldau.settings.table import SettingTable
 
 log = event_logger(__name__)
 
-CASE_DOES_NOT_MATTER = frozenset({"group.protocol", "metadata.recovery.strategy"})
-"""Settings whose values Kafka accepts in upper and lower case."""
-
-SECURITY_PREFIXES = ("ssl.", "sasl.", "security.providers")
+CASE_DOES_NOT_MATTER = {
+    "group.protocol": str.lower,
+    "metadata.recovery.strategy": str.lower,
+    "security.protocol": str.upper,
+}
+"""Settings whose values Kafka accepts in upper and lower case, and the case that is stored."""
 
 NUMBERS = (SettingType.INT, SettingType.SHORT, SettingType.LONG, SettingType.DOUBLE)
 
@@ -79,7 +82,7 @@ class ClientSettings:
             texts[name] = value
         values: dict[str, Any] = {setting.name: setting.default for setting in table}
         given = set()
-        for name, value in texts.items():
+        for name, value in resolved(texts).items():
             if value is not None:
                 values[name] = parse(table, name, value)
                 given.add(name)
@@ -87,7 +90,7 @@ class ClientSettings:
             raise ConfigurationError(
                 "bootstrap.servers: missing; give the address of one broker or more, such as localhost:9092"
             )
-        addresses(values["bootstrap.servers"])
+        addresses(values["bootstrap.servers"], values["security.protocol"])
         table.rules(values, frozenset(given))
         for setting in table:
             if setting.no_effect and setting.name in given:
@@ -108,14 +111,21 @@ class ClientSettings:
     @property
     def addresses(self) -> tuple[Address, ...]:
         """The addresses of bootstrap.servers."""
-        return addresses(self._values["bootstrap.servers"])
+        return addresses(self._values["bootstrap.servers"], self._values["security.protocol"])
+
+
+def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with `${env:NAME}` and `${file:/path}` replaced. Raises ConfigurationError."""
+    texts = {name: value for name, value in given.items() if isinstance(value, str) and "${" in value}
+    try:
+        return {**given, **(resolve_references(texts) if texts else {})}
+    except SettingError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def parse(table: ClientTable, name: str, given: Any) -> Any:
     """Return the value of one setting, from text or from a Python value."""
     if name not in table:
-        if str(name).startswith(SECURITY_PREFIXES):
-            raise ConfigurationError(f"{name}: TLS and SASL are not supported yet; use a PLAINTEXT listener")
         raise ConfigurationError(str(table.unknown(str(name))))
     setting = table[name]
     if setting.type is SettingType.CLASS:
@@ -125,7 +135,7 @@ def parse(table: ClientTable, name: str, given: Any) -> Any:
         return tuple(item.strip() if isinstance(item, str) else item for item in items)
     try:
         text = _text(setting, given)
-        return setting.parse(text.lower() if name in CASE_DOES_NOT_MATTER else text)
+        return setting.parse(CASE_DOES_NOT_MATTER.get(name, str)(text))
     except SettingError as error:
         raise ConfigurationError(str(error)) from None
 
@@ -143,21 +153,23 @@ def _text(setting: Setting, given: object) -> str:
     elif isinstance(given, float) and kind in NUMBERS:
         whole = kind is not SettingType.DOUBLE and given.is_integer()
         return str(int(given)) if whole else repr(given)
-    raise SettingError(setting.name, f"{given!r} has the type {type(given).__name__}; give a value of type {kind.name}")
+    shown = "the value" if setting.sensitive else repr(given)
+    raise SettingError(setting.name, f"{shown} has the type {type(given).__name__}; give a value of type {kind.name}")
 
 
-def addresses(texts: Sequence[str]) -> tuple[Address, ...]:
+def addresses(texts: Sequence[str], protocol: str) -> tuple[Address, ...]:
     """Return the addresses of `bootstrap.servers`: host:port each, IPv6 addresses in brackets."""
-    return tuple(_address(text) for text in texts)
+    return tuple(_address(text, protocol) for text in texts)
 
 
-def _address(text: object) -> Address:
+def _address(text: object, protocol: str) -> Address:
     if not isinstance(text, str):
         raise ConfigurationError(f"bootstrap.servers: {text!r} is not a str such as 'localhost:9092'")
     scheme, separator, rest = text.rpartition("://")
-    if separator and scheme.upper() != "PLAINTEXT":
+    if separator and scheme.upper() != protocol:
         raise ConfigurationError(
-            f"bootstrap.servers: {text!r}: TLS, SASL and other protocols are not supported yet; write HOST:PORT"
+            f"bootstrap.servers: {text!r} is not for security.protocol={protocol}; write HOST:PORT, and set "
+            "security.protocol"
         )
     host, separator, port = rest.rpartition(":")
     if host.startswith("[") and host.endswith("]"):

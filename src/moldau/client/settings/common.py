@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.client.client_errors import ConfigurationError
+from moldau.client.settings.security import PROTOCOL
 from moldau.settings.setting import Setting, SettingType, Value
 
 BOOLEAN, STRING, INT, LONG, LIST = (
@@ -14,14 +15,6 @@ BOOLEAN, STRING, INT, LONG, LIST = (
     SettingType.LONG,
     SettingType.LIST,
 )
-
-
-def _plain_text_only(value: Value) -> str | None:
-    if str(value).upper() == "PLAINTEXT":
-        return None
-    if str(value).upper() in ("SSL", "SASL_SSL", "SASL_PLAINTEXT"):
-        return f"{value!r}: TLS and SASL are not supported yet; use a PLAINTEXT listener"
-    return f"{value!r} is not a security protocol; only PLAINTEXT is supported"
 
 
 def not_empty(value: Value) -> str | None:
@@ -52,13 +45,7 @@ def addresses(receive_buffer_bytes: int) -> tuple[Setting, ...]:
             "in bootstrap.servers by the canonical names of their IP addresses.",
             choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         ),
-        Setting(
-            "security.protocol",
-            STRING,
-            "PLAINTEXT",
-            "The protocol of the connections; only PLAINTEXT.",
-            check=_plain_text_only,
-        ),
+        PROTOCOL,
         Setting(
             "send.buffer.bytes", INT, 131_072, "Size of the socket's send buffer; -1 is the system default.", low=-1
         ),

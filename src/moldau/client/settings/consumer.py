@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from moldau.client.settings import security
 from moldau.client.settings.client import ClientTable
 from moldau.client.settings.common import (
     addresses,
@@ -146,6 +147,7 @@ NOT_HERE = (
 
 def rules(values: dict[str, Any], given: frozenset[str]) -> None:
     """Check combinations of settings, with the rules of Kafka's consumer."""
+    security.security_rules(values, given)
     api_timeout_covers_requests(values, given)
     if values["group.id"] is None:
         if "enable.auto.commit" in given and values["enable.auto.commit"]:
@@ -182,11 +184,13 @@ CONSUMER = ClientTable(
     "consumer",
     {
         "Addresses and sockets": addresses(receive_buffer_bytes=65_536),
+        "TLS": security.TLS,
+        "Login": security.SASL,
         "Records": RECORDS,
         "Fetching": FETCHING,
         "Groups": GROUPS,
         "Timeouts and retries": (*CALLS, *waiting(idle_ms=540_000)),
-        "Accepted without effect": (*kept_for_kafka(metrics_push=True), *NOT_HERE),
+        "Accepted without effect": (*kept_for_kafka(metrics_push=True), *security.NOT_HERE, *NOT_HERE),
     },
     rules,
 )

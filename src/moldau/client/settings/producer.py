@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.client.settings import security
 from moldau.client.settings.client import ClientTable
 from moldau.client.settings.common import addresses, conflict, kept_for_kafka, not_empty, waiting
 from moldau.settings.setting import INT_MAX, Setting, SettingType
@@ -122,6 +123,7 @@ DELIVERY = (
 
 def rules(values: dict[str, Any], given: frozenset[str]) -> None:
     """Check combinations of settings, with the rules of Kafka's producer."""
+    security.security_rules(values, given)
     _delivery_covers_a_request(values, given)
     if values["acks"] == "-1":
         values["acks"] = "all"
@@ -175,11 +177,13 @@ PRODUCER = ClientTable(
     "producer",
     {
         "Addresses and sockets": addresses(receive_buffer_bytes=32_768),
+        "TLS": security.TLS,
+        "Login": security.SASL,
         "Records": RECORDS,
         "Batches and memory": BATCHES,
         "Delivery": DELIVERY,
         "Timeouts and retries": waiting(idle_ms=540_000),
-        "Accepted without effect": kept_for_kafka(metrics_push=True),
+        "Accepted without effect": (*kept_for_kafka(metrics_push=True), *security.NOT_HERE),
     },
     rules,
 )
