@@ -93,6 +93,8 @@ class ConnectionPool:
         self._random = randomness.random
         self._on_lost = on_lost
         self._security = client_security(settings, self._random)
+        self._described = False
+        """Whether a broker has ever answered a request for metadata."""
         self._lost_unknown = False
         """Whether a broker closed a connection after the handshake, before any answer to a request."""
         self._memory = FrameMemory(ANSWERS_MEMORY_BYTES)
@@ -127,6 +129,7 @@ class ConnectionPool:
         may still be answered for LAST_ANSWERS_S.
         """
         self._nodes = {node.id: node for node in nodes}
+        self._described = True
         self._adopt()
         for node_id, connection in list(self._ready.items()):
             node = self._nodes.get(real_node(node_id))
@@ -390,7 +393,7 @@ class ConnectionPool:
 
     def _lost(self, connection: Connection) -> None:
         if self._ready.get(connection.node_id) is connection:
-            self._lost_unknown = self._lost_unknown or self.bootstrapping
+            self._lost_unknown = not self._described
             del self._ready[connection.node_id]
             attempts = self._attempts.setdefault(connection.node_id, _ConnectAttempts())
             attempts.failures = 1

@@ -79,10 +79,13 @@ def test_a_request_to_an_unreachable_broker_ends_with_the_reason(closed_port: st
     [
         (fake_servers.web_server, "speaks HTTP, not Kafka's protocol; check the port in bootstrap.servers"),
         (fake_servers.mail_server, "does not speak Kafka's protocol (it sent b'220 mail.example"),
-        (fake_servers.tls_server, "speaks TLS, but this client uses plain text; use a PLAINTEXT listener"),
+        (
+            fake_servers.tls_server,
+            "speaks TLS, but this client uses plain text; set security.protocol to SSL or SASL_SSL",
+        ),
         (
             fake_servers.tls_server_with_alert,
-            "speaks TLS, but this client uses plain text; use a PLAINTEXT listener",
+            "speaks TLS, but this client uses plain text; set security.protocol to SSL or SASL_SSL",
         ),
     ],
     ids=["http", "smtp", "tls", "tls-alert"],
