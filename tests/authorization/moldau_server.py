@@ -1,42 +1,24 @@
-"""Moldau broker for the denial matrix: in this process, with access control."""
+"""Moldau broker for the denial matrix: in this process, with access control and logins by SASL PLAIN."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from moldau.broker.connection.session import Session
-from moldau.security import Principal
-from moldau.settings.authorization import KAFKA_AUTHORIZERS
 from moldau.testing import Broker
 from tests.authorization.cases import SETTINGS
-from tests.authorization.play import ADMIN, Server
-from tests.support.raw import RawConnection
-
-
-class MoldauServer(Server):
-    """Clients are who their client id says they are."""
-
-    def connect(self, user: str) -> RawConnection:
-        return RawConnection(self.bootstrap, client_id=user)
+from tests.authorization.matrix import NODE_ID
+from tests.authorization.play import Server
+from tests.compat.apache_kafka.processes import secured_by_plain
 
 
 @contextmanager
-def moldau_server() -> Iterator[MoldauServer]:
+def moldau_server(users: Mapping[str, str]) -> Iterator[Server]:
     settings = {
-        "authorizer.class.name": KAFKA_AUTHORIZERS[0],
-        "super.users": f"User:{ADMIN}",
-        "node.id": "1",
+        **secured_by_plain(users),
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "node.id": NODE_ID,
         **SETTINGS,
     }
-    known = Session.principal
-    by_client_id = property(lambda self: Principal("User", self.client_id), lambda self, _: None)
-    Session.principal = by_client_id  # type: ignore[assignment, method-assign]
-    try:
-        with Broker(settings) as broker:
-            listener = broker._running().broker.listeners[0]
-            # Requests for delegation tokens are answered only where clients log in.
-            listener.bound = listener.bound._replace(protocol="SASL_PLAINTEXT")
-            yield MoldauServer(broker.bootstrap_servers)
-    finally:
-        Session.principal = known  # type: ignore[method-assign]
+    with Broker(settings) as broker:
+        yield Server(broker.bootstrap_servers)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.compat.nulls.stage import message_of
-
 from moldau.security.acls import AclRule
 from moldau.wire.api import APIS
 from moldau.wire.errors import ErrorCode
@@ -24,6 +22,7 @@ from moldau.wire.messages.offset_commit import (
 from tests.authorization.matrix import Case, Resources, Variant
 from tests.authorization.outline import Outline, codes, outline
 from tests.compat import wire
+from tests.compat.nulls.case_context import message_of
 from tests.compat.transactions import requests as txn
 from tests.support.raw import ConnectionClosedError, RawConnection
 from tests.support.waiting import wait_until
@@ -114,7 +113,7 @@ def build(message: MessageCase, struct: notation.Struct, values: dict[str, Any],
 
 
 def _comes_back(found: Outline) -> bool:
-    return any(code in txn.COMES_BACK for code in codes(found))
+    return any(code in txn.RETRIABLE for code in codes(found))
 
 
 # Resources ------------------------------------------------------------------------------------------------------------

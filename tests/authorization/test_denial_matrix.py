@@ -13,7 +13,7 @@ from tests.authorization.cases import CASES, OPEN, all_variants
 from tests.authorization.matrix import CLUSTER, Case, Variant
 from tests.authorization.moldau_server import moldau_server
 from tests.authorization.outline import Outline, codes, names
-from tests.authorization.play import play
+from tests.authorization.play import play, users
 
 DENIALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -28,8 +28,9 @@ SERVED = [one for one in CASES if one.api in HANDLERS]
 @pytest.fixture(scope="module")
 def answers() -> Iterator[dict[str, Outline]]:
     """The answers to all variants, in a second."""
-    with moldau_server() as server:
-        yield play(server, all_variants(HANDLERS))
+    variants = all_variants(HANDLERS)
+    with moldau_server(users(variants)) as server:
+        yield play(server, variants)
 
 
 def test_every_api_is_in_the_matrix_or_open_to_everyone() -> None:

@@ -32,7 +32,7 @@ def of_kafka(jars: KafkaJars, tmp_path_factory: pytest.TempPathFactory) -> Answe
 
 @pytest.fixture(scope="module")
 def of_moldau() -> Iterator[Answers]:
-    with moldau_server() as server:
+    with moldau_server(users(COMPARED)) as server:
         yield play(server, COMPARED)
 
 
