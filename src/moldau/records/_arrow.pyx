@@ -10,12 +10,26 @@ from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from moldau.records._walk cimport (
+from moldau.records._batch_layout cimport (
+    ATTRIBUTES_AT,
+    BASE_TIMESTAMP_AT,
     CODEC_MASK,
     CONTROL_BIT,
+    COUNT_AT,
+    CRC_AT,
     CRC_FROM,
     HEADER_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LENGTH_END,
     LOG_APPEND_TIME_BIT,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    TRANSACTIONAL_BIT,
+)
+from moldau.records._walk cimport (
     Header,
     Parsed,
     Walk,
@@ -42,7 +56,6 @@ cdef extern from "stdlib.h" nogil:
     int posix_memalign(void **memptr, size_t alignment, size_t size)
 
 cdef enum:
-    TRANSACTIONAL_BIT = 0x10
     ALIGNMENT = 64  # recommended by Arrow
     LEAST_ROOM = 1024
     SLACK = 64  # bytes after the used ones that may be overwritten: cells are copied in whole blocks
@@ -261,25 +274,25 @@ cdef class BatchCursor:
         cdef int16_t special = CODEC_MASK | CONTROL_BIT
         if self.wanted is not None:
             special |= TRANSACTIONAL_BIT
-        if left < HEADER_SIZE or p[16] != 2:
+        if left < HEADER_SIZE or p[MAGIC_AT] != MAGIC:
             return False
-        header.size = <int64_t><int32_t>load_be32(p + 8) + 12
-        header.attributes = <int16_t>load_be16(p + 21)
+        header.size = <int64_t><int32_t>load_be32(p + LENGTH_AT) + LENGTH_END
+        header.attributes = <int16_t>load_be16(p + ATTRIBUTES_AT)
         if header.size < HEADER_SIZE or header.size > left or header.attributes & special:
             return False
         header.base_offset = <int64_t>load_be64(p)
-        header.leader_epoch = <int32_t>load_be32(p + 12)
-        header.last_offset_delta = <int32_t>load_be32(p + 23)
-        header.base_timestamp = <int64_t>load_be64(p + 27)
-        header.max_timestamp = <int64_t>load_be64(p + 35)
-        header.count = <int32_t>load_be32(p + 57)
+        header.leader_epoch = <int32_t>load_be32(p + LEADER_EPOCH_AT)
+        header.last_offset_delta = <int32_t>load_be32(p + LAST_OFFSET_DELTA_AT)
+        header.base_timestamp = <int64_t>load_be64(p + BASE_TIMESTAMP_AT)
+        header.max_timestamp = <int64_t>load_be64(p + MAX_TIMESTAMP_AT)
+        header.count = <int32_t>load_be32(p + COUNT_AT)
         if header.count < 1 or header.last_offset_delta != header.count - 1:
             return False
         if not 0 <= header.base_offset <= INT64_MAX - header.last_offset_delta:
             return False
         if not self.check_crcs:
             return True
-        return HARDWARE_CRC and crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) == load_be32(p + 17)
+        return HARDWARE_CRC and crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) == load_be32(p + CRC_AT)
 
     cdef bint enter_with_care(self) except -1:
         """Open the batch with the checks and errors of the reference. False if the batch was skipped."""

@@ -12,7 +12,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from moldau.records._walk cimport HEADER_SIZE, write_varint
+from moldau.records._batch_layout cimport HEADER_SIZE
+from moldau.records._walk cimport write_varint
 
 from moldau.records import arrow_layout as _model
 

@@ -16,12 +16,28 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from moldau.records._walk cimport (
+from moldau.records._batch_layout cimport (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    BASE_TIMESTAMP_AT,
     CODEC_MASK,
     CONTROL_BIT,
+    COUNT_AT,
+    CRC_AT,
     CRC_FROM,
     HEADER_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LENGTH_END,
     LOG_APPEND_TIME_BIT,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    PRODUCER_AT,
+    PRODUCER_EPOCH_AT,
+)
+from moldau.records._walk cimport (
     Header,
     Parsed,
     Walk,
@@ -71,16 +87,16 @@ cdef int open_batch(object buf, Py_buffer *view, Py_ssize_t pos, Header *header)
     cdef Py_ssize_t left = view.len - pos if 0 <= pos <= view.len else 0
     cdef const uint8_t *p = <const uint8_t *>view.buf + pos
     cdef uint32_t stated, found
-    if left > 16 and p[16] != 2:
-        _batch.refuse_magic(p[16])
+    if left > MAGIC_AT and p[MAGIC_AT] != MAGIC:
+        _batch.refuse_magic(p[MAGIC_AT])
     if left < HEADER_SIZE:
         raise _batch.cut_off(left)
-    header.size = <int64_t><int32_t>load_be32(p + 8) + 12
+    header.size = <int64_t><int32_t>load_be32(p + LENGTH_AT) + LENGTH_END
     if header.size < HEADER_SIZE:
         raise _batch.too_small(header.size)
     if header.size > left:
         raise _batch.cut_short(header.size, left)
-    stated = load_be32(p + 17)
+    stated = load_be32(p + CRC_AT)
     if HARDWARE_CRC:
         found = crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM)
     else:
@@ -88,15 +104,15 @@ cdef int open_batch(object buf, Py_buffer *view, Py_ssize_t pos, Header *header)
     if found != stated:
         raise _batch.wrong_crc(found, stated)
     header.base_offset = <int64_t>load_be64(p)
-    header.leader_epoch = <int32_t>load_be32(p + 12)
-    header.attributes = <int16_t>load_be16(p + 21)
-    header.last_offset_delta = <int32_t>load_be32(p + 23)
-    header.base_timestamp = <int64_t>load_be64(p + 27)
-    header.max_timestamp = <int64_t>load_be64(p + 35)
-    header.producer_id = <int64_t>load_be64(p + 43)
-    header.producer_epoch = <int16_t>load_be16(p + 51)
-    header.base_sequence = <int32_t>load_be32(p + 53)
-    header.count = <int32_t>load_be32(p + 57)
+    header.leader_epoch = <int32_t>load_be32(p + LEADER_EPOCH_AT)
+    header.attributes = <int16_t>load_be16(p + ATTRIBUTES_AT)
+    header.last_offset_delta = <int32_t>load_be32(p + LAST_OFFSET_DELTA_AT)
+    header.base_timestamp = <int64_t>load_be64(p + BASE_TIMESTAMP_AT)
+    header.max_timestamp = <int64_t>load_be64(p + MAX_TIMESTAMP_AT)
+    header.producer_id = <int64_t>load_be64(p + PRODUCER_AT)
+    header.producer_epoch = <int16_t>load_be16(p + PRODUCER_EPOCH_AT)
+    header.base_sequence = <int32_t>load_be32(p + BASE_SEQUENCE_AT)
+    header.count = <int32_t>load_be32(p + COUNT_AT)
     return 0
 
 

@@ -8,13 +8,6 @@ compared with the end of the data first.
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
-    HEADER_SIZE = 61
-    CRC_FROM = 21
-
-    CODEC_MASK = 0x07
-    LOG_APPEND_TIME_BIT = 0x08
-    CONTROL_BIT = 0x20
-
     # the same numbers as in errors.py, which has the messages
     VARINT_PAST_END = 1
     VARINT_TOO_LONG = 2

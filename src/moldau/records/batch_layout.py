@@ -39,8 +39,12 @@ CRC_AT: Final = 17
 CRC_FROM: Final = 21  # the checksum covers everything from here
 ATTRIBUTES_AT: Final = 21
 FLAGS_AT: Final = ATTRIBUTES_AT + 1  # the low byte of the attributes, which has every bit that is defined
+LAST_OFFSET_DELTA_AT: Final = 23
+BASE_TIMESTAMP_AT: Final = 27
 MAX_TIMESTAMP_AT: Final = 35
 PRODUCER_AT: Final = 43
+PRODUCER_EPOCH_AT: Final = 51
+BASE_SEQUENCE_AT: Final = 53
 COUNT_AT: Final = 57
 
 # Parts of the header, for loops that do not need all of it.

@@ -7,8 +7,8 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
+from moldau.records._batch_layout cimport LOG_APPEND_TIME_BIT
 from moldau.records._walk cimport (
-    LOG_APPEND_TIME_BIT,
     Header,
     Parsed,
     Walk,

@@ -19,6 +19,7 @@ from libc.string cimport memcpy
 from moldau.client.producer._record cimport (
     Content, encode_headers, hold, length_of, monotonic, murmur2, now_ms, release, write_content
 )
+from moldau.records._batch_layout cimport HEADER_SIZE
 from moldau.records._walk cimport write_varint
 
 from collections import deque
@@ -29,7 +30,6 @@ from moldau.client.producer.accumulator import Refusal as _Refusal
 from moldau.host.clock import SystemRandomness as _SystemRandomness
 
 cdef enum:
-    HEADER_SIZE = 61
     MOST_RECORD_OVERHEAD = 36
     FIRST_ROOM = 512
 

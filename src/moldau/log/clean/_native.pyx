@@ -11,12 +11,26 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int6
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from moldau.records._walk cimport (
+from moldau.records._batch_layout cimport (
+    ATTRIBUTES_AT,
+    BASE_TIMESTAMP_AT,
     CODEC_MASK,
     CONTROL_BIT,
+    COUNT_AT,
+    CRC_AT,
     CRC_FROM,
     HEADER_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    LENGTH_AT,
+    LENGTH_END,
     LOG_APPEND_TIME_BIT,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    PRODUCER_AT,
+    TRANSACTIONAL_BIT,
+)
+from moldau.records._walk cimport (
     Header,
     Parsed,
     Walk,
@@ -46,7 +60,6 @@ cdef bint HARDWARE_CRC = crc32c_available()
 
 cdef enum:
     WORDS = 3
-    TRANSACTIONAL_BIT = 0x10
     MOST_GROWTH = 13  # the most that a new timestamp delta (9) and a longer length (4) can add to a record
 
 
@@ -136,15 +149,15 @@ def siphash128(bytes key, bytes data):
 cdef int open_batch(Py_buffer *view, Header *header) except -1:
     """Read the header of a batch that was checked before; fields that matter for memory safety are checked again."""
     cdef const uint8_t *p = <const uint8_t *>view.buf
-    if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + 8) + 12 != view.len:
+    if view.len < HEADER_SIZE or <int64_t><int32_t>load_be32(p + LENGTH_AT) + LENGTH_END != view.len:
         raise ValueError(f"{view.len} bytes are not one batch")
     header.size = view.len
     header.base_offset = <int64_t>load_be64(p)
-    header.attributes = <int16_t>load_be16(p + 21)
-    header.last_offset_delta = <int32_t>load_be32(p + 23)
-    header.base_timestamp = <int64_t>load_be64(p + 27)
-    header.max_timestamp = <int64_t>load_be64(p + 35)
-    header.count = <int32_t>load_be32(p + 57)
+    header.attributes = <int16_t>load_be16(p + ATTRIBUTES_AT)
+    header.last_offset_delta = <int32_t>load_be32(p + LAST_OFFSET_DELTA_AT)
+    header.base_timestamp = <int64_t>load_be64(p + BASE_TIMESTAMP_AT)
+    header.max_timestamp = <int64_t>load_be64(p + MAX_TIMESTAMP_AT)
+    header.count = <int32_t>load_be32(p + COUNT_AT)
     return 0
 
 
@@ -170,21 +183,21 @@ cdef bint is_plain(
     const uint8_t *p, Py_ssize_t left, int64_t expected, int64_t end_offset, Header *header
 ) noexcept nogil:
     """Whether a whole, valid, simple batch is here: see reference.is_plain."""
-    if not HARDWARE_CRC or left < HEADER_SIZE or p[16] != 2:
+    if not HARDWARE_CRC or left < HEADER_SIZE or p[MAGIC_AT] != MAGIC:
         return False
-    header.size = <int64_t><int32_t>load_be32(p + 8) + 12
-    header.attributes = <int16_t>load_be16(p + 21)
+    header.size = <int64_t><int32_t>load_be32(p + LENGTH_AT) + LENGTH_END
+    header.attributes = <int16_t>load_be16(p + ATTRIBUTES_AT)
     if not HEADER_SIZE <= header.size <= left or header.attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT):
         return False
     header.base_offset = <int64_t>load_be64(p)
-    header.last_offset_delta = <int32_t>load_be32(p + 23)
+    header.last_offset_delta = <int32_t>load_be32(p + LAST_OFFSET_DELTA_AT)
     if header.last_offset_delta < 0 or not expected <= header.base_offset < end_offset - header.last_offset_delta:
         return False
-    if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + 17):
+    if crc32c_extend(0, p + CRC_FROM, header.size - CRC_FROM) != load_be32(p + CRC_AT):
         return False
-    header.base_timestamp = <int64_t>load_be64(p + 27)
-    header.producer_id = <int64_t>load_be64(p + 43)
-    header.count = <int32_t>load_be32(p + 57)
+    header.base_timestamp = <int64_t>load_be64(p + BASE_TIMESTAMP_AT)
+    header.producer_id = <int64_t>load_be64(p + PRODUCER_AT)
+    header.count = <int32_t>load_be32(p + COUNT_AT)
     return True
 
 
