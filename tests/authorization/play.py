@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from moldau.security.acls import AclRule
+from moldau.security.acls import AclEntry, AclRule, ResourcePattern
 from moldau.wire.api import APIS
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -52,7 +52,7 @@ class Server:
                 creations = [_creation(rule) for rule in rules[start : start + RULES_PER_REQUEST]]
                 answer = wire.ask(admin, CreateAclsRequest(creations=creations))
                 assert {one.error_code for one in answer.results} == {0}, answer
-            wait_until(lambda: _rule_count(admin) >= len(set(rules)))
+            wait_until(lambda: _rules(admin).issuperset(rules))
 
 
 def password_of(user: str) -> str:
@@ -212,7 +212,8 @@ def _creation(rule: AclRule) -> CreateAclsRequestCreation:
     )
 
 
-def _rule_count(admin: RawConnection) -> int:
+def _rules(admin: RawConnection) -> set[AclRule]:
+    """The rules that are in force. Codes are equal to the values of enumerations."""
     request = DescribeAclsRequest(
         resource_type_filter=ANY,
         resource_name_filter=None,
@@ -222,4 +223,11 @@ def _rule_count(admin: RawConnection) -> int:
         operation=ANY,
         permission_type=ANY,
     )
-    return sum(len(one.acls) for one in wire.ask(admin, request).resources)
+    return {
+        AclRule(
+            ResourcePattern(one.resource_type, one.resource_name, one.pattern_type),
+            AclEntry(entry.principal, entry.host, entry.operation, entry.permission_type),
+        )
+        for one in wire.ask(admin, request).resources
+        for entry in one.acls
+    }

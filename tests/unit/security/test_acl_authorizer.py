@@ -163,6 +163,12 @@ def test_a_wildcard_rule_is_for_every_name_of_its_type() -> None:
     assert not may(one, name="anything", kind=GROUP)
 
 
+def test_a_wildcard_rule_covers_names_that_begin_with_a_star() -> None:
+    """Not in Kafka's StandardAuthorizer: a denied `*` would not deny the group `*x`."""
+    assert may(authorizer(rule("*", kind=GROUP)), name="*x", kind=GROUP)
+    assert not may(authorizer(rule("*x", kind=GROUP), rule("*", permission=DENY, kind=GROUP)), name="*x", kind=GROUP)
+
+
 def test_a_prefixed_star_is_a_prefix_and_not_a_wildcard() -> None:
     one = authorizer(rule("*", pattern=PREFIXED))
     assert not may(one)
