@@ -127,6 +127,10 @@ class SecuredBroker:
         """The result of a function that runs in the broker's loop."""
         return self._life.call(function)
 
+    def advance(self, seconds: float) -> None:
+        """Move the broker's time."""
+        self._life.advance(seconds)
+
     def address(self, protocol: str) -> str:
         return f"127.0.0.1:{self.ports[protocol]}"
 

@@ -15,9 +15,9 @@ from moldau.broker.configs import authorizer_of, log_config, metadata_rules, tok
 from moldau.broker.connection.connection_limits import IDLE_SWEEPS, Connections
 from moldau.broker.connection.initial_users import read_initial_users
 from moldau.broker.connection.listener import Listener
+from moldau.broker.connection.listener_logins import Accounts
 from moldau.broker.connection.listener_security import SecurityHost
 from moldau.broker.connection.reply_memory import ReplyMemory
-from moldau.broker.connection.sasl_login import Accounts
 from moldau.broker.connection.session import LoginHost, Route, SessionHost, build_routes
 from moldau.broker.coordinators.group_coordinator import GroupCoordinator
 from moldau.broker.coordinators.txn_coordinator import TxnCoordinator

@@ -38,6 +38,9 @@ COLLECTED_BYTES = 256 * 1024
 SPARE_BUFFERS = 4
 """Frame buffers kept for reuse per loop: avoids zeroing a new buffer for each large frame."""
 
+TLS_HANDSHAKE = 0x1603
+"""The first two bytes of a TLS client, which are no length of a frame."""
+
 LENGTH_BYTES = 4
 _LENGTH = Struct(">i")
 
@@ -343,6 +346,8 @@ class FramedConnection(asyncio.BufferedProtocol):
     def _size_at(self, data: memoryview | bytearray, pos: int) -> int:
         (size,) = _LENGTH.unpack_from(data, pos)
         if not 0 <= size <= self.max_frame_bytes:
+            if size >> 16 == TLS_HANDSHAKE:
+                raise FrameError("the peer speaks TLS, but this connection has none; check its security.protocol")
             raise FrameError(f"frame of {size} bytes; the limit is {self.max_frame_bytes} (socket.request.max.bytes)")
         return size  # type: ignore[no-any-return]
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.broker.connection.listener_security import ListenerSecurity
-from moldau.broker.connection.sasl_session import SaslSession
+from moldau.broker.connection.login_session import LoginSession
 from moldau.broker.connection.session import Session, SessionHost
 from moldau.broker.connection.tls_acceptor import TlsAcceptor
 from moldau.cluster.image import Endpoint
@@ -67,7 +67,7 @@ class Listener:
     def new_session(self, host: SessionHost) -> Session:
         """A session for a new connection, with the logins that are configured now."""
         login = self.security.login
-        return Session(host, self) if login is None else SaslSession(host, self, login)
+        return Session(host, self) if login is None else LoginSession(host, self, login)
 
     async def serve(self) -> None:
         assert self.server is not None

@@ -7,11 +7,10 @@ When a new key store cannot be used, the old one stays in use and the error is l
 from __future__ import annotations
 
 import asyncio
-import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.connection.jwks_keys import JwksKeys, JwksUnavailable
-from moldau.broker.connection.sasl_login import Accounts, SaslLogin
+from moldau.broker.connection.listener_logins import Accounts, ListenerLogins
 from moldau.host.event_log import event_logger
 from moldau.host.file_stamps import FileStamps, file_stamps
 from moldau.net.listener_tls import listener_tls
@@ -27,6 +26,8 @@ from moldau.settings.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
 from moldau.settings.setting import SettingError
 
 if TYPE_CHECKING:
+    import ssl
+
     from moldau.host.clock import Clock
     from moldau.host.threads import Threads
     from moldau.settings import BrokerSettings
@@ -55,7 +56,7 @@ class ListenerSecurity:
         self.needs_handshake = protocol != "PLAINTEXT"
         self.context: ssl.SSLContext | None = None
         self.rules: tuple[MappingRule, ...] = ()
-        self.login: SaslLogin | None = None
+        self.login: ListenerLogins | None = None
         self._host: SecurityHost | None = None
         self._tls: TlsSettings | None = None
         self._sasl: SaslConfig | None = None
@@ -88,7 +89,7 @@ class ListenerSecurity:
             except JwksUnavailable as error:
                 raise SettingError("sasl.oauthbearer.jwks.endpoint.url", str(error)) from None
         self._sasl = config
-        self.login = SaslLogin(config, host.accounts, host.clock, keys)
+        self.login = ListenerLogins(config, host.accounts, host.clock, keys)
 
     async def refresh(self, settings: BrokerSettings) -> None:
         """Use changed settings and changed files for new connections. An error is logged once, and changes nothing."""

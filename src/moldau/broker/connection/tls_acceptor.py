@@ -7,19 +7,18 @@ limits. The session begins when the handshake is complete.
 from __future__ import annotations
 
 import asyncio
-import socket
-import ssl
 from typing import TYPE_CHECKING
 
+from moldau.net.tls_problems import handshake_problem
+
 if TYPE_CHECKING:
+    import socket
+
     from moldau.broker.connection.listener import Listener
     from moldau.broker.connection.session import Session, SessionHost
 
 SHUTDOWN_TIMEOUT_S = 5.0
 """How long a closing connection waits for the peer's closing message."""
-
-NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "HTTPS_PROXY_REQUEST", "PACKET_LENGTH_TOO_LONG")
-"""Reasons of OpenSSL when the first bytes are not TLS."""
 
 
 class TlsAcceptor:
@@ -71,21 +70,3 @@ class TlsAcceptor:
                 sock.close()  # for a task that was cancelled before it began; otherwise the transport closes it
                 if session.transport is None:
                     self._host.connections.forget(session)
-
-
-def handshake_problem(error: BaseException) -> str:
-    """Why a handshake failed, and what to do, in one line."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the client's certificate is not accepted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        reason = error.reason or str(error)
-        if reason in NOT_TLS:
-            return "the client does not speak TLS; check its security.protocol"
-        if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-            return "the client has no certificate, which ssl.client.auth requires"
-        if "ALERT" in reason:
-            return f"the client refused: {reason.lower().replace('_', ' ')}"
-        return reason.lower().replace("_", " ")
-    if isinstance(error, TimeoutError) or "handshake is taking longer" in str(error):
-        return "not complete in time (moldau.authentication.timeout.ms)"
-    return "the client closed the connection"

@@ -9,7 +9,7 @@ Versions 0-2; from version 1 on, the response to the last token says how long th
 
 from __future__ import annotations
 
-from moldau.broker.connection.sasl_session import LoginAnswer, SaslSession
+from moldau.broker.connection.login_session import LoginAnswer, LoginSession
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import DeferredAnswer, Reply, handles
 from moldau.wire.api import ApiKey
@@ -22,7 +22,7 @@ NO_LOGIN = "SaslAuthenticate request received after successful authentication"
 @handles(ApiKey.SASL_AUTHENTICATE)
 def sasl_authenticate(request: Request, message: SaslAuthenticateRequest) -> LoginStep | SaslAuthenticateResponse:
     session = request.session
-    if not isinstance(session, SaslSession):
+    if not isinstance(session, LoginSession):
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=NO_LOGIN, auth_bytes=b"")
     return LoginStep(session, bytes(message.auth_bytes), request.version)
 
@@ -32,7 +32,7 @@ class LoginStep(DeferredAnswer):
 
     __slots__ = ("_session", "_token", "_version")
 
-    def __init__(self, session: SaslSession, token: bytes, version: int) -> None:
+    def __init__(self, session: LoginSession, token: bytes, version: int) -> None:
         self._session = session
         self._token = token
         self._version = version

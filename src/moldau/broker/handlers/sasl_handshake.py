@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.broker.connection.sasl_session import Answer, SaslSession
+from moldau.broker.connection.login_session import Answer, LoginSession
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import DeferredAnswer, Reply, handles
 from moldau.security.sasl_server import SaslFailure
@@ -24,7 +24,7 @@ from moldau.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsh
 @handles(ApiKey.SASL_HANDSHAKE)
 def sasl_handshake(request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse | UnsupportedMechanism:
     session = request.session
-    if not isinstance(session, SaslSession):
+    if not isinstance(session, LoginSession):
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     error, mechanisms = session.handshake(message.mechanism, request.version)
     if error is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -37,7 +37,7 @@ class UnsupportedMechanism(DeferredAnswer):
 
     __slots__ = ("_mechanisms", "_session", "_version")
 
-    def __init__(self, session: SaslSession, mechanisms: Sequence[str], version: int) -> None:
+    def __init__(self, session: LoginSession, mechanisms: Sequence[str], version: int) -> None:
         self._session = session
         self._mechanisms = mechanisms
         self._version = version

@@ -67,7 +67,7 @@ class Accounts:
         return ScramAccount(credential, Identity(token.owner, token.expires_ms, by_token=True))
 
 
-class SaslLogin:
+class ListenerLogins:
     """The logins of one listener with one configuration."""
 
     __slots__ = ("_accounts", "_clock", "config", "keys")

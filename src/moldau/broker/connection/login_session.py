@@ -30,7 +30,7 @@ from moldau.wire.errors import ErrorCode, WireError
 
 if TYPE_CHECKING:
     from moldau.broker.connection.listener import Listener
-    from moldau.broker.connection.sasl_login import SaslLogin
+    from moldau.broker.connection.listener_logins import ListenerLogins
 
 log = event_logger(__name__)
 
@@ -68,7 +68,7 @@ class LoginAnswer(NamedTuple):
 Answer = Callable[[LoginAnswer], None]
 
 
-class SaslSession(Session):
+class LoginSession(Session):
     __slots__ = (
         "_exchange",
         "_host",
@@ -81,7 +81,7 @@ class SaslSession(Session):
         "_timer",
     )
 
-    def __init__(self, host: SessionHost, listener: Listener, login: SaslLogin) -> None:
+    def __init__(self, host: SessionHost, listener: Listener, login: ListenerLogins) -> None:
         super().__init__(host, listener)
         self._host = host
         self._login = login
