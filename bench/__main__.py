@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import (
+    access_control,
     big_partition,
     cleaner,
     client_arrow,
@@ -28,6 +29,7 @@ from bench import (
     heartbeats,
     idempotent_produce,
     idle_connections,
+    logins,
     long_polls,
     many_partitions,
     many_replicas,
@@ -40,6 +42,7 @@ from bench import (
     spark_sink,
     spark_source,
     startup,
+    tls,
 )
 from bench.harness import Context, Row, raise_file_limit
 from bench.kcat import KcatMissingError
@@ -68,6 +71,9 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "failover": failover.run,
     "replication_cost": replication_cost.run,
     "many_replicas": many_replicas.run,
+    "tls": tls.run,
+    "logins": logins.run,
+    "access_control": access_control.run,
 }
 
 

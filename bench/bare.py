@@ -49,7 +49,7 @@ def _with_peer(role: str, arguments: Sequence[str], size: int, peer: str) -> flo
         return float(measured.stdout.readline())
 
 
-def _stay_on_core(number: int) -> None:
+def stay_on_core(number: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[number % len(cores)]})
 
@@ -103,5 +103,5 @@ def _drain(port: str, size: str) -> None:
 
 
 if __name__ == "__main__":
-    _stay_on_core(0 if sys.argv[1] in ("receive", "send") else 1)
+    stay_on_core(0 if sys.argv[1] in ("receive", "send") else 1)
     {"receive": _receive, "send": _send, "feed": _feed, "drain": _drain}[sys.argv[1]](*sys.argv[2:])

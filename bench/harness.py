@@ -101,14 +101,23 @@ class Context:
             yield broker
 
 
+def create_topic(address: str, name: str, partitions: int, factor: int = 1, **settings: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 3})
+    config = {setting.replace("_", "."): value for setting, value in settings.items()}
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=factor, config=config)
+    admin.create_topics([topic], request_timeout=ADMIN_TIMEOUT_S)[name].result(timeout=ADMIN_TIMEOUT_S)
+
+
 class Broker:
     """A `moldau broker` process. Its data outlives it, so it can be started again; leaving the context stops it."""
 
-    def __init__(self, data: Path, settings: Sequence[str] = ()) -> None:
+    def __init__(self, data: Path, settings: Sequence[str] = (), other_listeners: Sequence[str] = ()) -> None:
         self.data = data
         self.port = free_port()
         self.address = f"{HOST}:{self.port}"
-        self._settings = settings
+        self._settings = list(settings)
+        if other_listeners:
+            self._settings.append(f"listeners={','.join([f'PLAINTEXT://{self.address}', *other_listeners])}")
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -188,10 +197,7 @@ class Broker:
         return time.perf_counter() - began
 
     def create_topic(self, name: str, partitions: int, factor: int = 1, **settings: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 3})
-        config = {setting.replace("_", "."): value for setting, value in settings.items()}
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=factor, config=config)
-        admin.create_topics([topic], request_timeout=ADMIN_TIMEOUT_S)[name].result(timeout=ADMIN_TIMEOUT_S)
+        create_topic(self.address, name, partitions, factor, **settings)
 
     def delete_topic(self, name: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 3})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.connection_options import DEFAULT_BOOTSTRAP
@@ -10,22 +12,26 @@ if TYPE_CHECKING:
     from moldau.broker.broker import Broker
 
 
-def print_banner(broker: Broker) -> None:
+def print_banner(broker: Broker, client_config: Path | None = None) -> None:
     address = _address(broker)
     directories = ", ".join(directory.path for directory in broker.log_dirs.all)
     print(f"Moldau is ready on {address}   data: {directories}")
-    for line in things_to_try(address):
+    for line in things_to_try(address, client_config):
         print(line)
     print("  stop    Ctrl-C", flush=True)
 
 
-def things_to_try(addresses: str) -> list[str]:
-    """Commands that a new user can try with brokers at these addresses."""
-    bootstrap = "" if addresses.split(",", 1)[0] == DEFAULT_BOOTSTRAP else f" -b {addresses}"
+def things_to_try(addresses: str, client_config: Path | None = None) -> list[str]:
+    """Commands that a new user can try with brokers at these addresses; with `client_config` they need a login."""
+    options = "" if addresses.split(",", 1)[0] == DEFAULT_BOOTSTRAP else f" -b {addresses}"
+    also = ""
+    if client_config is not None:
+        options += f" --command-config {shlex.quote(str(client_config))}"
+        also = f" and the settings in {client_config}"
     return [
-        f"  write   echo hello | moldau produce greetings{bootstrap}",
-        f"  read    moldau consume greetings --from-beginning{bootstrap}",
-        f"  or use  any Kafka client: bootstrap.servers={addresses}",
+        f"  write   echo hello | moldau produce greetings{options}",
+        f"  read    moldau consume greetings --from-beginning{options}",
+        f"  or use  any Kafka client: bootstrap.servers={addresses}{also}",
     ]
 
 

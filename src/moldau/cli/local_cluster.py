@@ -22,6 +22,7 @@ from moldau.cli.banner import ANNOUNCEMENT, things_to_try
 from moldau.cli.children import ChildProcess, StopAsked, Stopping, first_to_end
 from moldau.cli.output import EXIT_ERROR, Cell, complain, print_table
 from moldau.cli.ports import find_listener, is_free, who_listens
+from moldau.cli.security_files import ADMIN, broker_settings, client_settings
 from moldau.cli.zookeeper.java import NotInstalled
 from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
 from moldau.settings.broker import BROKER
@@ -37,6 +38,8 @@ SESSION_TIMEOUT_MS: Final = 4_000
 MAX_REPLICAS: Final = 3
 ZOOKEEPER_PORTS_TRIED: Final = 100
 MARK_OF_A_BROKER: Final = "meta.properties"
+SECURE_LISTENER: Final = "SASL_SSL"
+"""The listener of `--secure`; the settings that `moldau security init` writes are for this name."""
 
 
 FOR_DEVELOPMENT: Final = {"group.initial.rebalance.delay.ms": "0"}
@@ -56,6 +59,8 @@ class LocalClusterOptions(NamedTuple):
     """The logging options of every broker."""
     host: str = LOCAL
     """The address that the brokers listen on. ZooKeeper is always local."""
+    security: Path | None = None
+    """The directory of the security files, with --secure."""
 
 
 class ClusterFailed(Exception):
@@ -238,7 +243,13 @@ class LocalCluster:
         settings = [f"node.id={number}", *settings, *wanted.settings]
         command = ["-m", "moldau", "broker", "--announce", "--data", str(broker_directory(wanted.data, number))]
         host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
-        command += ["--listen", f"{host}:{wanted.port + number if wanted.port else 0}", "--zookeeper", connect]
+        address = f"{host}:{wanted.port + number if wanted.port else 0}"
+        if wanted.security is None:
+            command += ["--listen", address]
+        else:
+            command += ["--config", str(broker_settings(wanted.security, number))]
+            settings.insert(0, f"listeners={SECURE_LISTENER}://{address}")
+        command += ["--zookeeper", connect]
         if wanted.metrics_port is not None:
             port = wanted.metrics_port + number if wanted.metrics_port else 0
             command += ["--metrics-port", str(port)]
@@ -264,9 +275,12 @@ class LocalCluster:
         print(f"Moldau is ready on {addresses}")
         for note in self._notes:
             print(f"  note    {note}")
-        for line in things_to_try(addresses):
+        security = self._wanted.security
+        config = None if security is None else client_settings(security, ADMIN)
+        for line in things_to_try(addresses, config):
             print(line)
-        print(f"  show    moldau cluster describe -b {addresses}")
+        login = "" if config is None else f" --command-config {shlex.quote(str(config))}"
+        print(f"  show    moldau cluster describe -b {addresses}{login}")
         print(f"  try     kill -9 {self._brokers[-1].child.pid}, and watch the others take over")
         print("  stop    Ctrl-C", flush=True)
 

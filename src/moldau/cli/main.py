@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,10 +20,11 @@ from moldau.cli import (
     log_commands,
     perf,
     produce,
+    security_commands,
     topics,
     transactions,
 )
-from moldau.cli.output import usage_error
+from moldau.cli.output import EXIT_ERROR, complain, usage_error
 from moldau.cli.suggestions import SuggestingGroup
 from moldau.settings.listeners import MAX_PORT, ListenerAddress, parse_address
 from moldau.settings.setting import SettingError
@@ -42,6 +44,7 @@ app.add_typer(transactions.app, name="transactions")
 cluster.app.command("import")(cluster_import.import_broker)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_commands.app, name="log")
+app.add_typer(security_commands.app, name="security")
 app.add_typer(perf.app, name="perf")
 app.command()(produce.produce)
 app.command()(consume.consume)
@@ -129,6 +132,16 @@ def up(
             ),
         ),
     ] = 1,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help=(
+                "Encrypt with TLS, require a login (SCRAM), deny what no rule allows. Certificates, users and client "
+                "settings are in DATA/security; created if missing."
+            ),
+        ),
+    ] = False,
     zookeeper: ZookeeperOption = None,
     set_: SetOption = None,
     metrics_port: MetricsOption = None,
@@ -140,13 +153,15 @@ def up(
     Exit code: 0 after a clean stop, 1 after an error, 130 after a second Ctrl-C.
 
     Example: moldau up --data ./events --port 9092; or, for clients on other machines: moldau up --listen 10.0.0.1:9092;
-    or a cluster: moldau up --brokers 3 --data ./cluster
+    or a cluster: moldau up --brokers 3 --data ./cluster; or with TLS, login and access control: moldau up --secure
     """
     from moldau.cli import local_cluster
     from moldau.cli.banner import print_banner
+    from moldau.cli.security_files import ADMIN, broker_settings, client_settings
 
     connect = _connect_text(zookeeper)
     address = _listen_address(port, listen)
+    security = _security_directory((data or DEFAULT_DATA).absolute(), secure, brokers, address.host)
     if brokers > 1:
         options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
         wanted = local_cluster.LocalClusterOptions(
@@ -158,13 +173,18 @@ def up(
             metrics_port,
             tuple(options),
             address.host,
+            security,
         )
         raise typer.Exit(local_cluster.run(wanted))
     if local_cluster.is_cluster(data or DEFAULT_DATA):
         usage_error(f"--data: {data or DEFAULT_DATA} has the data of several brokers; give their number with --brokers")
+    if security is not None:
+        address = address._replace(name=local_cluster.SECURE_LISTENER)
     texts = [f"listeners={address}", *connect, *(set_ or [])]
     defaults = "\n".join(f"{name}={value}" for name, value in local_cluster.FOR_DEVELOPMENT.items())
-    _serve(data, None, texts, metrics_port, log_level, log_json, banner=print_banner, defaults=defaults)
+    config = None if security is None else broker_settings(security, 0)
+    banner = partial(print_banner, client_config=None if security is None else client_settings(security, ADMIN))
+    _serve(data, config, texts, metrics_port, log_level, log_json, banner=banner, defaults=defaults)
 
 
 @app.command()
@@ -224,6 +244,30 @@ def _listen_address(port: int | None, listen: str | None) -> ListenerAddress:
         return parse_address(f"PLAINTEXT://{text}", {"PLAINTEXT": "PLAINTEXT"}, "--listen")
     except SettingError:
         usage_error(f"--listen: {text!r} is not HOST:PORT, such as 10.0.0.1:9092 or [::1]:9092")
+
+
+def _security_directory(data: Path, secure: bool, brokers: int, host: str) -> Path | None:
+    """The security files of `moldau up --secure`, made if there are none. None without --secure."""
+    from datetime import UTC, datetime
+
+    from moldau.cli import security_files
+    from moldau.security.certificates import MissingExtra
+
+    directory = data / "security"
+    if not secure:
+        if directory.exists():
+            usage_error(
+                f"{directory} exists: this data was secured. Start it with --secure; to open it to everyone, remove "
+                "that directory first"
+            )
+        return None
+    hosts = list(dict.fromkeys([host, *security_files.local_hosts()]))
+    try:
+        security_files.provide(directory, [hosts] * brokers, datetime.now(UTC))
+    except (security_files.SecurityFilesError, MissingExtra, OSError) as error:
+        complain(str(error))
+        raise typer.Exit(EXIT_ERROR) from None
+    return directory
 
 
 def _connect_text(zookeeper: str | None) -> list[str]:

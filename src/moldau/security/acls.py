@@ -83,6 +83,20 @@ class AclFilter(NamedTuple):
         """Whether it names a type, an operation or a permission that this program does not know. It matches nothing."""
         return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
 
+    @classmethod
+    def exactly(cls, rule: AclRule) -> AclFilter:
+        """The filter that matches this rule only."""
+        pattern, entry = rule
+        return cls(
+            pattern.resource_type,
+            pattern.name,
+            pattern.pattern_type,
+            entry.principal,
+            entry.host,
+            entry.operation,
+            entry.permission,
+        )
+
     def matches(self, rule: AclRule) -> bool:
         pattern, entry = rule
         return (

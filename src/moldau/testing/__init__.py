@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from moldau.testing.broker_thread import BrokerNotRunning
     from moldau.testing.cluster import Cluster
     from moldau.testing.faults import Fault, Faults
+    from moldau.testing.security import Security, allow, deny
 
-__all__ = ["Broker", "BrokerNotRunning", "Cluster", "Fault", "Faults"]
+__all__ = ["Broker", "BrokerNotRunning", "Cluster", "Fault", "Faults", "Security", "allow", "deny"]
 
 _HOMES = {
     "Broker": "moldau.testing.broker",
@@ -32,6 +33,9 @@ _HOMES = {
     "Cluster": "moldau.testing.cluster",
     "Fault": "moldau.testing.faults",
     "Faults": "moldau.testing.faults",
+    "Security": "moldau.testing.security",
+    "allow": "moldau.testing.security",
+    "deny": "moldau.testing.security",
 }
 
 

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -30,12 +31,15 @@ from moldau.cluster.image import TopicImage
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.store import OpenStore
 from moldau.cluster.topics import TopicCreation
+from moldau.security.acls import AclFilter, AclRule
+from moldau.security.credentials import ScramMechanism
 from moldau.settings import BROKER, gather
 from moldau.testing import log_silencer
 from moldau.testing.broker_thread import ANSWER_TIMEOUT_S, BrokerNotRunning, BrokerThread, Hosted
 from moldau.testing.clock import MovableClock
 from moldau.testing.faults import Faults
 from moldau.testing.scratch_files import ScratchFileSystem
+from moldau.testing.security import PreparedSecurity, Security
 
 HOST = "127.0.0.1"
 
@@ -66,7 +70,12 @@ class Broker(Hosted):
         *,
         data: str | os.PathLike[str] | None = None,
         log_level: int = LOG_LEVEL,
+        security: Security | None = None,
     ) -> None:
+        """With `security`, clients log in with `client_settings` and may do what the rules allow."""
+        self._wanted_security = security
+        self._security: PreparedSecurity | None = None
+        self._security_files: tempfile.TemporaryDirectory[str] | None = None
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         self._data = None if data is None else os.fspath(data)
         self._log_level = log_level
@@ -157,6 +166,27 @@ class Broker(Hosted):
         if not isinstance(answer, TopicImage):
             raise ValueError(f"topic {name!r} was not created: {_reason(answer)}")
 
+    # -- security ----------------------------------------------------------------------------------------------------
+
+    def client_settings(self, user: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
+        """Settings for a client that logs in as this user, with the address of the broker and with Kafka's names."""
+        if self._security is None:
+            raise ValueError("the broker has no security, or was never started; create it with Broker(security=...)")
+        login = self._security.client_settings(user, mechanism)
+        return {"bootstrap.servers": self.bootstrap_servers, **login}
+
+    def add_rules(self, *rules: AclRule) -> None:
+        """Add access control rules, made by `allow` and `deny`; in force when this returns."""
+        life = self._running()
+        for answer in life.run(life.broker.metadata.security.create_acls(rules)):
+            if answer is not None:
+                raise ValueError(f"a rule was not added: {_reason(answer)}")
+
+    def remove_rules(self, *rules: AclRule) -> None:
+        """Remove rules that were added; rules that are not there are ignored."""
+        life = self._running()
+        life.run(life.broker.metadata.security.delete_acls([AclFilter.exactly(rule) for rule in rules]))
+
     # -- time ------------------------------------------------------------------------------------------------------
 
     @property
@@ -190,6 +220,9 @@ class Broker(Hosted):
             raise RuntimeError("the broker is running already")
         if self._data is None and self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="moldau-")
+        if self._wanted_security is not None and self._security is None:
+            self._security_files = tempfile.TemporaryDirectory(prefix="moldau-security-")
+            self._security = self._wanted_security.prepared(Path(self._security_files.name))
         if self._place is None:
             self._place = _take_port()
         log_silencer.mute(self._log_level)
@@ -200,9 +233,13 @@ class Broker(Hosted):
         assert self._place is not None
         directory = self._data if self._scratch is None else self._scratch.name
         assert directory is not None
+        security = self._security
         texts = {
             **SETTINGS,
-            "listeners": "PLAINTEXT://{}:{}".format(*self._place.getsockname()),
+            **({} if security is None else security.broker_settings()),
+            "listeners": "{}://{}:{}".format(
+                "PLAINTEXT" if security is None else security.protocol, *self._place.getsockname()
+            ),
             "log.dirs": directory,
             # A test's settings are checked as those of the command line: a misspelt name is an error.
             **gather(BROKER, assignments=[f"{name}={text}" for name, text in self._settings.items()]),
@@ -219,6 +256,8 @@ class Broker(Hosted):
         assert self._life is not None
         endpoint = self._life.call(broker.listeners[0].endpoint)
         self.bootstrap_servers = f"{endpoint.host}:{endpoint.port}"
+        if self._security is not None:
+            self._life.run(_store_security(broker, self._security))
         self.faults.attach(self._life)
         atexit.register(self.close)
 
@@ -248,6 +287,20 @@ class Broker(Hosted):
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
+        if self._security_files is not None:
+            self._security_files.cleanup()
+            self._security_files = self._security = None
+
+
+async def _store_security(broker: Served, security: PreparedSecurity) -> None:
+    requests = broker.metadata.security
+    refused: list[Refusal | None] = []
+    for mechanism in ScramMechanism:
+        refused += await requests.alter_credentials(security.scram_users(mechanism))
+    refused += await requests.create_acls(security.rules)
+    for answer in refused:
+        if answer is not None:
+            raise ValueError(f"the broker refused a user or a rule: {_reason(answer)}")
 
 
 def _take_port() -> socket.socket:

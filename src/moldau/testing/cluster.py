@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -26,8 +27,10 @@ from moldau.broker.broker import Broker as Served
 from moldau.cluster.image import CONSUMER_OFFSETS, NO_LEADER, TRANSACTION_STATE, ClusterImage
 from moldau.cluster.memory_store import MemoryStore, MemoryTree
 from moldau.cluster.store import OpenStore
+from moldau.security.acls import AclRule
 from moldau.testing.broker import LOG_LEVEL, Broker, Setting
 from moldau.testing.broker_thread import ANSWER_TIMEOUT_S, BrokerNotRunning, Hosted
+from moldau.testing.security import Security
 from moldau.wire.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -156,13 +159,17 @@ class Cluster(Hosted):
         racks: Sequence[str] | None = None,
         data: str | os.PathLike[str] | None = None,
         log_level: int = LOG_LEVEL,
+        security: Security | None = None,
     ) -> None:
-        """`racks` has a rack for each broker; `data` is a directory to keep, with one directory per broker."""
+        """`racks` has a rack for each broker; `data` is a directory to keep, with one directory per broker. With
+        `security`, clients and brokers log in, and clients may do what the rules allow."""
         if not 1 <= brokers <= MAX_BROKERS:
             raise ValueError(f"a cluster of {brokers} brokers; 1 to {MAX_BROKERS} are possible")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
         self._tree = MemoryTree()
+        self._wanted_security = security
+        self._security_files: tempfile.TemporaryDirectory[str] | None = None
         self.brokers: list[ClusterBroker] = []
         """The brokers, by node id."""
         for node_id in range(brokers):
@@ -193,6 +200,11 @@ class Cluster(Hosted):
         return self
 
     def _begin_start(self) -> list[Beginning]:
+        if self._wanted_security is not None and self._security_files is None:
+            self._security_files = tempfile.TemporaryDirectory(prefix="moldau-security-")
+            prepared = self._wanted_security.prepared(Path(self._security_files.name))
+            for broker in self.brokers:
+                broker._security = prepared
         return [(broker, broker._begin()) for broker in self.brokers if not broker.runs]
 
     def _finish_start(self, begun: list[Beginning]) -> None:
@@ -228,6 +240,9 @@ class Cluster(Hosted):
             for broker in self.brokers:
                 broker.forget_expiry()
                 broker.close()
+            if self._security_files is not None:
+                self._security_files.cleanup()
+                self._security_files = None
 
     async def __aenter__(self) -> Self:
         begun = self._begin_start()
@@ -245,6 +260,23 @@ class Cluster(Hosted):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # -- security ----------------------------------------------------------------------------------------------------
+
+    def client_settings(self, user: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
+        """Settings for a client that logs in as this user, with the addresses of all brokers and with Kafka's names."""
+        login = self.brokers[0].client_settings(user, mechanism)
+        return {**login, "bootstrap.servers": self.bootstrap_servers}
+
+    def add_rules(self, *rules: AclRule) -> None:
+        """Add access control rules, made by `allow` and `deny`; in force on every broker when this returns."""
+        self._anyone().add_rules(*rules)
+        self.wait_until(lambda image: _has_rules(image, rules), "the rules are in force")
+
+    def remove_rules(self, *rules: AclRule) -> None:
+        """Remove rules that were added; rules that are not there are ignored."""
+        self._anyone().remove_rules(*rules)
+        self.wait_until(lambda image: not any(_has_rules(image, [rule]) for rule in rules), "the rules are removed")
 
     # -- topics ----------------------------------------------------------------------------------------------------
 
@@ -349,3 +381,7 @@ class Cluster(Hosted):
         if state is None:
             raise ValueError(f"there is no partition {topic}-{index}")
         return (state.leader, state.isr) if state.leader >= 0 else (NO_LEADER, state.isr)
+
+
+def _has_rules(image: ClusterImage, rules: Sequence[AclRule]) -> bool:
+    return all(rule.entry in image.security.acls.get(rule.pattern, ()) for rule in rules)

@@ -73,6 +73,11 @@ class ServerProcess:
         if not brokers:
             raise RuntimeError(f"{type(self).__name__} answered without a broker\n{self.log_tail()}")
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
     def stop(self) -> None:
         """Stop by SIGTERM. Fails if the exit code does not show a clean stop."""
         process = self._process
@@ -121,18 +126,22 @@ class ApacheKafka(ServerProcess):
         settings: Mapping[str, str] | None = None,
         *,
         protocol: str = "PLAINTEXT",
+        other_listeners: Mapping[str, str] | None = None,
     ) -> None:
+        """`other_listeners` are addresses by security protocol, beside the one that is waited for."""
         super().__init__(directory)
         self._jars = jars
         self.data = directory / "data"
         self._properties = directory / "server.properties"
         controller_port = free_port()
+        addresses = {protocol: self.bootstrap, **(other_listeners or {})}
+        served = ",".join(f"{name}://{address}" for name, address in addresses.items())
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"{protocol}://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"{protocol}://{self.bootstrap}",
+            "listeners": f"{served},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": served,
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data),
             # Internal topics of one node with as few partitions as possible.
