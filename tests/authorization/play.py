@@ -122,7 +122,7 @@ def _comes_back(found: Outline) -> bool:
 def _create_resources(admin: RawConnection, staged: list[Resources]) -> None:
     topics = list(dict.fromkeys(of[role] for of in staged for role in of.case.topics))
     ids = _create_topics(admin, topics)
-    _find_coordinator(admin)
+    find_group_coordinator(admin)
     producers: dict[str, tuple[int, int]] = {}
     committed: set[str] = set()
     for of in staged:
@@ -155,7 +155,7 @@ def _create_topics(admin: RawConnection, names: list[str]) -> dict[str, bytes]:
     return ids
 
 
-def _find_coordinator(admin: RawConnection) -> None:
+def find_group_coordinator(admin: RawConnection) -> None:
     """Apache Kafka creates the topic of the offsets when it is asked for a coordinator."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["first"])
     wait_until(lambda: wire.ask(admin, request).coordinators[0].error_code == 0)

@@ -58,4 +58,4 @@ def test_answers_are_those_of_apache_kafka(case: Case, of_kafka: Answers, of_mol
 
 def test_random_rules_allow_what_they_allow_in_apache_kafka(of_kafka: Answers, of_moldau: Answers) -> None:
     assert of_moldau.allowed == of_kafka.allowed
-    assert len(set(of_kafka.allowed.values())) > 30  # the rules are not all alike
+    assert len(set(of_kafka.allowed.values())) > 20  # the rules are not all alike
