@@ -18,6 +18,7 @@ from sys import byteorder
 from typing import Protocol
 
 from moldau.host.threads import Lock
+from moldau.log.scan import FilePosition
 
 OFFSET_ENTRY = 8
 TIME_ENTRY = 12
@@ -59,17 +60,17 @@ class SegmentIndex:
             self.timestamps.append(timestamp)
             self.time_offsets.append(offset)
 
-    def position_at_or_before(self, offset: int) -> tuple[int, int] | None:
+    def position_at_or_before(self, offset: int) -> tuple[int, FilePosition] | None:
         """The (last offset, position) of the last indexed batch that ends at or before `offset`."""
         slot = bisect_right(self.offsets, offset) - 1
         if slot < 0:
             return None
-        return self.offsets[slot], self.positions[slot]
+        return self.offsets[slot], FilePosition(self.positions[slot])
 
-    def place_at_or_before(self, position: int) -> int | None:
+    def place_at_or_before(self, position: int) -> FilePosition | None:
         """The last indexed batch start at or before this position."""
         slot = bisect_right(self.positions, position) - 1
-        return self.positions[slot] if slot >= 0 else None
+        return FilePosition(self.positions[slot]) if slot >= 0 else None
 
     def offset_at_or_before(self, timestamp: int) -> int:
         """An offset before which every timestamp is smaller than `timestamp`."""

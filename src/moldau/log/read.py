@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from moldau.log.errors import DamagedLog
-from moldau.log.scan import headers
+from moldau.log.scan import FilePosition, headers
 from moldau.log.segment import Segment
 from moldau.records import HEADER_SIZE, BatchError, RecordColumns, walk
 from moldau.records.batch_layout import BATCH_STEP, LENGTH_END, MAGIC
@@ -53,6 +53,7 @@ def read_segment(
         found = segment.find(offset, cached_only=cached_only)
     if found is None:
         raise WouldBlock
+    position: int
     entry_offset, position = found
     size = segment.file.size
     wanted = max_bytes + LOOKAHEAD
@@ -104,7 +105,7 @@ def read_segment(
     limit = min(len(chunk), at + max_bytes, size - position)
     end, last_offset = _walk(chunk, at, limit, end_offset)
     if cached_only and last_offset >= 0:
-        segment.remember_place(last_offset + 1, position + end)
+        segment.remember_place(last_offset + 1, FilePosition(position + end))
     return memoryview(chunk)[at:end]
 
 

@@ -7,7 +7,7 @@ DamagedLog at the first bytes that cannot be a batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, NewType
 
 from moldau.host.fs import File
 from moldau.log.errors import DamagedLog
@@ -16,6 +16,12 @@ from moldau.records.batch_layout import MAGIC
 
 CHUNK = 256 * 1024
 """Bytes per read; a larger batch is read on its own."""
+
+
+FilePosition = NewType("FilePosition", int)
+"""A byte of a segment's file where a batch starts or ends. mypy keeps it apart from offsets: most functions that take a
+position also take an offset, and a swap of the two would read or truncate at the wrong place."""
+START_OF_FILE: Final = FilePosition(0)
 
 
 class ScannedBatch(NamedTuple):
@@ -28,7 +34,7 @@ class ScannedBatch(NamedTuple):
 
 def headers(
     file: File, position: int, end: int, fenced: Sequence[tuple[int, int]] = ()
-) -> Iterator[tuple[int, BatchHeader]]:
+) -> Iterator[tuple[FilePosition, BatchHeader]]:
     """The (position, header) of each batch from `position` to `end`, without verifying checksums.
 
     Ranges in `fenced` are known to be damaged and are skipped.
@@ -45,7 +51,7 @@ def headers(
             chunk_at = position
             chunk = file.read(position, min(CHUNK, end - position))
         header = header_at(file.path, chunk, position - chunk_at, position, end)
-        yield position, header
+        yield FilePosition(position), header
         position += header.size
 
 

@@ -14,7 +14,7 @@ from moldau.log import file_names
 from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
 from moldau.log.errors import DamagedLog
 from moldau.log.index import OFFSET_ENTRY, TIME_ENTRY, BadIndexError, IndexCache, SegmentIndex
-from moldau.log.scan import headers
+from moldau.log.scan import START_OF_FILE, FilePosition, headers
 from moldau.records import BatchHeader
 
 logger = event_logger(__name__)
@@ -64,7 +64,7 @@ class Segment:
         self.file = file
         self._fs = fs
         self._cache = cache
-        self._places: dict[int, int] = {}
+        self._places: dict[int, FilePosition] = {}
         self.tail = SegmentIndex()
         self.on_disk_entries = 0
         """Number of entries in the index files; the entries in `tail` come after them."""
@@ -180,7 +180,7 @@ class Segment:
 
     # -- indexes ---------------------------------------------------------------------------------------------------
 
-    def find(self, offset: int, *, cached_only: bool = False) -> tuple[int, int] | None:
+    def find(self, offset: int, *, cached_only: bool = False) -> tuple[int, FilePosition] | None:
         """The (last offset, position) of an indexed batch at or before the one that contains `offset`.
 
         The last offset is -1 if the position is the start of the file, which no entry names. None if the index has
@@ -194,18 +194,18 @@ class Segment:
                 return None
             found = index.position_at_or_before(relative)
         if found is None:
-            return -1, 0
+            return -1, START_OF_FILE
         return found[0] + self.base_offset, found[1]
 
-    def place_before(self, position: int) -> int:
+    def place_before(self, position: int) -> FilePosition:
         """The start of the last indexed batch at or before this position. May read the disk."""
         found = self.tail.place_at_or_before(position)
         if found is None and position > 0 and self.on_disk_entries:
             index = self._load(cached_only=False)
             found = None if index is None else index.place_at_or_before(position)
-        return 0 if found is None else found
+        return START_OF_FILE if found is None else found
 
-    def place_after_read(self, offset: int) -> tuple[int, int] | None:
+    def place_after_read(self, offset: int) -> tuple[int, FilePosition] | None:
         """Like `find`, for an offset where an earlier read ended.
 
         Most readers continue where they stopped. They skip the preceding batch, to which the index entry would lead.
@@ -214,7 +214,7 @@ class Segment:
         position = self._places.get(offset)
         return None if position is None else (-1, position)
 
-    def remember_place(self, offset: int, position: int) -> None:
+    def remember_place(self, offset: int, position: FilePosition) -> None:
         """Record that a read ended before `offset`, whose batch is or will be at `position`.
 
         For the event loop only: a thread could record a position that has been truncated since.
@@ -224,7 +224,7 @@ class Segment:
             del places[next(iter(places))]
         places[offset] = position
 
-    def find_time(self, timestamp: int) -> int:
+    def find_time(self, timestamp: int) -> FilePosition:
         """A position before which every timestamp is smaller than `timestamp`. May read the disk."""
         tail = self.tail
         if tail.timestamps and timestamp >= tail.timestamps[0]:
@@ -232,9 +232,9 @@ class Segment:
         elif self.on_disk_times and (index := self._load(cached_only=False)) is not None:
             relative = index.offset_at_or_before(timestamp)
         else:
-            return 0
+            return START_OF_FILE
         found = self.find(self.base_offset + relative)
-        return 0 if found is None else found[1]
+        return START_OF_FILE if found is None else found[1]
 
     def drop_index(self) -> None:
         """Rebuild the index from the log, because an entry turned out to be wrong."""
@@ -424,15 +424,15 @@ class Segment:
 
     # -- truncating ------------------------------------------------------------------------------------------------
 
-    def find_cut(self, offset: int) -> tuple[int, int]:
+    def find_cut(self, offset: int) -> tuple[FilePosition, int]:
         """The position to truncate at so that no batch reaches `offset`, and the log end offset that results."""
         found = self.find(offset)
         for position, header in headers(self.file, 0 if found is None else found[1], self.file.size, self.damaged):
             if header.last_offset >= offset:
                 return position, min(offset, header.base_offset)
-        return self.file.size, offset
+        return FilePosition(self.file.size), offset
 
-    def truncate(self, position: int, offset: int) -> None:
+    def truncate(self, position: FilePosition, offset: int) -> None:
         """Truncate the file at `position`, and drop the index entries of batches that reach `offset`."""
         whole = self.whole_index()
         self._places.clear()
@@ -447,7 +447,7 @@ class Segment:
         self._aborted = kept
         self._after_cut(position)
 
-    def _after_cut(self, position: int) -> None:
+    def _after_cut(self, position: FilePosition) -> None:
         """Find the largest timestamp again: from the last remaining time entry, and the batches after it."""
         tail = self.tail
         self.max_timestamp = self.last_time_entry = tail.timestamps[-1] if tail.timestamps else -1
