@@ -1,4 +1,6 @@
-"""Shell completion of topic and group names: asks the cluster that the command line names, for about a second.
+"""Shell completion of names of topics, groups and users.
+
+It asks the cluster that the command line names, for about a second.
 
 The shell waits for the completion, and anything printed appears in the middle of the line that the user types. So
 errors are not reported: the completion is just empty.
@@ -59,6 +61,21 @@ def group_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return _matching(ctx, incomplete, lambda admin: [one.id for one in admin.list_groups()])
 
 
+def user_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a user with a password."""
+    return _matching(ctx, incomplete, lambda admin: list(admin.describe_user_scram_credentials()))
+
+
+def principals(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a principal of a user with a password, or of a rule."""
+
+    def names(admin: Admin) -> list[str]:
+        found = {entry.principal for _, entry in admin.describe_acls()}
+        return [*found, *(f"User:{user}" for user in admin.describe_user_scram_credentials())]
+
+    return _matching(ctx, incomplete, names)
+
+
 def _matching(ctx: typer.Context, incomplete: str, names: Callable[[Admin], list[str]]) -> list[str]:
     import logging
 
@@ -74,5 +91,5 @@ def _matching(ctx: typer.Context, incomplete: str, names: Callable[[Admin], list
         settings |= {"default.api.timeout.ms": TIMEOUT_MS, "request.timeout.ms": TIMEOUT_MS}
         if any_accepts(bootstrap_addresses(bootstrap), CONNECT_TIMEOUT_S):
             with Admin(settings) as admin:
-                return sorted(name for name in names(admin) if name.startswith(incomplete))
+                return sorted({name for name in names(admin) if name.startswith(incomplete)})
     return []

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from moldau.cli import (
+    acls,
     cluster,
     cluster_import,
     completion,
@@ -20,9 +21,11 @@ from moldau.cli import (
     log_commands,
     perf,
     produce,
+    quotas,
     security_commands,
     topics,
     transactions,
+    users,
 )
 from moldau.cli.output import EXIT_ERROR, complain, usage_error
 from moldau.cli.suggestions import SuggestingGroup
@@ -40,6 +43,9 @@ app = typer.Typer(
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
+app.add_typer(acls.app, name="acls")
+app.add_typer(users.app, name="users")
+app.add_typer(quotas.app, name="quotas")
 app.add_typer(transactions.app, name="transactions")
 cluster.app.command("import")(cluster_import.import_broker)
 app.add_typer(cluster.app, name="cluster")
