@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from moldau.broker.connection.reply_memory import ReplyMemory, UnsentReplies
 from moldau.broker.quotas.request_time import TimedCoroutine, with_time_throttle
@@ -20,6 +20,7 @@ from moldau.broker.quotas.session_quota import SessionQuota
 from moldau.broker.requests.handler_registry import HANDLERS, NO_REPLY, Body, DeferredAnswer, Handler
 from moldau.host.event_log import event_logger
 from moldau.net.framing import Buffer, FramedConnection, FrameError, FrameMemory
+from moldau.net.paced_transport import PacedTransport
 from moldau.security import CLUSTER_NAME, Decision, Operation, Principal, ResourceType, authorized_operations
 from moldau.security.principal_mapping import NoMatchingRule
 from moldau.wire.api import APIS, ApiKey
@@ -203,6 +204,7 @@ class Session(FramedConnection):
         "_max_inflight",
         "_metrics",
         "_now",
+        "_paced",
         "_quotas",
         "_replies",
         "_routes",
@@ -241,6 +243,7 @@ class Session(FramedConnection):
         self.token_authenticated = False
         """Whether the client has logged in with a delegation token."""
         self._accepted = False
+        self._paced: PacedTransport | None = None
         self.client_host = "?"
         self.client_port = 0
         self.client_software = ""
@@ -274,6 +277,12 @@ class Session(FramedConnection):
         self._closing = True
         if self.transport is not None:
             self.transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self.listener.security.context is not None:
+            tls = cast(asyncio.Transport, transport)
+            transport = self._paced = PacedTransport(tls, self._writing_paused, self._writing_resumed)
+        super().connection_made(transport)
 
     def opened(self) -> None:
         assert self.transport is not None
@@ -489,15 +498,27 @@ class Session(FramedConnection):
         return not replies or replies[0] is reply or replies[0].later is reply
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        if self._paced is None:
+            self._writing_paused()
+        else:
+            self._paced.transport_full()
+
+    def resume_writing(self) -> None:
+        if self._paced is None:
+            self._writing_resumed()
+        else:
+            self._paced.transport_drained()
+
+    def _writing_paused(self) -> None:
+        self.hold()
         self._unread = True
         self._count_unread()
 
-    def resume_writing(self) -> None:
+    def _writing_resumed(self) -> None:
         self._unread = False
         self.unsent.stuck(0)
         self.unsent.wake()  # before new requests are dispatched
-        super().resume_writing()
+        self.release()
 
     def _count_unread(self) -> None:
         if self.transport is not None:
