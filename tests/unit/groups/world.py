@@ -20,6 +20,7 @@ from moldau.groups.events import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
+    MaySee,
     MembershipRequest,
     SyncGroup,
 )
@@ -90,6 +91,8 @@ class World:
         self._tickets = 0
         self.times: dict[str, MemberTimes] = {}
         """The times of groups that override the settings."""
+        self.may_see: MaySee | None = None
+        """The topics that the clients of the next requests may know of."""
         self.shard = self._new_shard()
         self._carry_out(self.shard.loaded(self.now))
 
@@ -179,7 +182,7 @@ class World:
 
     def call(self, message: Any, version: int, client_id: str = "app") -> int:
         ticket = self._ticket()
-        self.feed(EVENTS[type(message)](ticket, message, version, client_id, "/127.0.0.1"))
+        self.feed(EVENTS[type(message)](ticket, message, version, client_id, "/127.0.0.1", self.may_see))
         return ticket
 
     def answer(self, ticket: int) -> Any:
