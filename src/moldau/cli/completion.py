@@ -87,9 +87,10 @@ def _matching(ctx: typer.Context, incomplete: str, names: Callable[[Admin], list
     logging.disable()
     bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
     with suppress(MoldauError, SettingError, OSError, UnicodeDecodeError):
-        settings = client_settings(bootstrap, ctx.params.get("command_config"))
+        files = (ctx.params.get(name) for name in ("command_config", "producer_config", "consumer_config"))
+        settings = client_settings(bootstrap, next((file for file in files if file), None))
         settings |= {"default.api.timeout.ms": TIMEOUT_MS, "request.timeout.ms": TIMEOUT_MS}
-        if any_accepts(bootstrap_addresses(bootstrap), CONNECT_TIMEOUT_S):
+        if any_accepts(bootstrap_addresses(settings["bootstrap.servers"]), CONNECT_TIMEOUT_S):
             with Admin(settings) as admin:
                 return sorted({name for name in names(admin) if name.startswith(incomplete)})
     return []

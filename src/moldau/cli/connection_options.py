@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
+CONFIG_VARIABLE = "MOLDAU_COMMAND_CONFIG"
+"""The environment variable that names a file with client settings, for all commands."""
+
 INTERNAL_PREFIX = "__"
 
 TIMEOUT_MS = {"default.api.timeout.ms": 15_000, "request.timeout.ms": 15_000}
@@ -39,7 +42,12 @@ BootstrapOption = Annotated[
 ]
 CommandConfigOption = Annotated[
     Path | None,
-    typer.Option("--command-config", metavar="FILE", help="A file with client settings, one NAME=VALUE per line."),
+    typer.Option(
+        "--command-config",
+        envvar=CONFIG_VARIABLE,
+        metavar="FILE",
+        help="A file with client settings, one NAME=VALUE per line: TLS, login, bootstrap.servers if -b is missing.",
+    ),
 ]
 WaitOption = Annotated[
     bool,
@@ -55,7 +63,7 @@ def client_settings(bootstrap: str, command_config: Path | None, kind: str = "ad
     """The settings of a client of this kind: from the file, plus the address from the command line.
 
     One file works for all tools, as with Kafka's: settings of other kinds of clients are ignored. The client refuses
-    settings that no kind of client has.
+    settings that no kind of client has. The address in the file counts if the command line has none.
     """
     from moldau.client.settings import ADMIN, CONSUMER, PRODUCER
     from moldau.settings.sources import read_properties
@@ -67,7 +75,8 @@ def client_settings(bootstrap: str, command_config: Path | None, kind: str = "ad
     settings: dict[str, Any] = {
         name: text for name, text in texts.items() if name in own or not any(name in table for table in others)
     }
-    settings["bootstrap.servers"] = bootstrap
+    if bootstrap != DEFAULT_BOOTSTRAP or "bootstrap.servers" not in settings:
+        settings["bootstrap.servers"] = bootstrap
     if kind == "admin" and not settings.keys() & TIMEOUT_MS.keys():
         settings |= TIMEOUT_MS
     return settings
@@ -79,8 +88,9 @@ def connected(bootstrap: str, command_config: Path | None = None, *, wait: bool 
     with one_line_errors():
         from moldau.client.blocking.admin import Admin
 
-        with Admin(client_settings(bootstrap, command_config)) as admin:
-            require_listener(bootstrap, wait=wait)
+        settings = client_settings(bootstrap, command_config)
+        with Admin(settings) as admin:
+            require_listener(settings["bootstrap.servers"], wait=wait)
             yield admin
 
 
@@ -106,7 +116,8 @@ def require_listener(bootstrap: str, *, wait: bool) -> None:
 def bootstrap_addresses(bootstrap: str) -> Sequence[Address]:
     from moldau.client.settings.client import addresses
 
-    return addresses([text.strip() for text in bootstrap.split(",") if text.strip()], "PLAINTEXT")
+    plain = "PLAINTEXT"  # only the address counts here
+    return addresses([text.strip().rpartition("://")[2] for text in bootstrap.split(",") if text.strip()], plain)
 
 
 def is_internal(topic: str) -> bool:

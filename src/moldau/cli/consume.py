@@ -16,6 +16,7 @@ import typer
 
 from moldau.cli.completion import group_names, topic_names
 from moldau.cli.connection_options import (
+    CONFIG_VARIABLE,
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
     OutputOption,
@@ -223,7 +224,12 @@ def consume(
     consumer_config: Annotated[
         Path | None,
         typer.Option(
-            "--consumer.config", "--consumer-config", "--command-config", help=("A file with client settings.")
+            "--consumer.config",
+            "--consumer-config",
+            "--command-config",
+            envvar=CONFIG_VARIABLE,
+            metavar="FILE",
+            help="A file with client settings, one NAME=VALUE per line.",
         ),
     ] = None,
     output: OutputOption = Output.TEXT,

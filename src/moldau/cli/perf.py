@@ -16,6 +16,7 @@ import typer
 
 from moldau.cli.completion import group_names, topic_names
 from moldau.cli.connection_options import (
+    CONFIG_VARIABLE,
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
     OutputOption,
@@ -59,8 +60,9 @@ ConfigOption = Annotated[
         "--producer.config",
         "--consumer.config",
         "--command-config",
+        envvar=CONFIG_VARIABLE,
         metavar="FILE",
-        help=("A file with client settings."),
+        help="A file with client settings, one NAME=VALUE per line.",
     ),
 ]
 PropertyOption = Annotated[
@@ -346,6 +348,7 @@ def latency(
     acks: Annotated[str, typer.Option(help="1 or all. (0 cannot be measured.)")] = "1",
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     wait: WaitOption = False,
+    command_config: ConfigOption = None,
     reporting_interval: IntervalOption = 1_000,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -357,10 +360,12 @@ def latency(
         from moldau.client.blocking.consumer import Consumer
         from moldau.client.blocking.producer import Producer
 
-        producing = {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0, "enable.idempotence": acks == "all"}
-        consuming = {"bootstrap.servers": bootstrap, "fetch.max.wait.ms": 500, "enable.auto.commit": False}
+        producing = client_settings(bootstrap, command_config, "producer")
+        producing |= {"acks": acks, "linger.ms": 0, "enable.idempotence": acks == "all"}
+        consuming = client_settings(bootstrap, command_config, "consumer")
+        consuming |= {"fetch.max.wait.ms": 500, "enable.auto.commit": False}
         with Producer(producing) as producer, Consumer(consuming) as consumer:
-            require_listener(bootstrap, wait=wait)
+            require_listener(producing["bootstrap.servers"], wait=wait)
             passing = Passing(producer, consumer, topic, record_size)
             try:
                 passing.run(num_records, reporting_interval / 1000)

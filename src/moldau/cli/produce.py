@@ -19,6 +19,7 @@ import typer
 from moldau.cli import connection_options
 from moldau.cli.completion import topic_names
 from moldau.cli.connection_options import (
+    CONFIG_VARIABLE,
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
     WaitOption,
@@ -234,7 +235,12 @@ def produce(
     producer_config: Annotated[
         Path | None,
         typer.Option(
-            "--producer.config", "--producer-config", "--command-config", help=("A file with client settings.")
+            "--producer.config",
+            "--producer-config",
+            "--command-config",
+            envvar=CONFIG_VARIABLE,
+            metavar="FILE",
+            help="A file with client settings, one NAME=VALUE per line.",
         ),
     ] = None,
     compression: Annotated[

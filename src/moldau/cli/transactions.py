@@ -13,6 +13,7 @@ from moldau.cli.connection_options import (
     CommandConfigOption,
     OutputOption,
     WaitOption,
+    client_settings,
     connected,
 )
 from moldau.cli.output import Output, fail, print_json, print_table, show, usage_error
@@ -168,7 +169,8 @@ def resolve(
 
     with connected(bootstrap, command_config, wait=wait) as admin:  # checks that the cluster answers
         admin.describe_cluster()
-        with SinkBroker(parse({"kafka.bootstrap.servers": bootstrap})) as ground:
+        settings = client_settings(bootstrap, command_config, "producer")
+        with SinkBroker(parse({f"kafka.{name}": value for name, value in settings.items()})) as ground:
             aborted = TwoPhaseCommit(ground).resolve(query)
     print(f"query {query}: its last decision is committed, and {aborted} open transactions are aborted")
 

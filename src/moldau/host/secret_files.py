@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,19 +42,3 @@ def private_file(content: bytes) -> Iterator[str]:
             file.write(content)
             file.flush()
             yield file.name
-
-
-Fingerprint = tuple[tuple[int, int, int] | None, ...]
-
-
-def fingerprint(paths: Iterable[str]) -> Fingerprint:
-    """Return a value that is different after one of the files has changed, without reading them."""
-    found: list[tuple[int, int, int] | None] = []
-    for path in paths:
-        try:
-            state = os.stat(path)
-        except OSError:
-            found.append(None)
-        else:
-            found.append((state.st_mtime_ns, state.st_size, state.st_ino))
-    return tuple(found)

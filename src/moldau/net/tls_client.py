@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 from moldau.host.event_log import event_logger
-from moldau.host.secret_files import Fingerprint, fingerprint
+from moldau.host.file_stamps import FileStamps, file_stamps
 from moldau.net.tls_context import client_context
 from moldau.net.tls_settings import TlsSettings
 from moldau.settings.setting import SettingError
@@ -28,11 +28,11 @@ class ClientTls:
         self.settings = settings
         self._run = run
         self._context: ssl.SSLContext | None = None
-        self._files: Fingerprint = ()
+        self._files: FileStamps = ()
 
     async def context(self) -> ssl.SSLContext:
         """Return the context for a new connection. Raises SettingError if there was never one."""
-        files = fingerprint(self.settings.files)
+        files = file_stamps(self.settings.files)
         if self._context is not None and files == self._files:
             return self._context
         try:

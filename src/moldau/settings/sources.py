@@ -14,7 +14,7 @@ from moldau.settings.setting import SettingError
 from moldau.settings.table import SettingTable
 
 ENVIRONMENT_PREFIX = "MOLDAU_"
-NOT_SETTINGS = ("MOLDAU_BOOTSTRAP_SERVERS", "MOLDAU_FAULT_POINT", "MOLDAU_PURE", "MOLDAU_SOAK")
+NOT_SETTINGS = ("MOLDAU_BOOTSTRAP_SERVERS", "MOLDAU_COMMAND_CONFIG", "MOLDAU_FAULT_POINT", "MOLDAU_PURE", "MOLDAU_SOAK")
 """Variables with our prefix that are not broker settings: they configure commands, builds or tests."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

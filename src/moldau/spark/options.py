@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ConfigurationError
@@ -82,8 +82,8 @@ class SourceSubscription:
 class SourceOptions:
     """The parsed options of one read. Spark copies them to the executors."""
 
-    settings: Mapping[str, str]
-    """The client's settings: the options with the prefix `kafka.`, without that prefix."""
+    settings: Mapping[str, str] = field(repr=False)
+    """The client's settings: the options with the prefix `kafka.`, without that prefix. They may have passwords."""
     subscription: SourceSubscription
     starting: Bound
     ending: Bound

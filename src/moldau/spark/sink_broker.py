@@ -28,12 +28,17 @@ from moldau.client.errors import (
     UnknownTopicOrPartition,
 )
 from moldau.client.loop_thread import LoopThread
+from moldau.client.settings import ADMIN, CONSUMER, ClientTable
+from moldau.client.settings.security import SECURITY_SETTINGS
 from moldau.host.event_log import event_logger
 from moldau.spark.commit_log import CommitDecision, driver_id, encode, gate_id, latest
 from moldau.spark.sink_options import SinkOptions
 from moldau.spark.two_phase import TaskTransaction
 
 T = TypeVar("T")
+
+CONNECTING: Final = frozenset({"bootstrap.servers", "client.dns.lookup", *(one.name for one in SECURITY_SETTINGS)})
+"""The settings that every client of the sink needs."""
 
 log = event_logger(__name__)
 
@@ -51,13 +56,18 @@ class DecisionUnclear(MoldauError):
     """The broker no longer knows whether a transaction of a decision was committed."""
 
 
+def settings_of(table: ClientTable, options: SinkOptions) -> dict[str, Any]:
+    """The settings of the sink's producer that another kind of client has, too: addresses, TLS and login."""
+    return {name: value for name, value in options.settings.items() if name in CONNECTING and name in table}
+
+
 class SinkBroker:
     """The admin client and, for the driver of a query, the producer that writes its decisions."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._thread = LoopThread.acquire()
-        self._admin = Admin({"bootstrap.servers": options.settings["bootstrap.servers"]})
+        self._admin = Admin(settings_of(ADMIN, options))
         self._decisions: Producer | None = None
 
     def __enter__(self) -> Self:
@@ -165,7 +175,7 @@ class SinkBroker:
         partition = TopicPartition(self._options.decisions_topic, 0)
         key = query.encode()
         end = self._run(self._admin.list_offsets({partition: OffsetSpec.LATEST}))[partition].offset
-        settings = {"bootstrap.servers": self._options.settings["bootstrap.servers"]}
+        settings = settings_of(CONSUMER, self._options)
         with Consumer(settings | {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}) as consumer:
             consumer.assign([partition])
             tail = DECISIONS_TAIL

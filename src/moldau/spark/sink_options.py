@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moldau.client.errors import ConfigurationError
 from moldau.spark.commit_log import DECISIONS_TOPIC
@@ -29,8 +29,8 @@ REFUSED = {
 class SinkOptions:
     """The parsed options of one write. Spark copies them to the executors."""
 
-    settings: Mapping[str, str]
-    """The client's settings: the options with the prefix `kafka.`, without that prefix."""
+    settings: Mapping[str, str] = field(repr=False)
+    """The client's settings: the options with the prefix `kafka.`, without that prefix. They may have passwords."""
     topic: str | None
     exactly_once: bool
     fail_on_data_loss: bool

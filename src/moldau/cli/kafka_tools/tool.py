@@ -77,8 +77,11 @@ def client(options: argparse.Namespace) -> Iterator[Admin]:
     from moldau.client.blocking.admin import Admin
 
     config = None if options.command_config is None else Path(options.command_config)
-    with Admin(client_settings(options.bootstrap_server, config)) as admin:
-        require_listener(options.bootstrap_server, wait=True)  # print a warning and keep trying, as Kafka's tools do
+    settings = client_settings(options.bootstrap_server, config)
+    with Admin(settings) as admin:
+        require_listener(
+            settings["bootstrap.servers"], wait=True
+        )  # print a warning and keep trying, as Kafka's tools do
         yield admin
 
 

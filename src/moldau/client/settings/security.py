@@ -165,6 +165,9 @@ NOT_HERE = tuple(
     for name, kind, default, reason in _NOT_HERE
 )
 
+SECURITY_SETTINGS = (PROTOCOL, *TLS, *SASL, *NOT_HERE)
+"""All settings that decide how a client connects and logs in."""
+
 _SYNONYMS = {"sasl.mechanisms": "sasl.mechanism", "ssl.ca.location": "ssl.truststore.location"}
 
 
