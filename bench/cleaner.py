@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from bench import frames
 from bench.harness import ADMIN_TIMEOUT_S, HOST, MB, Broker, Context, Row, median, percentile, spread
-from moldau.records import Record, encode_batch
+from moldau.records import BatchRecord, encode_batch
 
 TOPIC, CLIENTS_TOPIC = "compacted", "clients"
 RECORDS_PER_BATCH = 150  # 16 KB
@@ -114,7 +114,8 @@ def _fill(broker: Broker, size: int) -> Complete:
     with frames.connect(HOST, broker.port) as connection:
         while written < size:
             records = (
-                Record(number, 0, b"key-%012d" % chance.randrange(KEYS), VALUE) for number in range(RECORDS_PER_BATCH)
+                BatchRecord(number, 0, b"key-%012d" % chance.randrange(KEYS), VALUE)
+                for number in range(RECORDS_PER_BATCH)
             )
             batch = bytes(encode_batch(records))
             connection.sendall(frames.produce(TOPIC, 0, batch))

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.records import Record, encode_batch
+from moldau.records import BatchRecord, encode_batch
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 PRODUCE_VERSION, FETCH_VERSION, LIST_OFFSETS_VERSION, METADATA_VERSION = 7, 11, 1, 1
@@ -43,7 +43,7 @@ def metadata() -> bytes:
 
 def batch(records: int, size: int = 100, timestamp: int = 0) -> bytes:
     value = b"x" * size
-    return bytes(encode_batch(Record(offset, timestamp, None, value) for offset in range(records)))
+    return bytes(encode_batch(BatchRecord(offset, timestamp, None, value) for offset in range(records)))
 
 
 def produce(topic: str, partition: int, records: bytes, acks: int = 1) -> bytes:

@@ -85,7 +85,7 @@ async def _start(data: Path) -> Any:
 def _write_segment(directory: Path, live: int, partitions_a_commit: int) -> None:
     from moldau.groups.stored_records import offset_key, offset_tail, offset_value
     from moldau.log.checkpoints import CLEAN_SHUTDOWN
-    from moldau.records import Record, encode_batch, stamp
+    from moldau.records import BatchRecord, encode_batch, stamp
 
     for path in directory.iterdir():
         if path.name[:20].isdigit():
@@ -99,7 +99,7 @@ def _write_segment(directory: Path, live: int, partitions_a_commit: int) -> None
             group = b"application-%06d" % (offset // PARTITIONS_A_GROUP)
             at = offset % PARTITIONS_A_GROUP
             records = [
-                Record(place, now_ms, offset_key(group, tail), offset_value(offset, 0, "", now_ms))
+                BatchRecord(place, now_ms, offset_key(group, tail), offset_value(offset, 0, "", now_ms))
                 for place, tail in enumerate(tails[at : at + partitions_a_commit])
             ]
             batch = encode_batch(records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.records import Record, encode_batch
+from moldau.records import BatchRecord, encode_batch
 from moldau.security import Operation
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -27,7 +27,7 @@ NAMED = {"topics": ("topic",)}
 
 
 def records(**fields: int) -> bytes:
-    return bytes(encode_batch([Record(0, 1_700_000_000_000, b"k", b"v")], **fields))
+    return bytes(encode_batch([BatchRecord(0, 1_700_000_000_000, b"k", b"v")], **fields))
 
 
 # Produce --------------------------------------------------------------------------------------------------------------

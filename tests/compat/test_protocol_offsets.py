@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.records import Codec, Record, encode_batch
+from moldau.records import BatchRecord, Codec, encode_batch
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.delete_records import (
     DeleteRecordsRequest,
@@ -45,9 +45,9 @@ def timed(raw: RawConnection, topic: str) -> str:
     """Timestamps 1000 to 1050, then 3000, 2000, 3000: the largest appears twice, and offsets are not ordered by
     time."""
     times = [1_000, 1_010, 1_020, 1_030, 1_040, 1_050]
-    first = encode_batch([Record(offset, time, b"key", b"value") for offset, time in enumerate(times)])
+    first = encode_batch([BatchRecord(offset, time, b"key", b"value") for offset, time in enumerate(times)])
     assert wire.produce(raw, topic, first).error_code == 0
-    second = [Record(offset, time, b"key", b"value") for offset, time in enumerate([3_000, 2_000, 3_000])]
+    second = [BatchRecord(offset, time, b"key", b"value") for offset, time in enumerate([3_000, 2_000, 3_000])]
     assert wire.produce(raw, topic, encode_batch(second, codec=Codec.LZ4)).error_code == 0
     return topic
 

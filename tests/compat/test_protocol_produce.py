@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.records import Codec, Record, TimestampType, crc_ok, decode_batch, encode_batch, peek_header, reseal
+from moldau.records import BatchRecord, Codec, TimestampType, crc_ok, decode_batch, encode_batch, peek_header, reseal
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from tests.compat import wire
@@ -281,7 +281,7 @@ def test_on_a_log_append_time_topic_the_broker_stamps_the_batch(
 def test_a_record_from_the_future_is_refused_by_its_number(raw: RawConnection, topic: str) -> None:
     now = wire.now_ms()
     times = [now, now + 2 * HOUR_MS, now, now + 3 * HOUR_MS]
-    batch = encode_batch([Record(offset, time, b"key", b"value") for offset, time in enumerate(times)])
+    batch = encode_batch([BatchRecord(offset, time, b"key", b"value") for offset, time in enumerate(times)])
     answer = wire.produce(raw, topic, batch)
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in answer.record_errors] == [1, 3]
@@ -311,7 +311,7 @@ def test_a_compacted_topic_requires_keys(codec: Codec, raw: RawConnection, new_t
     topic = new_topic(configs={"cleanup.policy": "compact"})
     keys = [b"a", None, b"", None]
     now = wire.now_ms()
-    batch = encode_batch([Record(offset, now, key, b"value") for offset, key in enumerate(keys)], codec=codec)
+    batch = encode_batch([BatchRecord(offset, now, key, b"value") for offset, key in enumerate(keys)], codec=codec)
     answer = wire.produce(raw, topic, batch)
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in answer.record_errors] == [1, 3]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from moldau.records import BatchHeader, Record, decode_batch, encode_batch, peek_header
+from moldau.records import BatchHeader, BatchRecord, decode_batch, encode_batch, peek_header
 from moldau.wire.api import APIS
 from moldau.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestConfig, CreateTopicsRequestTopic
 from moldau.wire.messages.fetch import (
@@ -108,7 +108,7 @@ def batch_of(*values: bytes | None, timestamp: int | None = None, **fields: Any)
     """A batch of keyed records with these values and the current time."""
     made = now_ms() if timestamp is None else timestamp
     return encode_batch(
-        [Record(offset, made, b"key-%d" % offset, value) for offset, value in enumerate(values)], **fields
+        [BatchRecord(offset, made, b"key-%d" % offset, value) for offset, value in enumerate(values)], **fields
     )
 
 
@@ -211,7 +211,7 @@ def batches_in(records: Any) -> Iterator[tuple[BatchHeader, memoryview]]:
         position += header.size
 
 
-def records_in(records: Any) -> list[Record]:
+def records_in(records: Any) -> list[BatchRecord]:
     return [record for _, batch in batches_in(records) for record in decode_batch(batch, 0)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from moldau.records import Codec, ControlType, Record, encode_batch, encode_marker, reseal
+from moldau.records import BatchRecord, Codec, ControlType, encode_batch, encode_marker, reseal
 from moldau.wire.header import encode_request_header
 from moldau.wire.message import Message
 from tests.unit.wire.schema import Case, Maker, all_messages
@@ -190,9 +190,9 @@ def served() -> tuple[tuple[Case, range], ...]:
 def valid_batches(rng: random.Random) -> list[bytes]:
     """Batches as clients send them, and some that only a coordinator or an older client would send."""
 
-    def some(count: int) -> list[Record]:
+    def some(count: int) -> list[BatchRecord]:
         return [
-            Record(
+            BatchRecord(
                 offset, rng.choice((0, 1_000, -1)), rng.choice((None, b"", b"key")), rng.randbytes(rng.randrange(80))
             )
             for offset in range(count)
@@ -204,7 +204,7 @@ def valid_batches(rng: random.Random) -> list[bytes]:
     batches.append(
         bytes(encode_marker(ControlType.ABORT, producer_id=8, producer_epoch=0, coordinator_epoch=0, timestamp=0))
     )
-    batches.append(bytes(encode_batch([Record(0, 0, b"k", b"v" * 5_000, [("header", b"x"), ("", None)])])))
+    batches.append(bytes(encode_batch([BatchRecord(0, 0, b"k", b"v" * 5_000, [("header", b"x"), ("", None)])])))
     old = bytearray(batches[0])
     old[16] = 1  # the magic of an older format
     batches.append(bytes(old))

@@ -13,7 +13,7 @@ from typing import TypeVar
 from moldau.broker.broker import Broker
 from moldau.cluster.image import NO_LEADER, PartitionState
 from moldau.log.log import Log
-from moldau.records import Record, decode_batch, encode_batch, peek_header
+from moldau.records import BatchRecord, decode_batch, encode_batch, peek_header
 from moldau.replication.partition import Partition
 from moldau.testing.cluster import Cluster
 from tests.support.waiting import wait_until
@@ -78,7 +78,7 @@ class ScriptedPartition:
         def append(served: Broker) -> None:
             partition = self.of(served)
             for value in values:
-                batch = encode_batch([Record(0, served.now_ms(), None, value.encode())])
+                batch = encode_batch([BatchRecord(0, served.now_ms(), None, value.encode())])
                 partition.append(memoryview(batch), served.now_ms(), all_replicas=all_replicas)
                 served.replicas.appended(partition)
 

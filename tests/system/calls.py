@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from moldau.records import Codec, Record, decode_batch, encode_batch, peek_header
+from moldau.records import BatchRecord, Codec, decode_batch, encode_batch, peek_header
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.create_topics import (
@@ -91,7 +91,9 @@ def try_create_topic(
 
 def batch_of(values: Iterable[bytes], codec: Codec = Codec.NONE) -> bytes:
     """A batch with these values, without keys and with no timestamps."""
-    return bytes(encode_batch([Record(offset, 0, None, value) for offset, value in enumerate(values)], codec=codec))
+    return bytes(
+        encode_batch([BatchRecord(offset, 0, None, value) for offset, value in enumerate(values)], codec=codec)
+    )
 
 
 def produce_body(topic: str, partition: int, batch: bytes, acks: int = ALL_ACKS) -> bytes:
@@ -151,10 +153,10 @@ def fetch(connection: RawConnection, topic: str, partition: int, offset: int, **
     return response.responses[0].partitions[0]
 
 
-def records_in(data: bytes | memoryview | None) -> list[Record]:
+def records_in(data: bytes | memoryview | None) -> list[BatchRecord]:
     """All records of the batches in a fetched block."""
     view = memoryview(data or b"")
-    found: list[Record] = []
+    found: list[BatchRecord] = []
     position = 0
     while position < len(view):
         size = peek_header(view, position).size
@@ -163,9 +165,9 @@ def records_in(data: bytes | memoryview | None) -> list[Record]:
     return found
 
 
-def read_all(connection: RawConnection, topic: str, partition: int, start: int = 0) -> list[Record]:
+def read_all(connection: RawConnection, topic: str, partition: int, start: int = 0) -> list[BatchRecord]:
     """All records from `start` to the high watermark. Fails on any error."""
-    found: list[Record] = []
+    found: list[BatchRecord] = []
     offset = start
     while True:
         answer = fetch(connection, topic, partition, offset)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moldau.records import Record
+from moldau.records import BatchRecord
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Ledger:
         for stream in self._streams.values():
             stream.acked = [one for one in stream.acked if one[2] < end]
 
-    def check(self, records: Sequence[Record]) -> None:
+    def check(self, records: Sequence[BatchRecord]) -> None:
         """Fail if the partition, read from offset 0 to its end, differs from what was sent and acknowledged."""
         found: dict[bytes, int] = dict.fromkeys(self._streams, 0)
         for offset, record in enumerate(records):

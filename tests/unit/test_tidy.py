@@ -201,8 +201,6 @@ TWO_OF_A_NAME = {
     "Producer": "the asyncio and the blocking producer",
     "Broker": "the broker, and the one in a thread that tests start",
     "Request": "a request message, and a request while a session handles it",
-    "Record": "a record in a batch, and a record that a consumer returns",
-    "Refusal": "a refused decision about metadata, and a record that the accumulator refuses",
 }
 """Class names with two meanings on purpose. All others lead a search to one place."""
 

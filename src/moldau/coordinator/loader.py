@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from moldau.coordinator.outcome import Shard
 from moldau.log.log import Log
-from moldau.records import NO_PRODUCER_ID, ControlType, Record, decode_batch, parse_marker, peek_header
+from moldau.records import NO_PRODUCER_ID, BatchRecord, ControlType, decode_batch, parse_marker, peek_header
 from moldau.records.batch_layout import BATCH_STEP, CONTROL_BIT, FLAGS_AT, LENGTH_END, TRANSACTIONAL_BIT
 
 LOAD_CHUNK_BYTES = 2 << 20
@@ -25,7 +25,7 @@ class StoredBatch(NamedTuple):
     transactional: bool
     marker: bool | None
     """For a marker: whether the transaction was committed. None for other batches."""
-    records: list[Record]
+    records: list[BatchRecord]
 
 
 class Chunk(NamedTuple):

@@ -30,7 +30,7 @@ from moldau.host.clock import Clock
 from moldau.host.event_log import event_logger
 from moldau.host.threads import Threads
 from moldau.log.errors import LogError
-from moldau.records import BatchError, ControlType, Record, encode_batch, encode_marker
+from moldau.records import BatchError, BatchRecord, ControlType, encode_batch, encode_marker
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.wire.errors import ErrorCode
@@ -209,7 +209,7 @@ class RunningShard(Generic[S]):
     def _store(self, records: list[StoredRecord], producer: TxnProducer | None) -> None:
         now_ms = self._host.clock.now_ms()
         batch = encode_batch(
-            (Record(offset, now_ms, key, value, ()) for offset, (key, value) in enumerate(records)),
+            (BatchRecord(offset, now_ms, key, value, ()) for offset, (key, value) in enumerate(records)),
             producer_id=producer.id if producer else -1,
             producer_epoch=producer.epoch if producer else -1,
             transactional=producer is not None,

@@ -1,7 +1,7 @@
 """Record batches of format 2: checking, decoding, encoding and compression. No files, no sockets.
 
 The broker never decodes a batch into objects: `check_batch` walks over it, `stamp` writes its offset and leader epoch,
-and the same bytes are stored and served. Objects (`Record`) are for clients, tools and tests. Columns of positions
+and the same bytes are stored and served. Objects (`BatchRecord`) are for clients, tools and tests. Columns of positions
 (`walk`) are for code that handles many records at a time.
 
 `reference.py` implements the format in readable Python, `_native.pyx` the same in Cython; `engine.py` picks one.
@@ -18,8 +18,8 @@ from moldau.records.batch_layout import (
     NO_TIMESTAMP,
     BatchHeader,
     BatchInfo,
+    BatchRecord,
     Codec,
-    Record,
     RecordColumns,
     TimestampType,
 )
@@ -42,6 +42,7 @@ __all__ = [
     "BatchError",
     "BatchHeader",
     "BatchInfo",
+    "BatchRecord",
     "BatchTooLarge",
     "Codec",
     "ControlType",
@@ -49,7 +50,6 @@ __all__ = [
     "InvalidBatch",
     "Marker",
     "MissingKey",
-    "Record",
     "RecordColumns",
     "RecordsBuilder",
     "TimestampType",

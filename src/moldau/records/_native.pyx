@@ -67,7 +67,7 @@ cdef extern from "Python.h":
 cdef bint HARDWARE_CRC = crc32c_available()
 
 cdef type BatchInfo = _model.BatchInfo
-cdef type Record = _model.Record
+cdef type BatchRecord = _model.BatchRecord
 cdef object RecordColumns = _model.RecordColumns
 cdef object refusal = _refusal
 cdef array INT32S = array("i")
@@ -352,7 +352,7 @@ cdef list decode_records(Header *header, const uint8_t *data, Py_ssize_t size):
         fault = next_record(&walk, &record)
         if fault:
             fail(&walk, fault)
-        one = PyType_GenericAlloc(Record, 5)
+        one = PyType_GenericAlloc(BatchRecord, 5)
         put(one, 0, header.base_offset + record.offset_delta)
         put(one, 1, header.max_timestamp if append_time else header.base_timestamp + record.timestamp_delta)
         put(one, 2, bytes_or_none(record.key, record.key_size))

@@ -89,7 +89,7 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
-class Record(NamedTuple):
+class BatchRecord(NamedTuple):
     """One record as an object, for clients, tools and tests. The broker creates none."""
 
     offset: int
@@ -97,6 +97,9 @@ class Record(NamedTuple):
     key: bytes | None = None
     value: bytes | None = None
     headers: Headers = ()
+
+
+Record = BatchRecord  # for a native module that was built before the class got this name; remove after the next build
 
 
 class _AttributeBits:

@@ -4,7 +4,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from moldau.records.batch_layout import NO_LEADER_EPOCH, Bytes, Record
+from moldau.records.batch_layout import NO_LEADER_EPOCH, BatchRecord, Bytes
 from moldau.records.encode import encode_batch
 from moldau.records.engine import decode_batch
 from moldau.records.errors import InvalidBatch
@@ -45,7 +45,7 @@ def encode_marker(
     """The batch that ends a transaction of this producer: COMMIT or ABORT."""
     if type_ not in (ControlType.COMMIT, ControlType.ABORT):
         raise ValueError(f"{type_.name} does not end a transaction")
-    record = Record(base_offset, timestamp, _KEY.pack(_VERSION, type_), _VALUE.pack(_VERSION, coordinator_epoch))
+    record = BatchRecord(base_offset, timestamp, _KEY.pack(_VERSION, type_), _VALUE.pack(_VERSION, coordinator_epoch))
     return encode_batch(
         [record],
         base_offset=base_offset,

@@ -9,15 +9,15 @@ from moldau.records.batch_layout import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    BatchRecord,
     Codec,
-    Record,
     TimestampType,
 )
 from moldau.records.engine import RecordsBuilder
 
 
 def encode_batch(
-    records: Iterable[Record],
+    records: Iterable[BatchRecord],
     *,
     base_offset: int | None = None,
     last_offset: int | None = None,

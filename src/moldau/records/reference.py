@@ -23,8 +23,8 @@ from moldau.records.batch_layout import (
     NO_TIMESTAMP,
     BatchHeader,
     BatchInfo,
+    BatchRecord,
     Bytes,
-    Record,
     RecordColumns,
 )
 from moldau.records.errors import (
@@ -136,16 +136,16 @@ def walk(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) 
     )
 
 
-def decode_batch(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) -> list[Record]:
+def decode_batch(buf: Bytes, pos: int = 0, *, max_decompressed: int = MAX_DECOMPRESSED) -> list[BatchRecord]:
     """Check a batch of any log, and return its records."""
     header = open_batch(buf, pos)
     return list(records_of(bytes(_records_of(buf, pos, header, True, True, max_decompressed)), header))
 
 
-def records_of(data: bytes, header: BatchHeader) -> Iterator[Record]:
+def records_of(data: bytes, header: BatchHeader) -> Iterator[BatchRecord]:
     """The records in `data`, the decompressed bytes after `header`. Each one is checked when it is read."""
     for one in _walk(data, header, False, True):
-        yield Record(
+        yield BatchRecord(
             header.base_offset + one.offset_delta,
             _timestamp(header, one),
             None if one.key_size < 0 else data[one.key_at : one.key_at + one.key_size],

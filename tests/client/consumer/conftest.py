@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau import Consumer
-from moldau.records.batch_layout import Codec, Record
+from moldau.records.batch_layout import BatchRecord, Codec
 from moldau.records.encode import encode_batch
 from tests.compat import wire
 from tests.support.raw import RawConnection
@@ -47,7 +47,7 @@ def write(raw: RawConnection) -> Callable[..., int]:
         timestamps: Sequence[int] | None = None,
     ) -> int:
         times = timestamps or [wire.now_ms()] * len(values)
-        records = [Record(i, times[i], b"k%d" % i, value, [("n", b"%d" % i)]) for i, value in enumerate(values)]
+        records = [BatchRecord(i, times[i], b"k%d" % i, value, [("n", b"%d" % i)]) for i, value in enumerate(values)]
         answer = wire.produce(raw, topic, encode_batch(records, codec=codec), partition=partition)
         assert answer.error_code == 0, answer
         return int(answer.base_offset)

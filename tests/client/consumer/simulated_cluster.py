@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from moldau.client.consumer.position_rules import EARLIEST_TIMESTAMP
-from moldau.records.batch_layout import Record
+from moldau.records.batch_layout import BatchRecord
 from moldau.records.encode import encode_batch
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
@@ -66,7 +66,7 @@ class Log:
         found = b""
         for at in range(offset, len(self.records)):
             value, epoch = self.records[at]
-            batch = bytes(encode_batch([Record(at, 1, None, value)], leader_epoch=epoch))
+            batch = bytes(encode_batch([BatchRecord(at, 1, None, value)], leader_epoch=epoch))
             if found and len(found) + len(batch) > most:
                 break
             found += batch

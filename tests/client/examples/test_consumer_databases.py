@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from moldau.records.batch_layout import Record
+from moldau.records.batch_layout import BatchRecord
 from moldau.records.encode import encode_batch
 from tests.compat import wire
 from tests.support.raw import RawConnection
@@ -37,7 +37,7 @@ def killed_after(lines: int, arguments: list[str]) -> None:
         process.kill()
 
 
-def write(raw: RawConnection, topic: str, partition: int, records: list[Record]) -> None:
+def write(raw: RawConnection, topic: str, partition: int, records: list[BatchRecord]) -> None:
     assert not wire.produce(raw, topic, encode_batch(records), partition=partition).error_code
 
 
@@ -47,7 +47,7 @@ def test_offsets_in_sqlite_counts_every_payment_once(
     topic, database = new_topic(partitions=PARTITIONS), tmp_path / "totals.db"
     expected: dict[str, tuple[int, int]] = {}
     for number in range(BATCHES):
-        records = [Record(i, wire.now_ms(), b"account-%d" % (i % 5), b"%d" % (number + i)) for i in range(BATCH)]
+        records = [BatchRecord(i, wire.now_ms(), b"account-%d" % (i % 5), b"%d" % (number + i)) for i in range(BATCH)]
         for record in records:
             assert record.key is not None and record.value is not None
             total, payments = expected.get(record.key.decode(), (0, 0))
@@ -69,7 +69,7 @@ def test_the_idempotent_consumer_does_nothing_twice(
     for number in range(BATCHES):
         ids = [number * BATCH + i for i in range(BATCH)]
         records = [
-            Record(i, wire.now_ms(), b"anna", b"item-%d" % one, [("message-id", b"%d" % one)])
+            BatchRecord(i, wire.now_ms(), b"anna", b"item-%d" % one, [("message-id", b"%d" % one)])
             for i, one in enumerate(ids)
         ]
         write(raw, topic, 0, records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau import Producer
-from moldau.records.batch_layout import BatchHeader, Record
+from moldau.records.batch_layout import BatchHeader, BatchRecord
 from tests.compat import wire
 from tests.support.raw import RawConnection
 
@@ -17,7 +17,7 @@ def producer(bootstrap: str, **settings: Any) -> Producer:
     return Producer(bootstrap_servers=bootstrap, **{"retry_backoff_ms": 10, "linger_ms": 0, **settings})
 
 
-def stored(bootstrap: str, topic: str, partition: int = 0) -> list[Record]:
+def stored(bootstrap: str, topic: str, partition: int = 0) -> list[BatchRecord]:
     with RawConnection(bootstrap) as connection:
         batches = wire.stored_batches(connection, topic, partition)
     return [record for _, batch in batches for record in wire.decode_batch(batch, 0)]

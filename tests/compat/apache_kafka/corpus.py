@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from moldau.records import Codec, Record, encode_batch
+from moldau.records import BatchRecord, Codec, encode_batch
 from moldau.wire.api import ApiKey
 from moldau.wire.header import decode_response_header, encode_request_header
 from moldau.wire.messages.produce import (
@@ -102,7 +102,7 @@ def write_idempotently(bootstrap: str, topic: str, batches: int = 7) -> None:
     now = int(time.time() * 1000)
     with socket.create_connection((host, int(port)), DELIVERY_TIMEOUT_S) as connection:
         for number in range(batches):
-            records = [Record(offset, now, b"key", b"value %d" % offset) for offset in range(3)]
+            records = [BatchRecord(offset, now, b"key", b"value %d" % offset) for offset in range(3)]
             codec = Codec(number % len(Codec))
             batch = encode_batch(records, codec=codec, producer_id=4_711, producer_epoch=2, base_sequence=3 * number)
             partition = ProduceRequestPartition(index=0, records=batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.records import Record, encode_batch
+from moldau.records import BatchRecord, encode_batch
 from moldau.wire.api import ApiKey
 from tests.compat import wire
 from tests.compat.nulls.case_context import EMPTY, NO_SUCH_ID, NULL, REASON, TEXT, CaseContext, case, one_of
@@ -39,7 +39,7 @@ def _(context: CaseContext) -> Any:
 )
 def _(context: CaseContext) -> Any:
     context.topic = context.new_topic(configs=COMPACTED)
-    return _produce(context, context.topic, encode_batch([Record(0, wire.now_ms(), None, b"x")]))
+    return _produce(context, context.topic, encode_batch([BatchRecord(0, wire.now_ms(), None, b"x")]))
 
 
 @case(ApiKey.PRODUCE, "unknown topic", {f"{_ANSWERED}error_message": REASON}, first_version=3)

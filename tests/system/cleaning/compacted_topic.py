@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from moldau.records import Record, encode_batch
+from moldau.records import BatchRecord, encode_batch
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
 from tests.support.process import BrokerProcess
@@ -92,7 +92,9 @@ class History:
         """Write about this many bytes; a tenth of the records are deletes."""
         for _ in range(int(megabytes * 1_000_000 / (BATCH * VALUE_BYTES))):
             entries = [self._entry() for _ in range(BATCH)]
-            records = [Record(number, 1_700_000_000_000, key, value) for number, (key, value) in enumerate(entries)]
+            records = [
+                BatchRecord(number, 1_700_000_000_000, key, value) for number, (key, value) in enumerate(entries)
+            ]
             base = produce(connection, bytes(encode_batch(records)))
             self.written.update(enumerate(entries, base))
 
@@ -128,11 +130,11 @@ def produce(connection: RawConnection, batch: bytes) -> int:
     return base_offset
 
 
-def read_through(connection: RawConnection, between: Any = lambda offset: None, **limits: int) -> list[Record]:
+def read_through(connection: RawConnection, between: Any = lambda offset: None, **limits: int) -> list[BatchRecord]:
     """All records from start to end, read as a consumer does: it also passes over empty batches."""
     from moldau.records import peek_header
 
-    found: list[Record] = []
+    found: list[BatchRecord] = []
     offset = calls.offset_of(connection, TOPIC, 0, calls.EARLIEST)
     while True:
         answer = calls.fetch(connection, TOPIC, 0, offset, **limits)

@@ -14,7 +14,7 @@ from moldau.log.config import LogConfig
 from moldau.log.directory import LogDirectory
 from moldau.log.dirs import LogDirs
 from moldau.log.log import Log
-from moldau.records import Codec, Record, decode_batch, encode_batch, peek_header
+from moldau.records import BatchRecord, Codec, decode_batch, encode_batch, peek_header
 from moldau.testing.faulty_fs import FaultyFileSystem
 from moldau.wire.topic_partition import TopicPartition
 
@@ -43,7 +43,7 @@ def batch(
     """A batch as a producer sends it, in writable memory."""
     return memoryview(
         encode_batch(
-            [Record(number, timestamp + number * step, key, value) for number in range(count)],
+            [BatchRecord(number, timestamp + number * step, key, value) for number in range(count)],
             codec=codec,
             producer_id=producer_id,
             producer_epoch=epoch if producer_id >= 0 else -1,
@@ -90,9 +90,9 @@ def flush(log: Log, now_ms: int = NOW) -> None:
         log.flush_done(job, now_ms)
 
 
-def read_all(log: Log, max_bytes: int = 1000) -> list[Record]:
+def read_all(log: Log, max_bytes: int = 1000) -> list[BatchRecord]:
     """Every record, as a consumer gets them that fetches from the start."""
-    records: list[Record] = []
+    records: list[BatchRecord] = []
     offset = log.start_offset
     while offset < log.end_offset:
         data = log.read(offset, max_bytes, log.end_offset)

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from moldau.log.config import LogConfig
 from moldau.log.errors import OffsetNotInLog
 from moldau.log.log import Log
-from moldau.records import Codec, Record, decode_batch, peek_header
+from moldau.records import BatchRecord, Codec, decode_batch, peek_header
 from moldau.testing.faulty_fs import FaultyFileSystem
 from tests.unit.log.support import NAME, NOW, TOPIC_ID, batch, close_dirs, flush, open_dirs, split, with_threads
 
@@ -237,7 +237,7 @@ class LogMachine(RuleBasedStateMachine):
         assert found is not None
         assert found[:2] == (latest, first.offset)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[BatchRecord]:
         return [
             record
             for one in self.batches

@@ -11,9 +11,9 @@ from moldau.log.config import LogConfig
 from moldau.log.errors import LogError, RejectedBatch
 from moldau.log.log import AppendResult, Log
 from moldau.records import (
+    BatchRecord,
     Codec,
     ControlType,
-    Record,
     TimestampType,
     decode_batch,
     encode_batch,
@@ -120,7 +120,7 @@ def test_a_producer_without_a_sequence_is_invalid() -> None:
 def test_a_compacted_topic_takes_no_record_without_a_key_and_says_which_it_was() -> None:
     log = new_log(config=LogConfig(cleanup_policy="compact,delete"))
     keys = (b"k", None, b"", None, b"k")
-    data = encode_batch([Record(index, NOW, key, b"") for index, key in enumerate(keys)])
+    data = encode_batch([BatchRecord(index, NOW, key, b"") for index, key in enumerate(keys)])
     error = refused(log, memoryview(data))
     assert isinstance(error, RejectedBatch)
     assert error.code == ErrorCode.INVALID_RECORD
@@ -132,7 +132,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key_and_says_which_it_was()
 def test_a_compacted_topic_names_no_more_records_than_a_response_should_have() -> None:
     log = new_log(config=LogConfig(cleanup_policy="compact"))
     count = MAX_RECORD_ERRORS + 5
-    error = refused(log, memoryview(encode_batch([Record(index, NOW, None, b"") for index in range(count)])))
+    error = refused(log, memoryview(encode_batch([BatchRecord(index, NOW, None, b"") for index in range(count)])))
     assert isinstance(error, RejectedBatch)
     assert [index for index, _ in error.record_errors] == list(range(MAX_RECORD_ERRORS))
     assert f"{count} of {count} records" in error.message
@@ -140,7 +140,7 @@ def test_a_compacted_topic_names_no_more_records_than_a_response_should_have() -
 
 def test_a_compacted_topic_refuses_a_batch_that_cannot_be_read_to_its_end_for_that_reason() -> None:
     log = new_log(config=LogConfig(cleanup_policy="compact"))
-    data = encode_batch([Record(0, NOW, None, b"v"), Record(1, NOW, None, b"v")])
+    data = encode_batch([BatchRecord(0, NOW, None, b"v"), BatchRecord(1, NOW, None, b"v")])
     data[-1] = 2  # the last record claims a header that does not exist
     reseal(data, 0, len(data))
     error = refused(log, memoryview(data))
@@ -154,7 +154,7 @@ def test_a_compacted_topic_refuses_a_batch_that_cannot_be_read_to_its_end_for_th
 def test_records_too_far_from_now_are_refused_one_by_one(codec: Codec) -> None:
     log = new_log(config=LogConfig(message_timestamp_before_max_ms=HOUR, message_timestamp_after_max_ms=2 * HOUR))
     times = [NOW, NOW - HOUR, NOW - HOUR - 1, NOW + 2 * HOUR, NOW + 2 * HOUR + 1]
-    data = encode_batch([Record(number, time, b"k", b"v") for number, time in enumerate(times)], codec=codec)
+    data = encode_batch([BatchRecord(number, time, b"k", b"v") for number, time in enumerate(times)], codec=codec)
     error = refused(log, memoryview(data))
     assert isinstance(error, RejectedBatch)
     assert error.code == ErrorCode.INVALID_TIMESTAMP
@@ -163,7 +163,7 @@ def test_records_too_far_from_now_are_refused_one_by_one(codec: Codec) -> None:
 
 def test_a_record_without_a_timestamp_is_neither_too_old_nor_too_new() -> None:
     log = new_log(config=LogConfig(message_timestamp_before_max_ms=HOUR))
-    data = encode_batch([Record(0, -1, b"k", b"v"), Record(1, NOW, b"k", b"v")])
+    data = encode_batch([BatchRecord(0, -1, b"k", b"v"), BatchRecord(1, NOW, b"k", b"v")])
     assert log.append(memoryview(data), 0, NOW).last_offset == 1
 
 
@@ -249,7 +249,9 @@ def test_a_changed_setting_applies_to_the_next_batch() -> None:
 
 def stamped(base: int, count: int = 2, epoch: int = 1) -> bytes:
     return bytes(
-        encode_batch([Record(base + n, NOW, b"k", b"v") for n in range(count)], base_offset=base, leader_epoch=epoch)
+        encode_batch(
+            [BatchRecord(base + n, NOW, b"k", b"v") for n in range(count)], base_offset=base, leader_epoch=epoch
+        )
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from moldau.log.config import LogConfig
 from moldau.log.log import Log
 from moldau.log.producer_state import ProducerStates
-from moldau.records import Record
+from moldau.records import BatchRecord
 from tests.unit.log.support import NOW, append_all, batch, file_system, flush, new_log, offsets, read_all, reload
 
 
@@ -187,5 +187,5 @@ def test_an_unreadable_epoch_checkpoint_is_rebuilt() -> None:
 def test_records_before_a_start_offset_stay_hidden_after_recovery() -> None:
     log = small_log()
     found = reload(log, start_offset=4)
-    records: list[Record] = read_all(found)
+    records: list[BatchRecord] = read_all(found)
     assert [record.offset for record in records] == list(range(4, 10))

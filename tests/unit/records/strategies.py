@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from moldau.records import HEADER_SIZE, Codec, Record, TimestampType, encode_batch, reseal
+from moldau.records import HEADER_SIZE, BatchRecord, Codec, TimestampType, encode_batch, reseal
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -16,13 +16,13 @@ timestamps = st.integers(-1, 2_000_000_000_000) | st.integers(-(2**61), 2**61)
 
 
 @st.composite
-def record_lists(draw: st.DrawFn, *, gaps: bool = False, min_size: int = 1, max_size: int = 12) -> list[Record]:
+def record_lists(draw: st.DrawFn, *, gaps: bool = False, min_size: int = 1, max_size: int = 12) -> list[BatchRecord]:
     count = draw(st.integers(min_size, max_size))
     offset = draw(st.integers(0, 100) | st.integers(2**31, 2**40))
     records = []
     for _ in range(count):
         records.append(
-            Record(offset, draw(timestamps), draw(contents), draw(contents), draw(header_lists)),
+            BatchRecord(offset, draw(timestamps), draw(contents), draw(contents), draw(header_lists)),
         )
         offset += draw(st.integers(1, 300)) if gaps else 1
     return records

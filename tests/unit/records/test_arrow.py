@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from moldau.records import (
     BatchError,
     BatchHeader,
+    BatchRecord,
     Codec,
     ControlType,
     CorruptBatch,
     InvalidBatch,
-    Record,
     arrow_engine,
     arrow_reference,
     decode_batch,
@@ -99,7 +99,7 @@ def test_both_codecs_see_the_same(sized: tuple[list[bytes], int], **options: Any
 @given(sequence=st.lists(batches(), max_size=3), step=st.integers(1, 30))
 def test_rows_are_the_records_that_decode_batch_gives(sequence: list[bytearray], step: int) -> None:
     expected = [record for one in sequence if not peek_header(one).is_control for record in decode_batch(one)]
-    seen: list[Record] = []
+    seen: list[BatchRecord] = []
     for one in sequence:  # one cursor each, since these batches are not consecutive
         cursor = arrow_engine.BatchCursor(one)
         while not cursor.done:
@@ -109,7 +109,7 @@ def test_rows_are_the_records_that_decode_batch_gives(sequence: list[bytearray],
     assert seen == expected
 
 
-def records_of(columns: RowColumns) -> list[Record]:
+def records_of(columns: RowColumns) -> list[BatchRecord]:
     def cells(column: Any, rows: int) -> list[bytes | None]:
         at = memoryview(column.offsets).cast("B").cast("i")
         data = bytes(column.data)
@@ -124,7 +124,7 @@ def records_of(columns: RowColumns) -> list[Record]:
     headers = list(zip(names, cells(columns.headers.value, columns.headers.count), strict=True))
     list_at = memoryview(columns.headers.offsets).cast("B").cast("i")
     return [
-        Record(offset, timestamp, key, value, tuple(headers[list_at[i] : list_at[i + 1]]))
+        BatchRecord(offset, timestamp, key, value, tuple(headers[list_at[i] : list_at[i + 1]]))
         for i, (offset, timestamp, key, value) in enumerate(
             zip(
                 memoryview(columns.offset).cast("B").cast("q"),
@@ -142,7 +142,10 @@ def records_of(columns: RowColumns) -> list[Record]:
 
 def test_rows_carry_kafkas_columns() -> None:
     batch = encode_batch(
-        [Record(5, 1_700_000_000_000, b"k", b"v", [("trace", b"1"), ("empty", None)]), Record(6, 7, None, None)],
+        [
+            BatchRecord(5, 1_700_000_000_000, b"k", b"v", [("trace", b"1"), ("empty", None)]),
+            BatchRecord(6, 7, None, None),
+        ],
         codec=Codec.LZ4,
     )
     [rows] = decode_batches([("orders", 3, batch)], headers=True)
@@ -158,7 +161,7 @@ def test_rows_carry_kafkas_columns() -> None:
 
 
 def test_topics_and_partitions_of_many_batches_stand_in_their_rows() -> None:
-    chunks = [(topic, partition, encode_batch([Record(9, value=b"v")])) for topic in "ab" for partition in (0, 1)]
+    chunks = [(topic, partition, encode_batch([BatchRecord(9, value=b"v")])) for topic in "ab" for partition in (0, 1)]
     [rows] = decode_batches(chunks)
     assert [(row["topic"], row["partition"]) for row in rows.to_pylist()] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 
@@ -171,7 +174,7 @@ def test_no_batches_are_no_rows() -> None:
 
 
 def test_header_keys_that_are_not_text_are_shown_as_far_as_they_are() -> None:
-    batch = encode_batch([Record(0, headers=[("ok-é", b""), ("bad\udcff", b"x")])])
+    batch = encode_batch([BatchRecord(0, headers=[("ok-é", b""), ("bad\udcff", b"x")])])
     [rows] = decode_batches([("t", 0, batch)], headers=True)
     rows.validate(full=True)
     assert [one["key"] for one in rows["headers"][0].as_py()] == ["ok-é", "bad\ufffd"]
@@ -181,7 +184,9 @@ def test_control_batches_have_no_rows_and_move_the_offset() -> None:
     marker = encode_marker(
         ControlType.COMMIT, producer_id=4, producer_epoch=0, coordinator_epoch=0, timestamp=1, base_offset=2
     )
-    buf = bytes(encode_batch([Record(0), Record(1)], producer_id=4, producer_epoch=0, transactional=True) + marker)
+    buf = bytes(
+        encode_batch([BatchRecord(0), BatchRecord(1)], producer_id=4, producer_epoch=0, transactional=True) + marker
+    )
     seen: list[tuple[bool, int]] = []
 
     def wanted(header: BatchHeader, at: int) -> bool:
@@ -197,9 +202,9 @@ def test_control_batches_have_no_rows_and_move_the_offset() -> None:
 
 
 def test_unwanted_batches_are_left_out() -> None:
-    ours = encode_batch([Record(0)], producer_id=1, producer_epoch=0, transactional=True)
-    theirs = encode_batch([Record(1)], producer_id=2, producer_epoch=0, transactional=True)
-    plain_one = encode_batch([Record(2)], producer_id=2, producer_epoch=0)
+    ours = encode_batch([BatchRecord(0)], producer_id=1, producer_epoch=0, transactional=True)
+    theirs = encode_batch([BatchRecord(1)], producer_id=2, producer_epoch=0, transactional=True)
+    plain_one = encode_batch([BatchRecord(2)], producer_id=2, producer_epoch=0)
     rows = ArrowRows()
     cursor = BatchCursor(bytes(ours + theirs + plain_one), wanted=lambda header, _: header.producer_id == 1)
     assert rows.take(cursor, "t", 0) == 2
@@ -207,7 +212,7 @@ def test_unwanted_batches_are_left_out() -> None:
 
 
 def test_rows_before_the_wanted_offset_are_passed_over() -> None:
-    cursor = BatchCursor(bytes(encode_batch([Record(offset) for offset in range(10, 20)])), from_offset=17)
+    cursor = BatchCursor(bytes(encode_batch([BatchRecord(offset) for offset in range(10, 20)])), from_offset=17)
     rows = ArrowRows()
     assert rows.take(cursor, "t", 0, 2) == 2
     assert (cursor.done, cursor.next_offset) == (False, 19)
@@ -217,8 +222,8 @@ def test_rows_before_the_wanted_offset_are_passed_over() -> None:
 
 
 def test_a_bad_record_is_found_before_any_row_of_its_batch_is_given() -> None:
-    good = encode_batch([Record(0, value=b"good")])
-    bad = encode_batch([Record(offset, value=b"x") for offset in (1, 2, 3)])
+    good = encode_batch([BatchRecord(0, value=b"good")])
+    bad = encode_batch([BatchRecord(offset, value=b"x") for offset in (1, 2, 3)])
     bad[-1] = 77  # the header count of the last record
     reseal(bad, 0, len(bad))
     cursor = BatchCursor(bytes(good + bad))
@@ -232,7 +237,7 @@ def test_a_bad_record_is_found_before_any_row_of_its_batch_is_given() -> None:
 
 
 def test_a_wrong_checksum_is_refused_unless_checks_are_off() -> None:
-    batch = encode_batch([Record(0, value=b"value")])
+    batch = encode_batch([BatchRecord(0, value=b"value")])
     batch[-3] ^= 1
     with pytest.raises(CorruptBatch, match="CRC32C"):
         decode_batches([("t", 0, batch)])
@@ -244,14 +249,14 @@ def test_columns_that_would_pass_two_gigabytes_are_split(monkeypatch: pytest.Mon
     # The limit is made small: three batches of 100 bytes do not fit into 250.
     collector = arrow_engine.RowCollector
     monkeypatch.setattr("moldau.records.arrow.RowCollector", lambda headers: collector(headers=headers, max_bytes=250))
-    buf = b"".join(encode_batch([Record(offset, value=bytes(100))]) for offset in range(3))
+    buf = b"".join(encode_batch([BatchRecord(offset, value=bytes(100))]) for offset in range(3))
     parts = decode_batches([("t", 0, buf)])
     assert [part["offset"].to_pylist() for part in parts] == [[0, 1], [2]]
 
 
 def test_rows_outlive_the_buffer_of_their_batch() -> None:
     rows = ArrowRows()
-    buf = bytearray(encode_batch([Record(0, value=b"stays")]))
+    buf = bytearray(encode_batch([BatchRecord(0, value=b"stays")]))
     rows.take(BatchCursor(buf), "t", 0)
     buf[:] = bytes(len(buf))
     batch = rows.finish()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.records import Codec, Record, arrow_encode_reference, check_batch, decode_batch
+from moldau.records import BatchRecord, Codec, arrow_encode_reference, check_batch, decode_batch
 from moldau.records.arrow import decode_batches
 from moldau.records.arrow_encode import ColumnNames, InputRows, encode_batches, rows_of
 from moldau.records.arrow_layout import Cells, EncodedRows, RowCells
@@ -131,7 +131,7 @@ def in_bytes(found: Any) -> bytes | None:
     return found.encode() if isinstance(found, str) else found
 
 
-def expected_records(table: pa.Table) -> list[tuple[int, Record]]:
+def expected_records(table: pa.Table) -> list[tuple[int, BatchRecord]]:
     """The records of a table by row, as partition and record; offsets are not compared."""
     found = []
     for row in table.to_pylist():
@@ -146,14 +146,14 @@ def expected_records(table: pa.Table) -> list[tuple[int, Record]]:
         partition = row["partition"]
         if partition is None:
             partition = 0 if key is None else (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
-        found.append((partition, Record(0, NOW if when is None else when, key, in_bytes(row["value"]), headers)))
+        found.append((partition, BatchRecord(0, NOW if when is None else when, key, in_bytes(row["value"]), headers)))
     return found
 
 
 @given(table=tables(), codec=st.sampled_from(Codec), batch_bytes=st.integers(62, 700))
 def test_encoded_rows_are_decoded_again_in_order_per_partition(table: pa.Table, codec: Codec, batch_bytes: int) -> None:
     expected = expected_records(table)
-    seen: list[tuple[int, Record]] = []
+    seen: list[tuple[int, BatchRecord]] = []
     for partition, batch in encode_batches(
         table, ALL, partitions=PARTITIONS, batch_bytes=batch_bytes, default_timestamp=NOW, codec=codec
     ):

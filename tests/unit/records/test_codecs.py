@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.records import (
+    BatchRecord,
     BatchTooLarge,
     Codec,
     InvalidBatch,
-    Record,
     check_batch,
     compress,
     decode_batch,
@@ -215,7 +215,7 @@ def test_the_bound_is_exact(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_every_way_into_a_batch_is_bounded(codec: Codec) -> None:
-    batch = encode_batch([Record(0, 0, b"k", bytes(1 << 20))], codec=codec)
+    batch = encode_batch([BatchRecord(0, 0, b"k", bytes(1 << 20))], codec=codec)
     assert check_batch(batch, 0, max_decompressed=2 << 20).count == 1
     with pytest.raises(BatchTooLarge):
         check_batch(batch, 0, max_decompressed=1 << 20)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.records import Record, crc32c, crc_ok, encode_batch, reseal
+from moldau.records import BatchRecord, crc32c, crc_ok, encode_batch, reseal
 
 try:
     from moldau.records import _crc
@@ -46,7 +46,7 @@ def test_it_is_the_packages_for_any_length_place_and_continuation(
 
 
 def test_a_checksum_is_looked_for_only_where_a_batch_can_be() -> None:
-    batch = encode_batch([Record(0, 1, b"k", b"v")])
+    batch = encode_batch([BatchRecord(0, 1, b"k", b"v")])
     padded = b"xx" + batch + b"yy"
     assert crc_ok(padded, 2, len(batch))
     assert not crc_ok(padded, 1, len(batch))
@@ -56,7 +56,7 @@ def test_a_checksum_is_looked_for_only_where_a_batch_can_be() -> None:
 
 
 def test_a_changed_batch_is_resealed_in_place() -> None:
-    batch = bytearray(b"xx" + encode_batch([Record(0, 1, b"k", b"v")]))
+    batch = bytearray(b"xx" + encode_batch([BatchRecord(0, 1, b"k", b"v")]))
     batch[-2] ^= 1
     assert not crc_ok(batch, 2, len(batch) - 2)
     reseal(batch, 2, len(batch) - 2)

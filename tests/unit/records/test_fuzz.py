@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.records import BatchError, Codec, Record, check_batch, decode_batch, encode_batch, reseal, walk
+from moldau.records import BatchError, BatchRecord, Codec, check_batch, decode_batch, encode_batch, reseal, walk
 
 SEEDS = [
     encode_batch(
-        [Record(i, 1000 * i, b"key%d" % i, b"v" * i, (("h", b"x"), ("n", None))) for i in range(8)], codec=codec
+        [BatchRecord(i, 1000 * i, b"key%d" % i, b"v" * i, (("h", b"x"), ("n", None))) for i in range(8)], codec=codec
     )
     for codec in Codec
 ]

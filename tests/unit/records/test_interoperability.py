@@ -10,7 +10,7 @@ import aiokafka.record.default_records as aiokafka_records
 import pytest
 from hypothesis import given
 
-from moldau.records import Codec, Record, check_batch, decode_batch, encode_batch, peek_header
+from moldau.records import BatchRecord, Codec, check_batch, decode_batch, encode_batch, peek_header
 from tests.unit.records.strategies import record_lists
 
 with warnings.catch_warnings():
@@ -24,15 +24,17 @@ PAIRS = [
 BATCH_ROOM = 1 << 20
 
 
-def sendable(records: list[Record]) -> list[Record]:
+def sendable(records: list[BatchRecord]) -> list[BatchRecord]:
     """The same records as these clients can send them: offsets from 0, times since 1970, header keys in UTF-8."""
     return [
-        Record(i, abs(one.timestamp), one.key, one.value, tuple((f"h{n}", v) for n, (_, v) in enumerate(one.headers)))
+        BatchRecord(
+            i, abs(one.timestamp), one.key, one.value, tuple((f"h{n}", v) for n, (_, v) in enumerate(one.headers))
+        )
         for i, one in enumerate(records)
     ]
 
 
-def written_by(library: Any, codec: Codec, records: list[Record]) -> bytearray:
+def written_by(library: Any, codec: Codec, records: list[BatchRecord]) -> bytearray:
     builder = library.DefaultRecordBatchBuilder(
         magic=2,
         compression_type=int(codec),
@@ -47,15 +49,15 @@ def written_by(library: Any, codec: Codec, records: list[Record]) -> bytearray:
     return bytearray(builder.build())
 
 
-def read_by(library: Any, batch: bytearray) -> list[Record]:
+def read_by(library: Any, batch: bytearray) -> list[BatchRecord]:
     theirs = library.DefaultRecordBatch(bytes(batch))
     assert theirs.validate_crc()
-    return [Record(one.offset, one.timestamp, one.key, one.value, tuple(one.headers)) for one in theirs]
+    return [BatchRecord(one.offset, one.timestamp, one.key, one.value, tuple(one.headers)) for one in theirs]
 
 
 @pytest.mark.parametrize(("library", "codec"), PAIRS)
 @given(records=record_lists().map(sendable))
-def test_their_batches_are_taken(library: Any, codec: Codec, records: list[Record]) -> None:
+def test_their_batches_are_taken(library: Any, codec: Codec, records: list[BatchRecord]) -> None:
     batch = written_by(library, codec, records)
     assert decode_batch(batch) == records
     info = check_batch(batch, 0)
@@ -65,13 +67,13 @@ def test_their_batches_are_taken(library: Any, codec: Codec, records: list[Recor
 
 @pytest.mark.parametrize(("library", "codec"), PAIRS)
 @given(records=record_lists().map(sendable))
-def test_ours_are_taken_by_them(library: Any, codec: Codec, records: list[Record]) -> None:
+def test_ours_are_taken_by_them(library: Any, codec: Codec, records: list[BatchRecord]) -> None:
     assert read_by(library, encode_batch(records, codec=codec)) == records
 
 
 @pytest.mark.parametrize("library", [kafka_python_records, aiokafka_records])
 @given(records=record_lists().map(sendable))
-def test_uncompressed_batches_are_the_same_bytes(library: Any, records: list[Record]) -> None:
+def test_uncompressed_batches_are_the_same_bytes(library: Any, records: list[BatchRecord]) -> None:
     theirs = written_by(library, Codec.NONE, records)
     ours = encode_batch(
         records,
@@ -86,7 +88,7 @@ def test_uncompressed_batches_are_the_same_bytes(library: Any, records: list[Rec
 
 @pytest.mark.parametrize(("library", "codec"), PAIRS)
 def test_batches_of_many_blocks_go_both_ways(library: Any, codec: Codec) -> None:
-    records = [Record(i, 1_700_000_000_000 + i, b"%d" % i, b'{"count": %d}' % (i * i) * 9) for i in range(3000)]
+    records = [BatchRecord(i, 1_700_000_000_000 + i, b"%d" % i, b'{"count": %d}' % (i * i) * 9) for i in range(3000)]
     theirs = written_by(library, codec, records)
     assert decode_batch(theirs) == records
     assert check_batch(theirs, 0).count == 3000

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from moldau.records import (
     BatchError,
     BatchInfo,
+    BatchRecord,
     Codec,
-    Record,
     RecordColumns,
     encode_batch,
     errors,
@@ -129,7 +129,7 @@ def test_builders_write_the_same_bytes_and_refuse_the_same_records(appends: list
 
 @needs_native
 @given(records=record_lists(max_size=3), data=st.data())
-def test_every_single_byte_change_is_seen_the_same(records: list[Record], data: st.DataObject) -> None:
+def test_every_single_byte_change_is_seen_the_same(records: list[BatchRecord], data: st.DataObject) -> None:
     batch = encode_batch(records)
     at = data.draw(st.integers(21, len(batch) - 1))
     for value in (0x00, 0x01, 0x03, 0x7F, 0x80, 0xFF):
@@ -145,8 +145,8 @@ def test_the_twin_names_every_fault_that_the_reference_knows() -> None:
     """All single-byte changes of one rich batch cause every record error that one byte can cause."""
     batch = encode_batch(
         [
-            Record(0, 2**62, b"key", b"value" * 20, (("name", b"content"), ("null", None))),
-            Record(1, 5, b"", None, ()),
+            BatchRecord(0, 2**62, b"key", b"value" * 20, (("name", b"content"), ("null", None))),
+            BatchRecord(1, 5, b"", None, ()),
         ]
     )
     seen: set[str] = set()
@@ -168,9 +168,9 @@ def test_the_twin_names_every_fault_that_the_reference_knows() -> None:
 @needs_native
 @pytest.mark.parametrize("codec", Codec)
 def test_both_take_bytes_bytearrays_and_views(codec: Codec) -> None:
-    batch = bytes(encode_batch([Record(0, 1, b"k", b"v")], codec=codec))
+    batch = bytes(encode_batch([BatchRecord(0, 1, b"k", b"v")], codec=codec))
     for buf in (batch, bytearray(batch), memoryview(batch), memoryview(bytearray(batch))):
-        assert both("decode_batch", buf)[1] == [Record(0, 1, b"k", b"v")]
+        assert both("decode_batch", buf)[1] == [BatchRecord(0, 1, b"k", b"v")]
 
 
 def test_engines_have_the_same_names() -> None:

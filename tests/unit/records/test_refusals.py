@@ -7,11 +7,11 @@ import pytest
 
 from moldau.records import (
     HEADER_SIZE,
+    BatchRecord,
     Codec,
     CorruptBatch,
     InvalidBatch,
     MissingKey,
-    Record,
     UnsupportedCodec,
     encode_batch,
     reference,
@@ -29,7 +29,7 @@ except ImportError:
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
-RECORDS = [Record(i, 1000 + i, b"key%d" % i, b"value%d" % i) for i in range(3)]
+RECORDS = [BatchRecord(i, 1000 + i, b"key%d" % i, b"value%d" % i) for i in range(3)]
 
 
 def zigzag(number: int) -> bytes:
@@ -71,8 +71,8 @@ def resealed(batch: bytearray) -> bytearray:
 def test_the_hand_made_record_is_sound(engine: ModuleType) -> None:
     batch = batch_of(record_bytes(0), record_bytes(1, headers=b"\x02\x02h\x01"))
     assert engine.decode_batch(batch) == [
-        Record(0, 0, b"key", b"value"),
-        Record(1, 0, b"key", b"value", (("h", None),)),
+        BatchRecord(0, 0, b"key", b"value"),
+        BatchRecord(1, 0, b"key", b"value", (("h", None),)),
     ]
     assert engine.check_batch(batch, 0, require_keys=True).count == 2
 
@@ -244,11 +244,11 @@ def test_the_farthest_timestamps_are_taken(engine: ModuleType) -> None:
 
 def test_longer_spellings_of_a_number_are_taken_as_kafka_takes_them(engine: ModuleType) -> None:
     batch = batch_of(record_bytes(0, timestamp_delta=b"\x80" * 9 + b"\x00", key=b"\x86\x80\x80\x80\x00key"))
-    assert engine.decode_batch(batch) == [Record(0, 0, b"key", b"value")]
+    assert engine.decode_batch(batch) == [BatchRecord(0, 0, b"key", b"value")]
 
 
 def test_records_without_a_key_are_refused_where_keys_are_required(engine: ModuleType) -> None:
-    batch = encode_batch([Record(0, 0, b"", b"v"), Record(1, 0, None, b"v"), Record(2, 0, None, b"v")])
+    batch = encode_batch([BatchRecord(0, 0, b"", b"v"), BatchRecord(1, 0, None, b"v"), BatchRecord(2, 0, None, b"v")])
     assert engine.check_batch(batch, 0).count == 3
     with pytest.raises(MissingKey, match="no key") as refused:
         engine.check_batch(batch, 0, require_keys=True)

@@ -4,11 +4,11 @@ import pytest
 
 from moldau.records import (
     HEADER_SIZE,
+    BatchRecord,
     Codec,
     ControlType,
     CorruptBatch,
     InvalidBatch,
-    Record,
     TimestampType,
     check_batch,
     crc_ok,
@@ -24,7 +24,7 @@ from moldau.records import (
 )
 
 RECORDS = [
-    Record(
+    BatchRecord(
         100 + i,
         1_700_000_000_000 + (i * 37) % 11,
         None if i % 3 == 0 else b"key-%d" % i,
@@ -112,9 +112,9 @@ def test_compacted_batches_keep_their_span_and_may_be_empty() -> None:
 
 def test_offsets_that_do_not_rise_cannot_be_encoded() -> None:
     with pytest.raises(ValueError, match="cannot follow"):
-        encode_batch([Record(5), Record(5)])
+        encode_batch([BatchRecord(5), BatchRecord(5)])
     with pytest.raises(ValueError, match="cannot end"):
-        encode_batch([Record(5), Record(9)], last_offset=8)
+        encode_batch([BatchRecord(5), BatchRecord(9)], last_offset=8)
 
 
 @pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
@@ -130,7 +130,7 @@ def test_transaction_markers_come_back(kind: ControlType) -> None:
 
 
 def test_a_marker_of_a_later_kafka_is_unknown_not_an_error() -> None:
-    later = encode_batch([Record(0, 1, b"\x00\x05\x00\x63", b"?")], control=True)
+    later = encode_batch([BatchRecord(0, 1, b"\x00\x05\x00\x63", b"?")], control=True)
     assert parse_marker(later).type is ControlType.UNKNOWN
 
 

@@ -6,7 +6,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from moldau.client.errors import ConfigurationError
-from moldau.records import Record, encode_batch
+from moldau.records import BatchRecord, encode_batch
 from moldau.records.arrow import decode_batches
 from moldau.spark.rows import COLUMNS, RowMaker, check_schema, repeated, row_schema
 
@@ -17,7 +17,7 @@ HEADERS = [(), (("a", b"1"), ("b", None)), (), (("c", b""),)]
 def decoded() -> pa.RecordBatch:
     """Four rows, as the consumer returns them."""
     records = [
-        Record(offset=number, timestamp=1000 + number, key=None, value=b"%d" % number, headers=headers)
+        BatchRecord(offset=number, timestamp=1000 + number, key=None, value=b"%d" % number, headers=headers)
         for number, headers in enumerate(HEADERS)
     ]
     (batch,) = decode_batches([("t", 3, encode_batch(records))], headers=True)

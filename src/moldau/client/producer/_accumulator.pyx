@@ -26,7 +26,7 @@ from collections import deque
 
 from moldau.client.data_types import RecordMetadata as _RecordMetadata
 from moldau.client.producer import futures as _futures
-from moldau.client.producer.accumulator import Refusal as _Refusal
+from moldau.client.producer.accumulator import AppendRefusal as _Refusal
 from moldau.host.clock import SystemRandomness as _SystemRandomness
 
 cdef enum:

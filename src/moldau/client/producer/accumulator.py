@@ -42,7 +42,7 @@ MOST_HEADER_OVERHEAD: Final = 10
 NEVER: Final = float("inf")
 
 
-class Refusal(IntEnum):
+class AppendRefusal(IntEnum):
     """The reason why `append` did not add a record. The producer waits or raises."""
 
     UNKNOWN_TOPIC = 1
@@ -54,6 +54,9 @@ class Refusal(IntEnum):
     BAD_TIMESTAMP = 7
     WRONG_TYPE = 8
     """The topic is not a str, a number is not an int (a timestamp may be a datetime), or a callback not callable."""
+
+
+Refusal = AppendRefusal  # as in records/batch_layout.py: for native modules that were built before
 
 
 class RecordFuture:
@@ -318,7 +321,7 @@ class Accumulator:
     ) -> RecordFuture:
         """Append the record. If it is refused, return what the producer's slow path returns."""
         taken = self.append(topic, value, key, partition, timestamp, headers, on_delivery)
-        if isinstance(taken, Refusal):
+        if isinstance(taken, AppendRefusal):
             return self._slow_path(taken, topic, value, key, partition, timestamp, headers, on_delivery)
         return taken
 
@@ -332,41 +335,41 @@ class Accumulator:
         headers: Iterable[tuple[str, Bytes | None]],
         on_delivery: DeliveryCallback | None,
         has_waited: bool = False,
-    ) -> RecordFuture | Refusal:
+    ) -> RecordFuture | AppendRefusal:
         """Add one record to the open batch of its partition, or return the reason why not. Never waits."""
         if not isinstance(topic, str):
-            return Refusal.WRONG_TYPE  # type: ignore[unreachable]
+            return AppendRefusal.WRONG_TYPE  # type: ignore[unreachable]
         if on_delivery is not None and not callable(on_delivery):
-            return Refusal.WRONG_TYPE  # type: ignore[unreachable]
+            return AppendRefusal.WRONG_TYPE  # type: ignore[unreachable]
         try:
             listed = list(headers)
             most = MOST_RECORD_OVERHEAD + size_of(key) + size_of(value)
             most += sum(MOST_HEADER_OVERHEAD + len(name.encode()) + size_of(content) for name, content in listed)
         except (TypeError, ValueError, AttributeError):
-            return Refusal.NOT_BYTES
+            return AppendRefusal.NOT_BYTES
         try:
             timestamp = None if timestamp is None else operator.index(timestamp)
             partition = None if partition is None else operator.index(partition)
         except TypeError:
-            return Refusal.WRONG_TYPE
+            return AppendRefusal.WRONG_TYPE
         if timestamp is None:
             timestamp = self._clock.now_ms()
         elif not 0 <= timestamp < 1 << 63:
-            return Refusal.BAD_TIMESTAMP
+            return AppendRefusal.BAD_TIMESTAMP
         if HEADER_SIZE + most > self.max_request_size or most > self.memory_limit:
-            return Refusal.TOO_LARGE
+            return AppendRefusal.TOO_LARGE
         with self.lock:
             if self.closed:
-                return Refusal.CLOSED
+                return AppendRefusal.CLOSED
             topic_queues = self.topics.get(topic)
             if topic_queues is None:
-                return Refusal.UNKNOWN_TOPIC
+                return AppendRefusal.UNKNOWN_TOPIC
             if self.memory_used + most > self.memory_limit or (self.memory_wanted and not has_waited):
-                return Refusal.BUFFER_FULL
+                return AppendRefusal.BUFFER_FULL
             if partition is None:
                 partition = self._choose(topic_queues, key, most)
             if not 0 <= partition < topic_queues.count:
-                return Refusal.UNKNOWN_PARTITION
+                return AppendRefusal.UNKNOWN_PARTITION
             queue = topic_queues.queues[partition]
             batch = queue.open_batch
             news = False

@@ -26,7 +26,7 @@ from moldau.client.errors import (
 )
 from moldau.client.metadata import ClusterMetadata, PartitionMetadata
 from moldau.client.network import Network
-from moldau.client.producer.accumulator import Refusal
+from moldau.client.producer.accumulator import AppendRefusal
 from moldau.client.producer.config import ProducerConfig
 from moldau.client.producer.engine import Accumulator, Batch, RecordFuture
 from moldau.client.producer.futures import DeliveryCallback
@@ -108,7 +108,7 @@ class ProducerCore:
         self.memory = MemoryRow(self.accumulator)
         self.transactions: TransactionHooks = transactions_of(settings, self.network)
         self.sender: Sender | None = None
-        self.slow_path: Callable[[Refusal, PreparedRecord], RecordFuture] | None = None
+        self.slow_path: Callable[[AppendRefusal, PreparedRecord], RecordFuture] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._why_closed = "the producer is closed"
         _producers.add(self)
@@ -207,12 +207,12 @@ class ProducerCore:
         prepared.value_given = value
         return prepared
 
-    def append(self, record: PreparedRecord, has_waited: bool = False) -> RecordFuture | Refusal:
+    def append(self, record: PreparedRecord, has_waited: bool = False) -> RecordFuture | AppendRefusal:
         """Choose the partition if a custom partitioner is set, and add the record to its batch. Never waits."""
         if self.partitioner is not None and record.partition is None:
             queues = self.accumulator.topics.get(record.topic)
             if queues is None:
-                return Refusal.CLOSED if self.accumulator.closed else Refusal.UNKNOWN_TOPIC
+                return AppendRefusal.CLOSED if self.accumulator.closed else AppendRefusal.UNKNOWN_TOPIC
             record.partition = self.partitioner.partition(
                 record.topic,
                 record.key_given,
@@ -232,37 +232,37 @@ class ProducerCore:
             has_waited,
         )
 
-    def raise_refusal(self, refusal: Refusal, record: PreparedRecord) -> NoReturn:
+    def raise_refusal(self, refusal: AppendRefusal, record: PreparedRecord) -> NoReturn:
         """Raise the error for a record that the accumulator refused."""
         where = f"topic {record.topic!r}"
         match refusal:
-            case Refusal.CLOSED:
+            case AppendRefusal.CLOSED:
                 raise ClosedError(f"{self._why_closed}: nothing more can be sent to {where}")
-            case Refusal.TOO_LARGE:
+            case AppendRefusal.TOO_LARGE:
                 raise RecordTooLarge(
                     f"the record for {where} is larger than max.request.size ({self.config.max_request_size}) or "
                     f"buffer.memory ({self.config.buffer_memory}) allow; send a smaller record, or raise the two "
                     "settings and the topic's max.message.bytes",
                     ErrorCode.MESSAGE_TOO_LARGE,
                 )
-            case Refusal.BUFFER_FULL:
+            case AppendRefusal.BUFFER_FULL:
                 raise BufferFull(
                     f"no memory for a record for {where} within max.block.ms ({self.config.max_block_s:g} s): "
                     f"{self.accumulator.memory_used} of {self.config.buffer_memory} bytes (buffer.memory) wait to be "
                     "sent; send more slowly, raise buffer.memory, or find out why the brokers are slow"
                 )
-            case Refusal.UNKNOWN_PARTITION:
+            case AppendRefusal.UNKNOWN_PARTITION:
                 count = self.network.metadata.partition_count(record.topic)
                 raise error_for(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"sending to {where}",
                     f"it has no partition {record.partition}; its partitions are 0 to {count - 1}",
                 )
-            case Refusal.BAD_TIMESTAMP:
+            case AppendRefusal.BAD_TIMESTAMP:
                 raise SerializationError(
                     f"timestamp {record.timestamp} for {where} is not valid; give milliseconds since 1970, 0 or more"
                 )
-            case Refusal.NOT_BYTES:
+            case AppendRefusal.NOT_BYTES:
                 raise SerializationError(
                     f"a record for {where} does not consist of bytes: value {type(record.value).__name__}, key "
                     f"{type(record.key).__name__}, headers {record.headers!r}; set value_serializer and "
@@ -306,13 +306,13 @@ class ProducerCore:
         assert self._loop is not None and self.sender is not None
         self._loop.call_soon(self.sender.run)
 
-    def _refused(self, refusal: Refusal, *given: Any) -> RecordFuture:
+    def _refused(self, refusal: AppendRefusal, *given: Any) -> RecordFuture:
         assert self.slow_path is not None
         record = self.prepare(*given)
-        if refusal is Refusal.WRONG_TYPE or isinstance(given[HEADERS_AT], Mapping):
+        if refusal is AppendRefusal.WRONG_TYPE or isinstance(given[HEADERS_AT], Mapping):
             # `prepare` has converted the value that was refused: a datetime, or a mapping of headers.
             taken = self.append(record)
-            if not isinstance(taken, Refusal):
+            if not isinstance(taken, AppendRefusal):
                 return taken
             refusal = taken
         return self.slow_path(refusal, record)

@@ -20,7 +20,7 @@ from typing import Any, Self
 from moldau.client import arguments
 from moldau.client.errors import IllegalStateError, TimedOut
 from moldau.client.metadata import PartitionMetadata
-from moldau.client.producer.accumulator import Refusal
+from moldau.client.producer.accumulator import AppendRefusal
 from moldau.client.producer.arrow import AioArrowCalls
 from moldau.client.producer.core import HeadersGiven, PreparedRecord, ProducerCore
 from moldau.client.producer.engine import RecordFuture
@@ -85,22 +85,22 @@ class Producer(AioTransactionCalls, AioArrowCalls):
         core = self._core
         record = core.prepare(topic, value, key, partition, timestamp, headers, on_delivery)
         taken = core.append(record)
-        if isinstance(taken, Refusal):
+        if isinstance(taken, AppendRefusal):
             return await self._send_later(taken, record)
         return taken
 
-    async def _send_later(self, refusal: Refusal, record: PreparedRecord) -> RecordFuture:
+    async def _send_later(self, refusal: AppendRefusal, record: PreparedRecord) -> RecordFuture:
         core = self._core
         deadline = asyncio.get_running_loop().time() + core.config.max_block_s
         while True:
-            if refusal is Refusal.UNKNOWN_TOPIC:
+            if refusal is AppendRefusal.UNKNOWN_TOPIC:
                 await core.await_topic(record.topic, deadline)
-            elif refusal is Refusal.BUFFER_FULL:
+            elif refusal is AppendRefusal.BUFFER_FULL:
                 return await self._when_there_is_memory(record, deadline)
-            elif refusal is Refusal.UNKNOWN_PARTITION and record.partition is not None:
+            elif refusal is AppendRefusal.UNKNOWN_PARTITION and record.partition is not None:
                 await core.await_partition(record.topic, record.partition, deadline)
             taken = core.append(record)
-            if not isinstance(taken, Refusal):
+            if not isinstance(taken, AppendRefusal):
                 return taken
             if taken is refusal:
                 core.raise_refusal(taken, record)
@@ -118,12 +118,12 @@ class Producer(AioTransactionCalls, AioArrowCalls):
                     await signal.wait()
                 signal.clear()
                 taken = core.append(record, has_waited=True)
-                if not isinstance(taken, Refusal):
+                if not isinstance(taken, AppendRefusal):
                     return taken
-                if taken is not Refusal.BUFFER_FULL:
+                if taken is not AppendRefusal.BUFFER_FULL:
                     core.raise_refusal(taken, record)
         except TimeoutError:
-            core.raise_refusal(Refusal.BUFFER_FULL, record)
+            core.raise_refusal(AppendRefusal.BUFFER_FULL, record)
         finally:
             core.memory.leave(waiter)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from moldau.client.consumer.fetched_partition import FetchedPartition
 from moldau.client.data_types import TopicPartition
-from moldau.records.batch_layout import Codec, Record
+from moldau.records.batch_layout import BatchRecord, Codec
 from moldau.records.control import ControlType, encode_marker
 from moldau.records.encode import encode_batch
 
@@ -23,7 +23,9 @@ def batch(
     producer: int | None = None,
 ) -> bytes:
     """Records at these offsets, with the offset as value. With a producer, they are part of a transaction."""
-    records = [Record(offset, 1_000 + offset, b"k", b"v%d" % offset, [("h", b"%d" % offset)]) for offset in offsets]
+    records = [
+        BatchRecord(offset, 1_000 + offset, b"k", b"v%d" % offset, [("h", b"%d" % offset)]) for offset in offsets
+    ]
     extra = {} if producer is None else {"producer_id": producer, "producer_epoch": 0, "transactional": True}
     return bytes(encode_batch(records, base_offset=base, last_offset=last, codec=codec, leader_epoch=epoch, **extra))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from moldau.client.consumer import decode_reference
 from moldau.records.batch import peek_header
-from moldau.records.batch_layout import HEADER_SIZE, BatchHeader, Record, TimestampType
+from moldau.records.batch_layout import HEADER_SIZE, BatchHeader, BatchRecord, TimestampType
 from moldau.records.encode import encode_batch
 from moldau.records.errors import BatchError
 
@@ -59,7 +59,7 @@ records_of = st.lists(
 def batch_of(described: list[Any], start: int, append_time: bool) -> bytes:
     records, offset = [], start
     for gap, timestamp, key, value, headers in described:
-        records.append(Record(offset, timestamp, key, value, headers))
+        records.append(BatchRecord(offset, timestamp, key, value, headers))
         offset += gap
     kind = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
     return bytes(encode_batch(records, timestamp_type=kind, leader_epoch=4))

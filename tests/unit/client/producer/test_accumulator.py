@@ -10,7 +10,7 @@ import pytest
 
 from moldau.client.data_types import RecordMetadata
 from moldau.client.errors import TimedOut
-from moldau.client.producer.accumulator import Refusal
+from moldau.client.producer.accumulator import AppendRefusal
 from moldau.client.producer.batch_split import split
 from moldau.client.producer.partitioners import partition_of_key
 from tests.unit.client.producer.twins import TOPIC, TWINS, Harness, Refused, records_of, values_of
@@ -168,24 +168,24 @@ def test_a_topic_may_grow(make: Callable[..., Harness]) -> None:
 @pytest.mark.parametrize(
     ("refusal", "record"),
     [
-        (Refusal.UNKNOWN_PARTITION, {"partition": 1}),
-        (Refusal.UNKNOWN_PARTITION, {"partition": -1}),
-        (Refusal.UNKNOWN_PARTITION, {"partition": 2**70}),
-        (Refusal.BAD_TIMESTAMP, {"timestamp": -1}),
-        (Refusal.BAD_TIMESTAMP, {"timestamp": 2**63}),
-        (Refusal.NOT_BYTES, {"value": "text"}),
-        (Refusal.NOT_BYTES, {"key": 17}),
-        (Refusal.NOT_BYTES, {"headers": [("name", "text")]}),
-        (Refusal.NOT_BYTES, {"headers": [(b"name", b"x")]}),
-        (Refusal.NOT_BYTES, {"headers": [3]}),
-        (Refusal.TOO_LARGE, {"value": b"x" * (1 << 20)}),
-        (Refusal.WRONG_TYPE, {"partition": "0"}),
-        (Refusal.WRONG_TYPE, {"timestamp": 0.5}),
-        (Refusal.WRONG_TYPE, {"on_delivery": "print"}),
+        (AppendRefusal.UNKNOWN_PARTITION, {"partition": 1}),
+        (AppendRefusal.UNKNOWN_PARTITION, {"partition": -1}),
+        (AppendRefusal.UNKNOWN_PARTITION, {"partition": 2**70}),
+        (AppendRefusal.BAD_TIMESTAMP, {"timestamp": -1}),
+        (AppendRefusal.BAD_TIMESTAMP, {"timestamp": 2**63}),
+        (AppendRefusal.NOT_BYTES, {"value": "text"}),
+        (AppendRefusal.NOT_BYTES, {"key": 17}),
+        (AppendRefusal.NOT_BYTES, {"headers": [("name", "text")]}),
+        (AppendRefusal.NOT_BYTES, {"headers": [(b"name", b"x")]}),
+        (AppendRefusal.NOT_BYTES, {"headers": [3]}),
+        (AppendRefusal.TOO_LARGE, {"value": b"x" * (1 << 20)}),
+        (AppendRefusal.WRONG_TYPE, {"partition": "0"}),
+        (AppendRefusal.WRONG_TYPE, {"timestamp": 0.5}),
+        (AppendRefusal.WRONG_TYPE, {"on_delivery": "print"}),
     ],
 )
 def test_a_refused_record_leaves_nothing_in_the_buffer(
-    make: Callable[..., Harness], refusal: Refusal, record: dict[str, Any]
+    make: Callable[..., Harness], refusal: AppendRefusal, record: dict[str, Any]
 ) -> None:
     harness = make()
     with pytest.raises(Refused):
@@ -200,7 +200,7 @@ def test_a_topic_that_is_no_text_is_refused(make: Callable[..., Harness], topic:
     harness = make()
     with pytest.raises(Refused):
         harness.accumulator.send(topic, b"value")
-    assert harness.refusals == [Refusal.WRONG_TYPE]
+    assert harness.refusals == [AppendRefusal.WRONG_TYPE]
 
 
 def test_a_topic_that_is_not_known_is_for_the_slow_path(make: Callable[..., Harness]) -> None:

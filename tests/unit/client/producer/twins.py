@@ -10,7 +10,7 @@ import pytest
 
 from moldau.client.producer import accumulator as reference
 from moldau.records.batch import seal
-from moldau.records.batch_layout import Record
+from moldau.records.batch_layout import BatchRecord
 from moldau.records.engine import decode_batch
 
 try:
@@ -86,7 +86,7 @@ class Harness:
         return batches
 
 
-def records_of(batch: Any) -> list[Record]:
+def records_of(batch: Any) -> list[BatchRecord]:
     return decode_batch(
         seal(
             batch.records(),

@@ -19,7 +19,15 @@ from moldau.log.clean.swap import Swap
 from moldau.log.config import LogConfig
 from moldau.log.directory import LogDirectory
 from moldau.log.log import Log
-from moldau.records import ControlType, Record, decode_batch, encode_batch, encode_marker, parse_marker, peek_header
+from moldau.records import (
+    BatchRecord,
+    ControlType,
+    decode_batch,
+    encode_batch,
+    encode_marker,
+    parse_marker,
+    peek_header,
+)
 from moldau.testing.memory_disk import MemoryDisk
 from moldau.wire.topic_partition import TopicPartition
 from tests.unit.log.support import aborted_transactions
@@ -167,7 +175,7 @@ def with_settings(**settings: Any) -> LogConfig:
 def put(log: Log, *entries: tuple[str, str | None], timestamp: int = NOW, **fields: Any) -> int:
     """Append one batch of keys and values, and return its base offset."""
     records = [
-        Record(number, timestamp, key.encode(), None if value is None else value.encode())
+        BatchRecord(number, timestamp, key.encode(), None if value is None else value.encode())
         for number, (key, value) in enumerate(entries)
     ]
     return log.append(memoryview(encode_batch(records, **fields)), 0, NOW).first_offset
@@ -208,7 +216,7 @@ def batches(log: Log, max_bytes: int = 700) -> list[bytes]:
     return found
 
 
-def records(log: Log) -> list[Record]:
+def records(log: Log) -> list[BatchRecord]:
     return [record for batch in batches(log) if not peek_header(batch).is_control for record in decode_batch(batch)]
 
 
@@ -234,7 +242,7 @@ def committed(log: Log) -> dict[bytes, bytes]:
     return last
 
 
-def keep_last(last: dict[bytes, bytes], record: Record) -> None:
+def keep_last(last: dict[bytes, bytes], record: BatchRecord) -> None:
     if record.key is None:
         return
     if record.value is None:

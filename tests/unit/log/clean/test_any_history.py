@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from moldau.records import Codec, Record, encode_batch
+from moldau.records import BatchRecord, Codec, encode_batch
 from tests.unit.log.clean.support import (
     DAY,
     NOW,
@@ -39,10 +39,10 @@ class CleanerMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.room = Room()
         self.now = NOW
-        self.written: dict[int, Record] = {}
+        self.written: dict[int, BatchRecord] = {}
         self.last: dict[bytes, bytes] = {}
         self.sequences: dict[int, int] = {}
-        self.pending: dict[int, list[Record]] = {}
+        self.pending: dict[int, list[BatchRecord]] = {}
         self.aborted: set[int] = set()
         self.first_dirty: int | None = None
 
@@ -52,7 +52,7 @@ class CleanerMachine(RuleBasedStateMachine):
         log = self.room.log
         base = log.end_offset
         found = [
-            Record(base + number, self.now + number, key.encode(), None if value is None else value.encode())
+            BatchRecord(base + number, self.now + number, key.encode(), None if value is None else value.encode())
             for number, (key, value) in enumerate(pairs)
         ]
         sequence = self.sequences.get(producer, 0)

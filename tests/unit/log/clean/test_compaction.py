@@ -7,9 +7,9 @@ import pytest
 from moldau.log import file_names
 from moldau.log.clean.job import CleaningFailed
 from moldau.records import (
+    BatchRecord,
     Codec,
     ControlType,
-    Record,
     TimestampType,
     decode_batch,
     encode_batch,
@@ -97,7 +97,7 @@ def test_a_rewritten_batch_keeps_everything_except_removed_records() -> None:
 
 def test_records_without_a_key_go() -> None:
     log = Room(with_settings(cleanup_policy="delete")).log
-    log.append(memoryview(encode_batch([Record(0, NOW, None, b"x"), Record(1, NOW, b"k", b"v")])), 0, NOW)
+    log.append(memoryview(encode_batch([BatchRecord(0, NOW, None, b"x"), BatchRecord(1, NOW, b"k", b"v")])), 0, NOW)
     complete(log)
     clean(log)
     assert offsets(log) == [1]
@@ -106,7 +106,7 @@ def test_records_without_a_key_go() -> None:
 @pytest.mark.parametrize("kind", list(TimestampType))
 def test_the_latest_timestamp_is_that_of_the_records_that_stay(kind: TimestampType) -> None:
     log = Room(with_settings(message_timestamp_type=("CreateTime", "LogAppendTime")[kind])).log
-    found = [Record(0, NOW - 5, b"a", b"1"), Record(1, NOW - 1, b"b", b"1")]
+    found = [BatchRecord(0, NOW - 5, b"a", b"1"), BatchRecord(1, NOW - 1, b"b", b"1")]
     log.append(memoryview(encode_batch(found)), 0, NOW)
     put(log, ("b", "2"))
     complete(log)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.log.clean import reference
 from moldau.log.clean.engine_interface import NO_HORIZON
-from moldau.records import BatchError, Codec, Record, TimestampType, encode_batch
+from moldau.records import BatchError, BatchRecord, Codec, TimestampType, encode_batch
 
 native = pytest.importorskip("moldau.log.clean._native", reason="the native twin was not built")
 
@@ -29,7 +29,7 @@ timestamps = st.integers(0, 5000).map(lambda ms: NOW + ms) | st.just(-1) | st.in
 @dataclass
 class Given:
     data: memoryview
-    records: list[Record]
+    records: list[BatchRecord]
 
 
 @st.composite
@@ -39,7 +39,7 @@ def batches(draw: st.DrawFn) -> Given:
     offset, records = base, []
     for delta in deltas:
         headers = draw(st.sampled_from([(), (("h", b"v"), ("n", None))]))
-        records.append(Record(offset, draw(timestamps), draw(keys), draw(values), headers))
+        records.append(BatchRecord(offset, draw(timestamps), draw(keys), draw(values), headers))
         offset += delta
     batch = encode_batch(
         records,
@@ -107,7 +107,7 @@ def chunks(draw: st.DrawFn) -> tuple[bytearray, int]:
     chunk, offset = bytearray(), draw(st.integers(0, 50))
     for _ in range(draw(st.integers(0, 6))):
         count = draw(st.integers(1, 4))
-        found = [Record(offset + number, NOW, draw(keys), draw(values)) for number in range(count)]
+        found = [BatchRecord(offset + number, NOW, draw(keys), draw(values)) for number in range(count)]
         batch = encode_batch(
             found,
             codec=draw(st.sampled_from([Codec.NONE] * 5 + [Codec.LZ4])),
@@ -171,7 +171,7 @@ def test_both_refuse_damaged_records(given_: Given, data: st.DataObject) -> None
 
 
 def test_bytes_that_are_not_one_batch_are_refused() -> None:
-    batch = encode_batch([Record(0, NOW, b"k", b"v")])
+    batch = encode_batch([BatchRecord(0, NOW, b"k", b"v")])
     fast = native.OffsetMap(16, 0.9, SEED)
     for wrong in (b"", bytes(61), bytes(batch) + b"x", bytes(batch)[:-1]):
         with pytest.raises(ValueError, match="not one batch"):
