@@ -27,8 +27,8 @@ _OFFSET = struct.Struct(">ihqq")
 """A partition in a ListOffsets response: index, error code, timestamp, offset."""
 
 
-def request(api: int, version: int, body: bytes, correlation: int = 0) -> bytes:
-    header = struct.pack(">hhih", api, version, correlation, len(CLIENT_ID)) + CLIENT_ID
+def request(api: int, version: int, body: bytes, correlation: int = 0, client_id: bytes = CLIENT_ID) -> bytes:
+    header = struct.pack(">hhih", api, version, correlation, len(client_id)) + client_id
     return _SIZE.pack(len(header) + len(body)) + header + body
 
 
@@ -46,10 +46,10 @@ def batch(records: int, size: int = 100, timestamp: int = 0) -> bytes:
     return bytes(encode_batch(BatchRecord(offset, timestamp, None, value) for offset in range(records)))
 
 
-def produce(topic: str, partition: int, records: bytes, acks: int = 1) -> bytes:
+def produce(topic: str, partition: int, records: bytes, acks: int = 1, client_id: bytes = CLIENT_ID) -> bytes:
     body = struct.pack(">hhii", -1, acks, 30_000, 1) + _string(topic)
     body += struct.pack(">iii", 1, partition, len(records)) + records
-    return request(PRODUCE, PRODUCE_VERSION, body)
+    return request(PRODUCE, PRODUCE_VERSION, body, client_id=client_id)
 
 
 def fetch(

@@ -13,10 +13,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.groups.embedded_protocol import CONSUMER_PROTOCOL
-
 from bench import frames
 from bench.harness import HOST
+from moldau.assignment.consumer_protocol import CONSUMER_PROTOCOL
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.header import encode_request_header

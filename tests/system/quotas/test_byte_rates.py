@@ -77,7 +77,7 @@ def test_a_producer_above_its_rate_is_told_how_long_it_is_throttled(here: World,
     with here.connect() as connection:
         response = send_records(connection, version)
         assert response.responses[0].partition_responses[0].error_code == 0
-        assert 1_700 <= response.throttle_time_ms <= 1_800  # 20 KB at 10 KB/s, less the quarter second ahead
+        assert 1_700 <= response.throttle_time_ms <= 1_850  # 20 KB at 10 KB/s, less the fifth of a second ahead
 
 
 def test_a_producer_within_its_rate_is_not_throttled(here: World) -> None:
@@ -125,8 +125,8 @@ def test_other_clients_are_not_paused(here: World) -> None:
 def test_connections_of_one_user_share_its_rate(here: World) -> None:
     here.everyone(producer_byte_rate=10_000)
     with here.connect("one") as one, here.connect("two") as two:
-        assert 1_700 <= send_records(one).throttle_time_ms <= 1_800
-        assert 3_600 <= send_records(two).throttle_time_ms <= 3_800
+        assert 1_700 <= send_records(one).throttle_time_ms <= 1_850
+        assert 3_600 <= send_records(two).throttle_time_ms <= 3_900
 
 
 def test_a_changed_quota_is_in_force_at_once_for_open_and_paused_connections(here: World) -> None:
@@ -232,10 +232,10 @@ def test_the_bytes_of_an_empty_response_do_not_count(here: World) -> None:
 
 
 def test_a_response_has_no_more_bytes_than_the_rate_allows_at_once(here: World) -> None:
-    here.everyone(consumer_byte_rate=200_000)
+    here.everyone(consumer_byte_rate=400_000)
     with here.connect() as connection:
         response = read_records(connection)
-        assert 20_000 <= len(only_partition(response).records) <= 50_000
+        assert 20_000 <= len(only_partition(response).records) <= 40_000
         assert response.throttle_time_ms == 0
 
 

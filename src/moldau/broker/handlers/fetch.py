@@ -131,13 +131,13 @@ def fetch(request: Request, body: memoryview) -> Answer:
 
 
 def _limited(request: Request, call: FetchCall) -> tuple[FetchCall, ClientLimits | None]:
-    """The limits of a consumer. Its response has no more bytes than it may read at once; one batch is always sent."""
+    """The limits of a consumer. Its response has few enough bytes to keep the rate even; one batch is always sent."""
     if call.replica_id >= 0:
         request.session.quota.do_not_count_time()
         return call, None
     limits = request.session.quota.limits(request.client_id)
     if limits.fetch is not None:
-        call = call._replace(max_bytes=max(1, min(call.max_bytes, int(limits.fetch.burst))))
+        call = call._replace(max_bytes=max(1, min(call.max_bytes, int(limits.fetch.portion))))
     return call, limits
 
 

@@ -15,8 +15,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-AHEAD_SHARE: Final = 1 / 40
-"""How far a client may run ahead of its byte rate, as a share of the window: 0.25 of 10 seconds."""
+AHEAD_SHARE: Final = 1 / 50
+"""How far a client may run ahead of its byte rate, as a share of the window: 0.2 of 10 seconds."""
+
+SHORTEST_S: Final = 0.002
+"""Shorter pauses are left out; the debt stays. A timer may end a pause a little early, and the next request must not be
+answered with a throttle of a millisecond then: some clients wait much longer after an empty response."""
 
 
 class QuotaWindow(NamedTuple):
@@ -59,23 +63,24 @@ class RateLimit:
         debt = self._debt - (now - self._settled_at) * self.rate
         self._debt = min(max(debt, 0.0) + amount, self.rate * (self.burst_s + self.longest_s))
         self._settled_at = now
-        return max(0.0, self._debt / self.rate - self.burst_s)
+        seconds = self._debt / self.rate - self.burst_s
+        return seconds if seconds >= SHORTEST_S else 0.0
 
     def pause(self, now: float) -> float:
         """The seconds until further use is within the rate; 0.0 if it is now."""
         if self.rate <= 0:
             return self.longest_s
         seconds = (self._debt - (now - self._settled_at) * self.rate) / self.rate - self.burst_s
-        return min(max(0.0, seconds), self.longest_s)
+        return min(seconds, self.longest_s) if seconds >= SHORTEST_S else 0.0
 
     def is_idle(self, now: float) -> bool:
         """Whether there is no debt: then a new limit would decide the same."""
         return self._debt <= (now - self._settled_at) * self.rate
 
     @property
-    def burst(self) -> float:
-        """The units that may be used at once without a pause."""
-        return self.rate * self.burst_s
+    def portion(self) -> float:
+        """A fitting size for one use of many: less than may be used at once, so that the rate is even."""
+        return self.rate * self.burst_s / 2
 
 
 class TokenBucket:

@@ -113,7 +113,7 @@ def test_a_changed_rate_applies_to_the_use_that_was_measured_before() -> None:
     world.set({QuotaEntity("alice"): {PRODUCER_BYTE_RATE: 1000.0}})
     after = world.quotas.of(client, "a").produce
     assert after is before
-    assert after.pause(world.now) == pytest.approx(0.25)
+    assert after.pause(world.now) == pytest.approx(0.3)
     world.set({})
     assert world.quotas.of(client, "a").produce is None
     assert not world.quotas.active

@@ -16,9 +16,9 @@ def byte_limit(rate: float) -> RateLimit:
     return RateLimit(rate, WINDOW.ahead_s, WINDOW.seconds)
 
 
-def test_the_default_window_is_ten_seconds_and_a_client_may_run_ahead_by_a_quarter_second() -> None:
+def test_the_default_window_is_ten_seconds_and_a_client_may_run_ahead_by_a_fifth_of_a_second() -> None:
     assert WINDOW.seconds == 10.0
-    assert WINDOW.ahead_s == 0.25
+    assert WINDOW.ahead_s == 0.2
     assert QuotaWindow(1, 2).seconds == 2
 
 
@@ -29,11 +29,11 @@ def test_within_the_rate_there_is_no_pause() -> None:
 
 def test_the_pause_is_the_time_after_which_the_rate_is_right_again() -> None:
     limit = byte_limit(1000)
-    assert limit.charge(2000, 100.0) == pytest.approx(1.75)
-    assert limit.pause(100.0) == pytest.approx(1.75)
-    assert limit.pause(101.0) == pytest.approx(0.75)
-    assert limit.pause(101.75) == 0.0
-    assert limit.charge(1000, 101.75) == pytest.approx(1.0)
+    assert limit.charge(2000, 100.0) == pytest.approx(1.8)
+    assert limit.pause(100.0) == pytest.approx(1.8)
+    assert limit.pause(101.0) == pytest.approx(0.8)
+    assert limit.pause(101.8) == 0.0
+    assert limit.charge(1000, 101.8) == pytest.approx(1.0)
 
 
 def test_no_pause_is_longer_than_the_window() -> None:
@@ -47,7 +47,7 @@ def test_a_debt_is_paid_sooner_after_the_rate_was_raised() -> None:
     limit = byte_limit(1000)
     limit.charge(5000, 0.0)
     limit.rate = 10_000
-    assert limit.pause(0.0) == pytest.approx(0.25)
+    assert limit.pause(0.0) == pytest.approx(0.3)
 
 
 def test_a_rate_of_zero_throttles_every_use() -> None:
