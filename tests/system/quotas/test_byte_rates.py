@@ -58,6 +58,10 @@ def read_records(connection: RawConnection, version: int = 12, **options: int) -
     return fetch(connection, "t", [fetch_partition()], version=version, **options)
 
 
+def request_memory(here: World) -> int:
+    return int(here.ask(lambda broker: broker.frame_memory.in_use))
+
+
 def fill_socket(connection: RawConnection, data: bytes) -> int:
     """Send until the socket takes no more. Returns the bytes that were sent."""
     connection.socket.setblocking(False)
@@ -158,11 +162,10 @@ def test_a_paused_client_holds_no_more_than_one_read(here: World) -> None:
     here.everyone(producer_byte_rate=1_000)
     request = produce_request("t", [(0, batch_of(b"y" * 900_000))]).encode(11)
     with here.connect() as connection:
-        before = here.ask(lambda broker: broker.frame_memory.in_use)
+        wait_until(lambda: request_memory(here) == 0)  # the connections of other tests are gone
         send_records(connection)
         assert fill_socket(connection, request) < 100_000_000
-        held = here.ask(lambda broker: broker.frame_memory.in_use)
-        assert held - before <= SCRATCH_BYTES
+        assert request_memory(here) <= SCRATCH_BYTES
 
 
 @pytest.mark.parametrize("announced", [50 << 20, 100 << 20])
@@ -173,17 +176,16 @@ def test_the_beginning_of_a_large_request_does_not_reserve_memory_while_its_clie
     keep others from sending: the memory is reserved when the pause is over."""
     here.everyone(producer_byte_rate=1_000)
     with here.connect() as connection:
-        before = here.ask(lambda broker: broker.frame_memory.in_use)
+        wait_until(lambda: request_memory(here) == 0)  # the connections of other tests are gone
         frame = encode_request_header(ApiKey.PRODUCE, 11, 1, "raw")
         frame += produce_request("t", [(0, batch_of(KILOBYTES_20))]).encode(11)
         begun = len(frame).to_bytes(4, "big") + frame + announced.to_bytes(4, "big") + bytes(1000)
         connection.socket.sendall(begun)
         wait_until(lambda: here.muted == 1)
-        held = here.ask(lambda broker: broker.frame_memory.in_use)
-        assert held - before <= SCRATCH_BYTES
+        assert request_memory(here) <= SCRATCH_BYTES
         here.broker.advance(10)
-        wait_until(lambda: here.ask(lambda broker: broker.frame_memory.in_use) - before >= announced)
-    wait_until(lambda: here.ask(lambda broker: broker.frame_memory.in_use) == before)
+        wait_until(lambda: request_memory(here) >= announced)
+    wait_until(lambda: request_memory(here) == 0)
 
 
 def test_quotas_are_in_force_after_a_restart() -> None:
