@@ -108,6 +108,26 @@ def _(of: Resources) -> dict[str, Any]:
     return _see(BROKER_CONFIG, NODE_ID)
 
 
+@case(
+    ApiKey.DESCRIBE_CONFIGS,
+    "of loggers",
+    Need(Operation.DESCRIBE_CONFIGS, CLUSTER, error=CLUSTER_DENIED),
+    allowed_differs=NO_LOGGERS,
+)
+def _(of: Resources) -> dict[str, Any]:
+    return _see(LOGGER_CONFIG, NODE_ID)
+
+
+@case(
+    ApiKey.DESCRIBE_CONFIGS,
+    "of client metrics",
+    Need(Operation.DESCRIBE_CONFIGS, CLUSTER, error=CLUSTER_DENIED),
+    allowed_differs=NO_LOGGERS,
+)
+def _(of: Resources) -> dict[str, Any]:
+    return _see(METRICS_CONFIG, NODE_ID)
+
+
 @case(ApiKey.DESCRIBE_CONFIGS, "of a group", Need(Operation.DESCRIBE_CONFIGS, GROUP, "group", GROUP_DENIED))
 def _(of: Resources) -> dict[str, Any]:
     return _see(GROUP_CONFIG, of["group"])
@@ -167,3 +187,13 @@ def _(of: Resources) -> dict[str, Any]:
 @case(ApiKey.INCREMENTAL_ALTER_CONFIGS, "of a group", ALTER_GROUP)
 def _(of: Resources) -> dict[str, Any]:
     return _set(GROUP_CONFIG, of["group"], "consumer.session.timeout.ms", "50000")
+
+
+@case(ApiKey.INCREMENTAL_ALTER_CONFIGS, "of loggers", ALTER_BROKER, allowed_differs=NO_LOGGERS)
+def _(of: Resources) -> dict[str, Any]:
+    return _set(LOGGER_CONFIG, NODE_ID, "kafka.server.KafkaApis", "INFO")
+
+
+@case(ApiKey.INCREMENTAL_ALTER_CONFIGS, "of client metrics", ALTER_BROKER, allowed_differs=NO_LOGGERS)
+def _(of: Resources) -> dict[str, Any]:
+    return _set(METRICS_CONFIG, NODE_ID, "interval.ms", "1000")

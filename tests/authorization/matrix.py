@@ -73,7 +73,7 @@ class Case:
     consumers: tuple[str, ...] = ()
     """The roles of groups of the newer protocol, each with a member that subscribes to the topics."""
     tokens: tuple[str, ...] = ()
-    """The roles of delegation tokens. The owner is the administrator."""
+    """The roles of delegation tokens. Each has an owner of its own."""
     also: tuple[tuple[Operation, ResourceType, str], ...] = ()
     """Grants that every variant has."""
     used_up: bool = False

@@ -140,7 +140,7 @@ def _create_resources(admin: RawConnection, staged: list[Resources]) -> None:
             if of[role] not in committed:
                 committed.add(of[role])
                 wait_until(lambda group=of[role], names=named: _join(admin, group, names))  # type: ignore[misc]
-        of.token_ids = {role: _create_token(admin) for role in of.case.tokens}
+        of.token_ids = {role: _create_token(admin, of[f"owner of {role}"]) for role in of.case.tokens}
 
 
 def _create_topics(admin: RawConnection, names: list[str]) -> dict[str, bytes]:
@@ -182,8 +182,11 @@ def _join(admin: RawConnection, group: str, topics: list[str]) -> bool:
     return found == 0
 
 
-def _create_token(admin: RawConnection) -> str:
-    answer = wire.ask(admin, CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1))
+def _create_token(admin: RawConnection, owner: str) -> str:
+    request = CreateDelegationTokenRequest(
+        owner_principal_type="User", owner_principal_name=owner, renewers=[], max_lifetime_ms=-1
+    )
+    answer = wire.ask(admin, request)
     assert answer.error_code == 0, answer
     token_id: str = answer.token_id
     return token_id

@@ -101,6 +101,11 @@ def _(of: Resources) -> dict[str, Any]:
     return {**owner, "renewers": [], "max_lifetime_ms": -1}
 
 
-@case(ApiKey.DESCRIBE_DELEGATION_TOKEN, "all", Need(Operation.DESCRIBE, TOKEN, "token"), tokens=("token",))
+@case(
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    "all",
+    Need(Operation.DESCRIBE, TOKEN, "token", instead=(Need(Operation.DESCRIBE_TOKENS, USER, "owner of token"),)),
+    tokens=("token",),
+)
 def _(of: Resources) -> dict[str, Any]:
     return {"owners": None}

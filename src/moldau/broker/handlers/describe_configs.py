@@ -28,6 +28,9 @@ from moldau.wire.messages.describe_configs import (
     DescribeConfigsResponseSynonym,
 )
 
+OF_BROKERS = (8, 16)
+"""Loggers and client metrics: Kafka asks for the same right as for the settings of brokers."""
+
 
 @handles(ApiKey.DESCRIBE_CONFIGS)
 def describe_configs(request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -53,6 +56,8 @@ def _describe(request: Request, resource: DescribeConfigsRequestResource) -> lis
         return _describe_broker(request, resource.resource_name, names)
     if resource.resource_type == ConfigResource.GROUP:
         return _describe_group(request, resource.resource_name, names)
+    if resource.resource_type in OF_BROKERS and (denied := _denied_broker(request)) is not None:
+        return denied
     return Refusal(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no settings here.")
 
 
@@ -69,13 +74,19 @@ def _describe_topic(request: Request, name: str, names: list[str] | None) -> lis
 
 def _describe_broker(request: Request, name: str, names: list[str] | None) -> list[Description] | Refusal:
     broker = request.broker
-    if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
-        return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Not allowed to describe the settings of brokers.")
+    if (denied := _denied_broker(request)) is not None:
+        return denied
     if not name:
         return broker.settings.describe_default(names)
     if name != str(broker.node_id):
         return Refusal(ErrorCode.INVALID_REQUEST, f"This is broker {broker.node_id}; ask broker {name!r} itself.")
     return broker.settings.describe(names)
+
+
+def _denied_broker(request: Request) -> Refusal | None:
+    if request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
+        return None
+    return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Not allowed to describe the settings of brokers.")
 
 
 def _describe_group(request: Request, group_id: str, names: list[str] | None) -> list[Description] | Refusal:
