@@ -41,8 +41,8 @@ def topic(broker: Broker) -> str:
 @pytest.fixture
 def options(broker: Broker, topic: str) -> SinkOptions:
     given = parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic})
-    with SinkBroker(given) as ground:
-        return ground.checked(given)
+    with SinkBroker(given) as access:
+        return access.checked(given)
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def test_nothing_is_visible_before_the_commit_and_all_of_it_after(
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
     assert committed(broker, topic) == []
-    with SinkBroker(options) as ground:
-        assert TwoPhaseCommit(ground).commit(query, "r1", 0, writes)
-        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+    with SinkBroker(options) as access:
+        assert TwoPhaseCommit(access).commit(query, "r1", 0, writes)
+        assert access.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0)
 
 
@@ -94,11 +94,11 @@ def test_the_next_run_finishes_the_decision_and_drops_the_repeated_batch(
         first.decide(CommitDecision(query, "r1", 0, tuple(writes)))
         first.commit([])  # the driver dies here
     copies = [write(options, query, "r2", 0, task) for task in range(2)]
-    with SinkBroker(options) as ground:
-        commits = TwoPhaseCommit(ground)
+    with SinkBroker(options) as access:
+        commits = TwoPhaseCommit(access)
         assert not commits.commit(query, "r2", 0, copies)
         assert commits.commit(query, "r2", 1, [write(options, query, "r2", 1, task) for task in range(2)])
-        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+        assert access.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0, 1)
 
 
@@ -117,9 +117,9 @@ def test_transactions_of_killed_attempts_are_aborted(
 ) -> None:
     write(options, query, "r1", 0, 1, attempt=0)
     writes = [write(options, query, "r1", 0, 0), write(options, query, "r1", 0, 1, attempt=1)]
-    with SinkBroker(options) as ground:
-        TwoPhaseCommit(ground).commit(query, "r1", 0, writes)
-        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+    with SinkBroker(options) as access:
+        TwoPhaseCommit(access).commit(query, "r1", 0, writes)
+        assert access.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == rows(0)
 
 
@@ -144,10 +144,10 @@ def test_a_decision_that_was_partly_aborted_is_reported_as_a_loss(
         decision = CommitDecision(query, "r1", 0, tuple(writes))
         first.decide(decision)
         first.abort([TaskTransaction(decision.transactional_id(writes[1]), writes[1].producer_id, writes[1].epoch)])
-    with SinkBroker(options) as ground, pytest.raises(DecidedButLost, match="1 of its 2 transactions"):
-        TwoPhaseCommit(ground).commit(query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)])
-    with SinkBroker(options) as ground:
-        commits = TwoPhaseCommit(ground, fail_on_data_loss=False)
+    with SinkBroker(options) as access, pytest.raises(DecidedButLost, match="1 of its 2 transactions"):
+        TwoPhaseCommit(access).commit(query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)])
+    with SinkBroker(options) as access:
+        commits = TwoPhaseCommit(access, fail_on_data_loss=False)
         commits.commit(query, "r3", 0, [write(options, query, "r3", 0, task) for task in range(2)])
     assert committed(broker, topic) == [row for row in rows(0) if row.startswith(b"0/0/")]
 
@@ -170,13 +170,13 @@ def test_an_attempt_that_starts_after_its_run_leaves_nothing(
     broker: Broker, options: SinkOptions, topic: str, query: str
 ) -> None:
     writes = [write(options, query, "r1", 0, task) for task in range(2)]
-    with SinkBroker(options) as ground:
-        TwoPhaseCommit(ground).abort(query, "r1", 0, writes)
+    with SinkBroker(options) as access:
+        TwoPhaseCommit(access).abort(query, "r1", 0, writes)
         with pytest.raises(RunIsOver, match="attempt 1 of task 0 started too late"):
             write(options, query, "r1", 0, 0, attempt=1)
-        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+        assert access.open_transactions(f"moldau-spark-{query}-") == []
         # The next run has its own gate.
-        assert TwoPhaseCommit(ground).commit(
+        assert TwoPhaseCommit(access).commit(
             query, "r2", 0, [write(options, query, "r2", 0, task) for task in range(2)]
         )
     assert committed(broker, topic) == rows(0)
@@ -187,14 +187,14 @@ def test_an_attempt_that_is_about_to_write_when_its_run_ends_is_fenced(
 ) -> None:
     name = TaskAttempt(query, "r1", 0, 0, 0).transactional_id
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name}
-    with Producer(settings) as late, SinkBroker(options) as ground:
+    with Producer(settings) as late, SinkBroker(options) as access:
         late.init_transactions()
-        end_run(ground, query, "r1")
+        end_run(access, query, "r1")
         late.begin_transaction()
         late.send(topic, b"too late")
         with pytest.raises(MoldauError):
             late.commit_transaction()
-        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+        assert access.open_transactions(f"moldau-spark-{query}-") == []
     assert committed(broker, topic) == []
 
 
@@ -202,8 +202,8 @@ def test_a_task_without_rows_opens_no_transaction(options: SinkOptions, query: s
     empty = pa.record_batch({"value": pa.array([], pa.binary())})
     wrote = write_task(Target(options, COLUMNS), TaskAttempt(query, "r1", 0, 0, 0), iter([empty]))
     assert (wrote.rows, wrote.write) == (0, None)
-    with SinkBroker(options) as ground:
-        assert ground.open_transactions(f"moldau-spark-{query}-") == []
+    with SinkBroker(options) as access:
+        assert access.open_transactions(f"moldau-spark-{query}-") == []
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,10 @@ def test_the_last_decision_is_found_from_the_end_of_the_topic(
     name = f"decisions-{uuid.uuid4().hex[:8]}"
     options = parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": TOPIC, "decisionsTopic": name})
     decided = [CommitDecision(query, "run", batch, (PreparedWrite(0, 0, 7, batch),)) for batch in range(2)]
-    with SinkBroker(options) as ground:
-        assert ground.take_over(query) is None
+    with SinkBroker(options) as access:
+        assert access.take_over(query) is None
         for decision in decided:
-            ground.decide(decision)
+            access.decide(decision)
     with Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
         for number in range(later):
             producer.send(name, b"{}", key=f"another query {number}".encode())
@@ -231,21 +231,21 @@ def test_the_last_decision_is_found_from_the_end_of_the_topic(
         seek(self, partition, offset)
 
     monkeypatch.setattr(Consumer, "seek", spy)
-    with SinkBroker(options) as ground:
-        assert ground.take_over(query) == decided[-1]
+    with SinkBroker(options) as access:
+        assert access.take_over(query) == decided[-1]
     assert sought == begins  # the two decisions have the offsets 0 and 2, with a marker after each
 
 
 def test_a_query_without_a_decision_and_one_whose_decision_was_deleted_have_none(broker: Broker, query: str) -> None:
     name = f"decisions-{uuid.uuid4().hex[:8]}"
     options = parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": TOPIC, "decisionsTopic": name})
-    with SinkBroker(options) as ground:
-        ground.take_over(query)
-        ground.decide(CommitDecision(query, "run", 3, ()))
+    with SinkBroker(options) as access:
+        access.take_over(query)
+        access.decide(CommitDecision(query, "run", 3, ()))
     with Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
         producer.send(name, None, key=query.encode())
         for number in range(2 * DECISIONS_TAIL):
             producer.send(name, b"{}", key=f"another query {number}".encode())
-    with SinkBroker(options) as ground:
-        assert ground.take_over(query) is None
-        assert ground.take_over("unknown") is None
+    with SinkBroker(options) as access:
+        assert access.take_over(query) is None
+        assert access.take_over("unknown") is None

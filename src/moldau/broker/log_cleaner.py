@@ -23,7 +23,7 @@ from moldau.host.threads import Threads
 from moldau.log import checkpoints
 from moldau.log.checkpoints import BadCheckpointError
 from moldau.log.clean import compaction
-from moldau.log.clean.cleanable_log import PreparedCleaning, Resources, look, prepare
+from moldau.log.clean.cleanable_log import PreparedCleaning, Resources, prepare, view_of
 from moldau.log.clean.job import CleaningFailed, Finished, Job, Replacement, Report, decode_report, encode_job
 from moldau.log.clean.schedule import Dirt, assess, worth_cleaning
 from moldau.log.clean.swap import Swap
@@ -253,7 +253,7 @@ class LogCleaner:
 
     async def _assess(self, partition: Partition) -> Dirt:
         one = partition.log
-        view = look(one, partition.high_watermark, self._clean_up_to.get(one))
+        view = view_of(one, partition.high_watermark, self._clean_up_to.get(one))
         config, now_ms = one.config, self._clock.now_ms()
         if config.min_compaction_lag_ms > 0 or config.max_compaction_lag_ms < MAX_LONG:
             return await self._threads.run(LANE, assess, view, config, now_ms)  # it reads from segments

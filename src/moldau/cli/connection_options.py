@@ -126,7 +126,7 @@ def is_internal(topic: str) -> bool:
 
 
 @contextlib.contextmanager
-def told_to_wait() -> Iterator[None]:
+def hint_while_waiting() -> Iterator[None]:
     """Print a message, once, if the first request to a cluster takes long."""
     word = threading.Timer(
         SILENCE_S,

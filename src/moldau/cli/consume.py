@@ -22,8 +22,8 @@ from moldau.cli.connection_options import (
     OutputOption,
     WaitOption,
     client_settings,
+    hint_while_waiting,
     require_listener,
-    told_to_wait,
 )
 from moldau.cli.console_input_format import Format
 from moldau.cli.console_output_format import Render, json_renderer, text_form, text_renderer
@@ -333,11 +333,11 @@ def _begin(consumer: Consumer, what: What, start: Start, ending: Ending, in_grou
     from moldau.client.errors import UnknownTopicOrPartition
 
     if what.topic is None:
-        with told_to_wait():
+        with hint_while_waiting():
             consumer.list_topics()
         consumer.subscribe(pattern=what.pattern)
         return {}
-    with told_to_wait():
+    with hint_while_waiting():
         known = [one.index for one in consumer.partitions_for(what.topic)]
     if in_group:
         consumer.subscribe(what.topic)  # even a topic that does not exist yet, as Kafka's tool does

@@ -24,8 +24,8 @@ from moldau.cli.connection_options import (
     BootstrapOption,
     WaitOption,
     client_settings,
+    hint_while_waiting,
     require_listener,
-    told_to_wait,
 )
 from moldau.cli.console_input_format import Format, Header, LineError, LineForm, NewRecord, chunks, line_form, parser
 from moldau.cli.interrupt import CtrlC
@@ -110,7 +110,7 @@ class Pump:
         if self.has_metadata:
             return
         self.has_metadata = True
-        with told_to_wait():
+        with hint_while_waiting():
             self._producer.partitions_for(self.topic)
 
     def _send_plain(self, lines: Iterator[bytes], sent: list[RecordFuture]) -> None:

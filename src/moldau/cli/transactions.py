@@ -170,8 +170,8 @@ def resolve(
     with connected(bootstrap, command_config, wait=wait) as admin:  # checks that the cluster answers
         admin.describe_cluster()
         settings = client_settings(bootstrap, command_config, "producer")
-        with SinkBroker(parse({f"kafka.{name}": value for name, value in settings.items()})) as ground:
-            aborted = TwoPhaseCommit(ground).resolve(query)
+        with SinkBroker(parse({f"kafka.{name}": value for name, value in settings.items()})) as access:
+            aborted = TwoPhaseCommit(access).resolve(query)
     print(f"query {query}: its last decision is committed, and {aborted} open transactions are aborted")
 
 

@@ -167,12 +167,12 @@ class Log(LocalLog):
             raise StorageError(f"{self.name} is closed", fatal=False)
         with self.data_dir.opening:
             if self._active is None and self._cold is not None:
-                self._warm(self._cold)
+                self._open_saved(self._cold)
         if self._active is None:
             raise StorageError(f"{self.name} is closed", fatal=False)
         return self._active
 
-    def _warm(self, state: LogState) -> None:
+    def _open_saved(self, state: LogState) -> None:
         """Open the log that a clean shutdown saved; if its files have changed since, recover it."""
         data_dir = self.data_dir
         try:

@@ -38,8 +38,8 @@ def target_of(options: Mapping[str, str], schema: StructType) -> Target:
     parsed = sink_options.parse(options)
     ClientSettings.of(PRODUCER, parsed.settings, {})  # raises if a setting is unknown or malformed
     found = columns.check(schema, parsed.topic)
-    with SinkBroker(parsed) as ground:
-        return Target(ground.checked(parsed), found)
+    with SinkBroker(parsed) as access:
+        return Target(access.checked(parsed), found)
 
 
 def _new_run() -> str:
@@ -100,9 +100,9 @@ class BatchWriter(DataSourceArrowWriter):
         if not self._target.options.exactly_once:
             return
         transactions = self._transactions(messages)
-        with SinkBroker(self._target.options) as ground:
-            lost = ground.commit(transactions)
-            end_run(ground, self._run, self._run)
+        with SinkBroker(self._target.options) as access:
+            lost = access.commit(transactions)
+            end_run(access, self._run, self._run)
         if lost:
             raise DecidedButLost(
                 f"the broker has aborted {len(lost)} of {len(transactions)} transactions of this write before they "
@@ -114,9 +114,9 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: Messages) -> None:
         if not self._target.options.exactly_once:
             return
-        with SinkBroker(self._target.options) as ground:
-            ground.abort(self._transactions(messages))
-            end_run(ground, self._run, self._run)
+        with SinkBroker(self._target.options) as access:
+            access.abort(self._transactions(messages))
+            end_run(access, self._run, self._run)
 
     def _transactions(self, messages: Messages) -> list[TaskTransaction]:
         def name(write: PreparedWrite) -> str:

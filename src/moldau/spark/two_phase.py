@@ -16,7 +16,7 @@ exactly once, whichever process dies in between:
 After a crash before step 3 there is no decision: the next run writes the batch again, and its sweep aborts the open
 transactions. After a crash later, the next run finishes the decision. docs/exactly-once.md has the table.
 
-All access to a broker goes through `Ground`, so that a test can stop at every step.
+All access to a broker goes through `TransactionAccess`, so that a test can stop at every step.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TaskTransaction(NamedTuple):
     epoch: int
 
 
-class Ground(Protocol):
+class TransactionAccess(Protocol):
     """The broker access of the protocol. A method that raises may or may not have had its effect."""
 
     def take_over(self, query: str) -> CommitDecision | None:
@@ -75,8 +75,8 @@ class Ground(Protocol):
 class TwoPhaseCommit:
     """The commits of one query, in the driver of one of its runs."""
 
-    def __init__(self, ground: Ground, *, fail_on_data_loss: bool = True) -> None:
-        self._ground = ground
+    def __init__(self, access: TransactionAccess, *, fail_on_data_loss: bool = True) -> None:
+        self._access = access
         self._fail_on_data_loss = fail_on_data_loss
         self._query: str | None = None  # the query that this driver has taken over
         self._decided: CommitDecision | None = None
@@ -95,7 +95,7 @@ class TwoPhaseCommit:
             log.warning(
                 "batch was committed by an earlier run; it is not written again", extra={"query": query, "batch": batch}
             )
-            self._ground.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
+            self._access.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
         self._sweep(query)
         return fresh
 
@@ -104,8 +104,8 @@ class TwoPhaseCommit:
         self._take_over(query)
         self._finish(run, batch)
         if self._decided is None or (self._decided.batch, self._decided.run) != (batch, run):
-            self._ground.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
-        end_run(self._ground, query, run)
+            self._access.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
+        end_run(self._access, query, run)
 
     def resolve(self, query: str) -> int:
         """For a query that will not be restarted: finish its last decision and abort everything else. Return the number
@@ -117,7 +117,7 @@ class TwoPhaseCommit:
 
     def _take_over(self, query: str) -> None:
         if self._query != query:
-            self._decided = self._ground.take_over(query)
+            self._decided = self._access.take_over(query)
             self._unfinished = True
             self._query = query
 
@@ -128,7 +128,7 @@ class TwoPhaseCommit:
         # While this runs, and after a failure, it is unknown whether the decision was stored. The next call reads it
         # again.
         self._query = None
-        self._ground.decide(decision)
+        self._access.decide(decision)
         self._query, self._decided, self._unfinished = decision.query, decision, True
 
     def _finish(self, run: str, batch: int) -> None:
@@ -136,7 +136,7 @@ class TwoPhaseCommit:
         decision = self._decided
         if decision is None or not self._unfinished or not self._has_decided(batch):
             return
-        lost = self._ground.commit([_named(decision, write) for write in decision.writes])
+        lost = self._access.commit([_named(decision, write) for write in decision.writes])
         if lost and len(lost) == len(decision.writes) and decision.run != run:
             log.warning(
                 "batch was decided, but all of it was aborted before it was committed; it is written again",
@@ -159,22 +159,22 @@ class TwoPhaseCommit:
         All decided transactions are committed by now, so the open ones are undecided. A running attempt with such a
         transaction is a duplicate that lost the race: it is fenced.
         """
-        if strays := self._ground.open_transactions(query_prefix(query)):
+        if strays := self._access.open_transactions(query_prefix(query)):
             log.info("aborting open transactions of earlier attempts", extra={"query": query, "count": len(strays)})
-            self._ground.fence(strays)
+            self._access.fence(strays)
         return len(strays)
 
 
-def end_run(ground: Ground, query: str, run: str) -> None:
+def end_run(access: TransactionAccess, query: str, run: str) -> None:
     """Make sure that attempts that are still running leave no open transaction, now or later.
 
     An attempt first initialises its transactional id, and then checks whether the gate of its run is closed. Here the
     gate is closed first, and then all initialised ids are fenced. So both orders are safe: an attempt that initialised
     its id before the listing is fenced, and one that does so later finds the gate closed.
     """
-    ground.refuse_new_transactions(query, run)
-    if strays := ground.open_transactions(query_prefix(query), or_about_to=True):
-        ground.fence(strays)
+    access.refuse_new_transactions(query, run)
+    if strays := access.open_transactions(query_prefix(query), or_about_to=True):
+        access.fence(strays)
 
 
 def _named(decision: CommitDecision, write: PreparedWrite) -> TaskTransaction:

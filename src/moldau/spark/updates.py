@@ -72,9 +72,9 @@ class UpdateWriter:
         if not self._target.options.exactly_once or not messages:
             return
         first = messages[0]
-        with SinkBroker(self._target.options) as ground:
+        with SinkBroker(self._target.options) as access:
             writes = [message.write for message in messages if message.write is not None]
-            self._commits(ground).commit(first.query, first.run, first.batch, writes)
+            self._commits(access).commit(first.query, first.run, first.batch, writes)
 
     def _end_run(self, frame: DataFrame, batch: int) -> None:
         """Abort the batch. The query fails with its first error; transactions that cannot be aborted now are left to
@@ -84,16 +84,16 @@ class UpdateWriter:
         if not self._target.options.exactly_once or not query or not group:
             return
         try:
-            with SinkBroker(self._target.options) as ground:
-                self._commits(ground).abort(query, group[:RUN_CHARACTERS], batch, [])
+            with SinkBroker(self._target.options) as access:
+                self._commits(access).abort(query, group[:RUN_CHARACTERS], batch, [])
         except MoldauError as error:
             log.warning(
                 "transactions not aborted, left to the next run",
                 extra={"query": query, "batch": batch, "reason": str(error)},
             )
 
-    def _commits(self, ground: SinkBroker) -> TwoPhaseCommit:
-        return TwoPhaseCommit(ground, fail_on_data_loss=self._target.options.fail_on_data_loss)
+    def _commits(self, access: SinkBroker) -> TwoPhaseCommit:
+        return TwoPhaseCommit(access, fail_on_data_loss=self._target.options.fail_on_data_loss)
 
 
 @plain_errors

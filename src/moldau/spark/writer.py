@@ -127,8 +127,8 @@ def write_task(target: Target, attempt: TaskAttempt, batches: Iterator[pa.Record
 
 def _refuse_if_over(options: SinkOptions, attempt: TaskAttempt) -> None:
     """Raise if the job has ended: the attempt would leave a transaction that no driver completes. See `end_run`."""
-    with SinkBroker(options) as ground:
-        if ground.gate_is_closed(attempt.query, attempt.run):
+    with SinkBroker(options) as access:
+        if access.gate_is_closed(attempt.query, attempt.run):
             raise RunIsOver(
                 f"attempt {attempt.number} of task {attempt.partition} started too late: its job has already ended; "
                 "nothing was written"

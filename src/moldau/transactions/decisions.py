@@ -27,7 +27,7 @@ from moldau.wire.topic_partition import TopicPartition
 
 TakeId = Callable[[], int | None]
 
-NO_ID_AT_HAND = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+NO_ID_AVAILABLE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The broker is reserving a block of producer ids; clients retry this error."""
 
 EPOCH_A_TRANSACTION = 2
@@ -61,7 +61,7 @@ def first_producer(transactional_id: str, timeout_ms: int, now_ms: int, take_id:
     """Initialise a transactional id that is not in use."""
     producer_id = take_id()
     if producer_id is None:
-        return NO_ID_AT_HAND
+        return NO_ID_AVAILABLE
     return Initialised(Transaction(transactional_id, producer_id, 0, timeout_ms, _S.EMPTY, last_update_ms=now_ms))
 
 
@@ -110,7 +110,7 @@ def _admit_producer(
     elif current.exhausted:
         producer_id = take_id()
         if producer_id is None:
-            return NO_ID_AT_HAND
+            return NO_ID_AVAILABLE
         admitted, previous = ProducerIdentity(producer_id, 0), current.producer_id
     else:
         admitted = current.next()
@@ -131,7 +131,7 @@ def _keep(found: Transaction, timeout_ms: int, now_ms: int, take_id: TakeId) -> 
     """Keep a prepared transaction as it is, but change the identity that may end it."""
     following = _following(found.identity, take_id)
     if following is None:
-        return NO_ID_AT_HAND
+        return NO_ID_AVAILABLE
     kept = found.to(
         _S.ONGOING,
         now_ms,
@@ -251,7 +251,7 @@ def _decide(
     if client_version >= EPOCH_A_TRANSACTION:
         following = _following(current, take_id)
         if following is None:
-            return NO_ID_AT_HAND
+            return NO_ID_AVAILABLE
         after = following
         if current.exhausted:
             previous = current.producer_id

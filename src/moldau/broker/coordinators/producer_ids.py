@@ -39,7 +39,7 @@ class ProducerIds:
         """Whether the last reservation failed. It is tried again with the next request of a client."""
 
     @property
-    def at_hand(self) -> bool:
+    def available(self) -> bool:
         return self._left > 0
 
     def take(self) -> int | None:

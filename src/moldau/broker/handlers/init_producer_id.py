@@ -48,7 +48,7 @@ def init_producer_id(request: Request, message: InitProducerIdRequest) -> Answer
         )
 
     transactions = request.broker.transactions
-    if transactions.producer_ids.at_hand:
+    if transactions.producer_ids.available:
         return transactions.later(request, name, event, lambda result: _response(request, result))
     return _wait_and_ask(request, name, event)
 

@@ -1,7 +1,7 @@
 """View of a log for the cleaner, and the job that follows from a decision.
 
-`look` is cheap and may be called for every log every few seconds; it does not open a cold log. `prepare` reads indexes
-and runs in a thread.
+`view_of` is cheap and may be called for every log every few seconds; it does not open a cold log. `prepare` reads
+indexes and runs in a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PreparedCleaning(NamedTuple):
     segments: dict[int, Segment]
 
 
-def look(log: Log, high_watermark: int, checkpoint: int | None) -> LogView:
+def view_of(log: Log, high_watermark: int, checkpoint: int | None) -> LogView:
     """The view of a log; on the event loop."""
     cold = log._cold
     if cold is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from moldau.host.clock import SeededRandomness
 from moldau.host.fs import FileSystem
 from moldau.log.clean import compaction
-from moldau.log.clean.cleanable_log import Resources, look, prepare
+from moldau.log.clean.cleanable_log import Resources, prepare, view_of
 from moldau.log.clean.engine import SLOT_BYTES
 from moldau.log.clean.job import CleaningFailed, Finished, Replacement, Report, decode_job, decode_report, encode_job
 from moldau.log.clean.job import encode_report as encode
@@ -137,7 +137,7 @@ def clean(
     between: Callable[[], None] = lambda: None,
 ) -> Cleaned:
     """One cleaning from the decision to the swap, with the messages in between encoded and decoded."""
-    dirt = assess(look(log, log.end_offset, first_dirty), log.config, now_ms)
+    dirt = assess(view_of(log, log.end_offset, first_dirty), log.config, now_ms)
     if dirt.upper_offset <= dirt.first_dirty_offset:
         return Cleaned(dirt.first_dirty_offset, [], 0)
     resources = RESOURCES._replace(dedupe_bytes=slots * SLOT_BYTES)
