@@ -1,4 +1,7 @@
-"""Tool kafka-configs: describes and alters the settings of topics, brokers and groups."""
+"""Tool kafka-configs: describes and alters settings of topics, brokers and groups, quotas and users.
+
+Quotas and users are in `client_entities`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.cli.kafka_tools.client_entities import (
+    CLIENT_ENTITIES,
+    Entity,
+    alter_entities,
+    check_entities,
+    describe_entities,
+    entities_of,
+)
 from moldau.cli.kafka_tools.tool import EXIT_ERROR, EXIT_OK, ToolError, ToolParser, client, java_text
 from moldau.client.admin import ConfigEntry, ConfigKind, ConfigResource, ConfigSource
 from moldau.client.errors import MoldauError, UnsupportedByBroker
@@ -31,18 +42,32 @@ _PAIRS = re.compile(r",(?=[^\[\]]*(?:\[|$))")
 
 
 def parser() -> ToolParser:
-    parser = ToolParser("kafka-configs", "Describe and alter the settings of topics, brokers and groups.")
+    parser = ToolParser("kafka-configs", "Describe and alter settings of topics, brokers and groups, quotas and users.")
     parser.add_connection()
     parser.add_argument("--describe", action="store_true", help="show settings")
     parser.add_argument("--alter", action="store_true", help="change settings")
     parser.add_argument("--all", action="store_true", help="with --describe: include defaults")
-    parser.add_argument("--entity-type", action="append", help="topics, brokers or groups")
-    parser.add_argument("--entity-name", action="append", help="the topic, broker id or group")
-    parser.add_argument("--entity-default", action="store_true", help="with brokers: the settings for all of them")
+    parser.add_argument("--entity-type", action="append", help="topics, brokers, groups, users, clients or ips")
+    parser.add_argument(
+        "--entity-name", action="append", dest="entity_names", help="the name of the topic, broker, group, user …"
+    )
+    parser.add_argument(
+        "--entity-default",
+        action="append_const",
+        const="",
+        dest="entity_names",
+        help="with brokers, users, clients and ips: for all of them, or for those without settings of their own",
+    )
     parser.add_argument("--topic", help="a topic")
     parser.add_argument("--broker", help="the id of a broker")
     parser.add_argument("--broker-defaults", action="store_true", help="the settings for all brokers")
     parser.add_argument("--group", help="a group")
+    parser.add_argument("--user", help="a user")
+    parser.add_argument("--user-defaults", action="store_true", help="users without a quota of their own")
+    parser.add_argument("--client", help="a client id")
+    parser.add_argument("--client-defaults", action="store_true", help="client ids without a quota of their own")
+    parser.add_argument("--ip", help="an IP address")
+    parser.add_argument("--ip-defaults", action="store_true", help="addresses without a quota of their own")
     parser.add_argument("--add-config", metavar="NAME=VALUE,NAME=[VALUE,VALUE]", help="settings to set")
     parser.add_argument("--add-config-file", metavar="FILE", help="a file with settings to set")
     parser.add_argument("--delete-config", metavar="NAME,NAME", help="settings to reset to their defaults")
@@ -53,30 +78,57 @@ def main(arguments: Sequence[str]) -> int:
     options_parser = parser()
     options = options_parser.parse(arguments)
     try:
-        entity = check(options_parser, options)
+        check_action(options_parser, options)
+        entities = entities_of(options)
+        if entities and entities[0][0] in CLIENT_ENTITIES:
+            configure_clients(entities, options)
+            return EXIT_OK
+        entity = check(options)
         with client(options) as admin:
             (describe if options.describe else alter)(admin, entity, options)
     except ToolError as error:
         print(error, file=sys.stderr)
         return EXIT_ERROR
     except MoldauError as error:
-        print(f"Error while executing config command with args '{' '.join(arguments)}'", file=sys.stderr)
+        shown = " ".join("[hidden]" if "password" in one else one for one in arguments)
+        print(f"Error while executing config command with args '{shown}'", file=sys.stderr)
         print(f"java.util.concurrent.ExecutionException: {java_text(error)}", file=sys.stderr)
         return EXIT_ERROR
     return EXIT_OK
 
 
-def check(parser: ToolParser, options: argparse.Namespace) -> tuple[ConfigKind, str | None]:
-    """The kind and the name of the resource; the name is None for all of that kind."""
+def check_action(parser: ToolParser, options: argparse.Namespace) -> None:
     if options.describe == options.alter:
         parser.error("Command must include exactly one action: --describe, --alter")
     if options.bootstrap_server is None:
         raise ToolError("Either --bootstrap-server or --bootstrap-controller must be specified.")
+
+
+def configure_clients(entities: Sequence[Entity], options: argparse.Namespace) -> None:
+    check_entities(entities, options)
+    if options.alter:
+        check_changes(options)
+    with client(options) as admin:
+        if options.describe:
+            describe_entities(admin, entities)
+        else:
+            alter_entities(admin, entities, added_of(options), deleted_of(options))
+
+
+def check_changes(options: argparse.Namespace) -> None:
+    if not (options.add_config or options.add_config_file or options.delete_config):
+        raise ToolError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+
+
+def check(options: argparse.Namespace) -> tuple[ConfigKind, str | None]:
+    """The kind and the name of the resource; the name is None for all of that kind."""
     for shortcut, kind in (("topic", "topics"), ("broker", "brokers"), ("group", "groups")):
         if getattr(options, shortcut) is not None:
-            options.entity_type, options.entity_name = [kind], [getattr(options, shortcut)]
+            options.entity_type, options.entity_names = [kind], [getattr(options, shortcut)]
     if options.broker_defaults:
-        options.entity_type, options.entity_default = ["brokers"], True
+        options.entity_type, options.entity_names = ["brokers"], [""]
     if not options.entity_type:
         raise ToolError("At least one entity type must be specified")
     name = options.entity_type[0]
@@ -87,17 +139,14 @@ def check(parser: ToolParser, options: argparse.Namespace) -> tuple[ConfigKind, 
         )
     if name not in ENTITIES:
         raise ToolError(f"Settings of {name} are not supported here; only those of {', '.join(ENTITIES)}")
-    if len(options.entity_name or ()) > 1 or len(options.entity_type) > 1:
+    names = options.entity_names or []
+    if len(names) > 1 or len(options.entity_type) > 1:
         raise ToolError("An entity name must be specified for every entity type")
-    if options.alter and not options.entity_name and not options.entity_default:
+    if options.alter and not names:
         raise ToolError("An entity name must be specified with --alter of " + name)
-    if options.alter and not (options.add_config or options.add_config_file or options.delete_config):
-        raise ToolError(
-            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
-        )
-    if options.entity_default:
-        return ENTITIES[name], ""
-    return ENTITIES[name], options.entity_name[0] if options.entity_name else None
+    if options.alter:
+        check_changes(options)
+    return ENTITIES[name], names[0] if names else None
 
 
 def describe(admin: Admin, entity: tuple[ConfigKind, str | None], options: argparse.Namespace) -> None:
@@ -145,18 +194,26 @@ def line(entry: ConfigEntry) -> str:
 
 def alter(admin: Admin, entity: tuple[ConfigKind, str | None], options: argparse.Namespace) -> None:
     kind, name = entity
-    changes: dict[str, str | None] = {}
-    if options.add_config_file:
-        changes |= read_properties(Path(options.add_config_file).read_text())
-    if options.add_config:
-        changes |= parse_pairs(options.add_config)
-    changes |= {one.strip(): None for one in (options.delete_config or "").split(",") if one.strip()}
+    changes: dict[str, str | None] = {**added_of(options), **dict.fromkeys(deleted_of(options))}
     assert name is not None
     admin.alter_configs({ConfigResource(kind, name): changes})
     if name:
         print(f"Completed updating config for {kind.name.lower()} {name}.")
     else:
         print(f"Completed updating default config for {kind.name.lower()}s in the cluster.")
+
+
+def added_of(options: argparse.Namespace) -> dict[str, str]:
+    added: dict[str, str] = {}
+    if options.add_config_file:
+        added |= read_properties(Path(options.add_config_file).read_text())
+    if options.add_config:
+        added |= parse_pairs(options.add_config)
+    return added
+
+
+def deleted_of(options: argparse.Namespace) -> list[str]:
+    return [one.strip() for one in (options.delete_config or "").split(",") if one.strip()]
 
 
 def parse_pairs(text: str) -> dict[str, str]:

@@ -13,6 +13,8 @@ TOOLS = {
     "kafka-console-producer": "console_producer",
     "kafka-console-consumer": "console_consumer",
     "kafka-configs": "configs",
+    "kafka-acls": "acls",
+    "kafka-delegation-tokens": "delegation_tokens",
     "kafka-consumer-groups": "consumer_groups",
     "kafka-get-offsets": "get_offsets",
     "kafka-delete-records": "delete_records",
