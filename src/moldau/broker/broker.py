@@ -25,6 +25,7 @@ from moldau.broker.handlers.api_versions import unsupported_version
 from moldau.broker.log_cleaner import LogCleaner
 from moldau.broker.log_dir_moves import LogDirMoves
 from moldau.broker.metrics import BrokerMetrics, MetricsSources, serve_metrics
+from moldau.broker.peer_security import PeerSecurity
 from moldau.broker.peers import Peers
 from moldau.broker.quotas.client_quotas import ClientQuotas, QuotaWindows
 from moldau.broker.quotas.connection_rates import ConnectionRates
@@ -125,7 +126,8 @@ class Broker:
         self.deleted_topics = DeletedTopics()
         self.metadata.listen(self.deleted_topics.follow)
         self.metadata.on_registration(self._registration_changed)
-        self.peers = Peers(self.node_id, plan.inter_broker, lambda: self.image)
+        self.peer_security = PeerSecurity(lambda: self.settings, host.threads, host.clock, host.randomness)
+        self.peers = Peers(self.node_id, self.peer_security, lambda: self.image)
         self.metadata.listen(self.peers.follow)
         self.replicas = ReplicaManager(
             self.node_id,
@@ -134,7 +136,7 @@ class Broker:
             host.clock,
             self.log_config,
             self.spawn,
-            cluster_access(self.node_id, self.metadata, lambda: self.settings),
+            cluster_access(self.node_id, self.metadata, lambda: self.settings, self.peer_security),
         )
         self.cleaning = LogCleaner(
             lambda: self.settings, self.replicas, dirs, host.threads, host.clock, host.randomness
@@ -177,6 +179,8 @@ class Broker:
     async def start(self) -> None:
         """Bind first, so that a port in use is reported before any data is touched. Accept connections last."""
         session_host = self._session_host()
+        if self.settings["zookeeper.connect"]:
+            self.peer_security.check()
         for listener in self.listeners:
             await listener.security.open(self.settings, self._security_host)
             await listener.bind(session_host, self.settings)

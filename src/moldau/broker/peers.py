@@ -16,9 +16,10 @@ from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
+from moldau.broker.peer_security import PeerSecurity
 from moldau.cluster.image import BrokerImage, ClusterImage, Endpoint
 from moldau.net.framing import FrameMemory
-from moldau.net.peer_connection import ANSWERS_MEMORY_BYTES, PeerConnection, PeerConnectionLost, open_peer_connection
+from moldau.net.peer_connection import ANSWERS_MEMORY_BYTES, PeerConnection, PeerConnectionLost
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.message import Request
 
@@ -97,9 +98,10 @@ class RequestBatcher(Generic[Q]):
 
 
 class Peers:
-    def __init__(self, node_id: int, listener: str, image: Callable[[], ClusterImage]) -> None:
+    def __init__(self, node_id: int, security: PeerSecurity, image: Callable[[], ClusterImage]) -> None:
         self._client_id = f"broker-{node_id}"
-        self._listener = listener
+        self._security = security
+        self._listener = security.listener
         self._image = image
         self._memory = FrameMemory(ANSWERS_MEMORY_BYTES)
         self._peers: dict[tuple[int, PeerLane], _Peer] = {}
@@ -173,7 +175,7 @@ class Peers:
         return peer.connection
 
     async def _open(self, broker_id: int, endpoint: Endpoint) -> PeerConnection:
-        return await open_peer_connection(
+        return await self._security.connect(
             endpoint.host,
             endpoint.port,
             self._client_id,

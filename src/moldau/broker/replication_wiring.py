@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from moldau.broker.peer_security import PeerSecurity
 from moldau.cluster.metadata import Metadata
 from moldau.net.framing import FrameMemory
 from moldau.net.peer_connection import (
@@ -11,7 +12,6 @@ from moldau.net.peer_connection import (
     FIRST_READ_BYTES,
     PeerConnection,
     PeerConnectionLost,
-    open_peer_connection,
 )
 from moldau.replication.fetcher import FetchLimits
 from moldau.replication.manager import ClusterAccess, ReplicationLimits
@@ -22,8 +22,10 @@ CONNECT_TIMEOUT_S = 5.0
 """Timeout of a follower that connects to its leader. It tries again afterwards."""
 
 
-def cluster_access(node_id: int, metadata: Metadata, settings: Callable[[], BrokerSettings]) -> ClusterAccess:
-    listener = settings().listener_plan().inter_broker
+def cluster_access(
+    node_id: int, metadata: Metadata, settings: Callable[[], BrokerSettings], security: PeerSecurity
+) -> ClusterAccess:
+    listener = security.listener
     memory = FrameMemory(ANSWERS_MEMORY_BYTES, FIRST_READ_BYTES)
 
     async def connect(leader: int) -> PeerConnection:
@@ -32,7 +34,7 @@ def cluster_access(node_id: int, metadata: Metadata, settings: Callable[[], Brok
         if endpoint is None:
             raise PeerConnectionLost(f"broker {leader} is not registered with listener {listener}")
         client_id, name = f"broker-{node_id}-fetcher", f"{leader} ({endpoint.host}:{endpoint.port})"
-        return await open_peer_connection(
+        return await security.connect(
             endpoint.host, endpoint.port, client_id, timeout_s=CONNECT_TIMEOUT_S, memory=memory, name=name
         )
 

@@ -18,11 +18,11 @@ from moldau.client.client_errors import (
     UnsupportedByBroker,
     error_copy,
 )
+from moldau.net.client_logins import ClientLogins
+from moldau.net.client_session import ClientSession
 from moldau.net.connect import TLS_RECORDS
 from moldau.net.framing import FrameMemory
 from moldau.net.request_pipeline import AnswerFrames, RequestPipeline
-from moldau.net.sasl_login import SaslLogin
-from moldau.net.sasl_session import SaslSession
 from moldau.net.tls_errors import is_lasting, tls_problem
 from moldau.wire.api import APIS, ApiKey
 
@@ -52,7 +52,7 @@ class Connection(RequestPipeline[MoldauError]):
     ) -> None:
         super().__init__(name, client_id)
         self.encrypted = encrypted
-        self._session: SaslSession | None = None
+        self._session: ClientSession | None = None
         self.node_id = node_id
         self.versions: Mapping[ApiKey, tuple[int, int]] = {}
         self.supported_features: Mapping[str, tuple[int, int]] = {}
@@ -65,9 +65,9 @@ class Connection(RequestPipeline[MoldauError]):
         self.versions = versions
         self._frames.max_frame_bytes = MAX_ANSWER_BYTES
 
-    async def log_in(self, login: SaslLogin, deadline: float, timeout_s: float, random: Callable[[], float]) -> None:
+    async def log_in(self, login: ClientLogins, deadline: float, timeout_s: float, random: Callable[[], float]) -> None:
         """Log in, and again before each session ends. Raises AuthenticationError, or the error of the connection."""
-        self._session = SaslSession(
+        self._session = ClientSession(
             self,
             login,
             timeout_s=timeout_s,

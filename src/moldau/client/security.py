@@ -14,10 +14,10 @@ from moldau.client.client_errors import ConfigurationError
 from moldau.client.settings import ClientSettings
 from moldau.host.clock import SystemClock
 from moldau.host.secret_files import read_bounded
-from moldau.net.sasl_login import (
+from moldau.net.client_logins import (
+    ClientLogins,
     FetchToken,
     RetryPolicy,
-    SaslLogin,
     TokenCache,
     endpoint_fetch,
     unsecured_fetch,
@@ -41,7 +41,7 @@ class ClientSecurity:
 
     __slots__ = ("login", "protocol", "tls")
 
-    def __init__(self, protocol: str, tls: ClientTls | None, login: SaslLogin | None) -> None:
+    def __init__(self, protocol: str, tls: ClientTls | None, login: ClientLogins | None) -> None:
         self.protocol = protocol
         self.tls = tls
         self.login = login
@@ -117,7 +117,7 @@ def login_settings(settings: ClientSettings) -> Login:
         raise ConfigurationError(f"{name}: {error}") from None
 
 
-def _sasl_login(settings: ClientSettings, random: Callable[[], float]) -> SaslLogin:
+def _sasl_login(settings: ClientSettings, random: Callable[[], float]) -> ClientLogins:
     login = login_settings(settings)
     tokens = None
     if isinstance(login, TokenLogin):
@@ -133,7 +133,7 @@ def _sasl_login(settings: ClientSettings, random: Callable[[], float]) -> SaslLo
             settings["sasl.login.refresh.buffer.seconds"],
         )
         tokens = TokenCache(_token_source(settings, login), SystemClock(), random, refresh)
-    return SaslLogin(login, tokens, _in_thread)
+    return ClientLogins(login, tokens, _in_thread)
 
 
 def _token_source(settings: ClientSettings, login: TokenLogin) -> FetchToken:

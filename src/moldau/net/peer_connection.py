@@ -11,12 +11,16 @@ of the response point into it and keep it alive.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any
 
+from moldau.net.client_logins import LoginSource
+from moldau.net.client_session import ClientSession
 from moldau.net.connect import connect
 from moldau.net.framing import Buffer, FrameMemory
 from moldau.net.request_pipeline import AnswerFrames, RequestPipeline
+from moldau.net.tls_errors import tls_problem
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import WireError
 from moldau.wire.message import Request
@@ -60,14 +64,26 @@ class _Frames(AnswerFrames):
 class PeerConnection(RequestPipeline[PeerConnectionLost]):
     """One connection; created by `open_peer_connection`."""
 
-    __slots__ = ("_kept", "_timeout_s", "on_end")
+    __slots__ = ("_kept", "_session", "_timeout_s", "on_end")
 
     def __init__(self, name: str, client_id: str, *, memory: FrameMemory, timeout_s: float) -> None:
         super().__init__(name, client_id)
         self._timeout_s = timeout_s
         self._frames = self._kept = _Frames(memory, MAX_ANSWER_BYTES, self)
+        self._session: ClientSession | None = None
         self.on_end: Callable[[], None] = lambda: None
         """Called once, when no more requests can be sent."""
+
+    async def log_in(self, login: LoginSource, random: Callable[[], float]) -> None:
+        """Log in, and again before each session ends. Raises PeerConnectionLost."""
+        self._session = ClientSession(
+            self,
+            login,
+            timeout_s=self._timeout_s,
+            random=random,
+            error_of=lambda error: PeerConnectionLost(str(error)),
+        )
+        await self._session.begin(self._loop.time() + self._timeout_s)
 
     async def ask(self, request: Request, version: int, *, timeout_s: float | None = None) -> Any:
         """Send a request and return its response. Raises ExchangeLost. `timeout_s` defaults to that of the exchange.
@@ -126,11 +142,22 @@ class PeerConnection(RequestPipeline[PeerConnectionLost]):
         return PeerConnectionLost(str(error))
 
     def _ended(self) -> None:
+        if self._session is not None:
+            self._session.end()
         self.on_end()
 
 
 async def open_peer_connection(
-    host: str, port: int, client_id: str, *, timeout_s: float, memory: FrameMemory, name: str | None = None
+    host: str,
+    port: int,
+    client_id: str,
+    *,
+    timeout_s: float,
+    memory: FrameMemory,
+    name: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    login: LoginSource | None = None,
+    random: Callable[[], float] = lambda: 0.5,
 ) -> PeerConnection:
     """Connect to a broker within `timeout_s`, which is also the default timeout of its responses.
 
@@ -138,7 +165,15 @@ async def open_peer_connection(
     """
     exchange = PeerConnection(name or f"{host}:{port}", client_id, memory=memory, timeout_s=timeout_s)
     try:
-        await connect(lambda: exchange.protocol, host, port, timeout_s=timeout_s)
+        await connect(lambda: exchange.protocol, host, port, timeout_s=timeout_s, tls=tls)
+    except ssl.SSLError as error:
+        raise PeerConnectionLost(tls_problem(f"broker {exchange.name}", host, error)) from error
     except OSError as error:
         raise PeerConnectionLost(f"broker {exchange.name} cannot be reached: {error}") from error
+    if login is not None:
+        try:
+            await exchange.log_in(login, random)
+        except BaseException:
+            exchange.close()
+            raise
     return exchange

@@ -230,7 +230,6 @@ sasl.oauthbearer.client.credentials.client.secret password read-only -
 sasl.oauthbearer.jwt.retriever.class class read-only org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
 sasl.oauthbearer.jwt.validator.class class read-only org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
 sasl.oauthbearer.scope string read-only -
-sasl.oauthbearer.token.endpoint.url string read-only -
 security.providers string read-only -
 share.coordinator.append.linger.ms int read-only -1
 share.coordinator.cached.buffer.max.bytes int dynamic 1048588

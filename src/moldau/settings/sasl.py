@@ -165,6 +165,13 @@ OAUTHBEARER: Final = (
         "The longest pause before the keys are read again after a failure.",
     ),
     Setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        STRING,
+        None,
+        "Where a broker gets its own tokens for the other brokers: the token endpoint of an issuer, or a file: URL. "
+        "Only with OAUTHBEARER as `sasl.mechanism.inter.broker.protocol`.",
+    ),
+    Setting(
         "sasl.oauthbearer.expected.issuer",
         STRING,
         None,

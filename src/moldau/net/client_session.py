@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from moldau.net.client_logins import LoginSource
 from moldau.net.request_pipeline import RequestPipeline
-from moldau.net.sasl_login import SaslLogin
 from moldau.security.bearer_tokens import TokenError
+from moldau.security.client_login import LoginError
 from moldau.security.sasl_client import SaslClient, SaslError
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode, WireError
@@ -40,20 +41,20 @@ class LoginRefused(Exception):
         self.code = code
 
 
-class SaslSession:
+class ClientSession:
     """The logins of one connection."""
 
     def __init__(
         self,
         pipeline: RequestPipeline[Any],
-        login: SaslLogin,
+        login: LoginSource,
         *,
         timeout_s: float,
         random: Callable[[], float],
         error_of: Callable[[Exception], Exception],
         version_of: Callable[[ApiKey], int] | None = None,
     ) -> None:
-        """`error_of` turns LoginRefused and TokenError into the error of the connection's owner."""
+        """`error_of` turns LoginRefused, TokenError and LoginError into the error of the connection's owner."""
         self._pipeline = pipeline
         self._login = login
         self._timeout_s = timeout_s
@@ -67,7 +68,7 @@ class SaslSession:
         """Log in, and keep the session alive from then on. Raises the owner's errors."""
         try:
             await self._log_in(await self._login.exchange(), deadline)
-        except (LoginRefused, TokenError) as error:
+        except (LoginRefused, TokenError, LoginError) as error:
             raise self._error_of(error) from error
 
     def end(self) -> None:
@@ -97,7 +98,7 @@ class SaslSession:
             deadline = self._pipeline.last_deadline + self._timeout_s
             self._pipeline.hold_requests()
             await self._log_in(exchange, deadline)
-        except (LoginRefused, TokenError) as error:
+        except (LoginRefused, TokenError, LoginError) as error:
             self._pipeline.close(self._error_of(error))
         except Exception as error:  # noqa: BLE001 - the connection has failed, and tells its users itself
             if not self._pipeline.closed:

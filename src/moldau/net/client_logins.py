@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from moldau.host.clock import Clock
 from moldau.host.event_log import event_logger
@@ -23,6 +23,18 @@ FetchToken = Callable[[], Awaitable[str]]
 RunText = Callable[[Callable[[], str]], Awaitable[str]]
 """Runs a function in a thread."""
 RunStep = Callable[[Callable[[], bytes | None]], Awaitable[bytes | None]]
+
+
+class LoginSource(Protocol):
+    """Where a connection gets its exchanges from."""
+
+    async def exchange(self) -> SaslClient:
+        """Return a new exchange. Raises TokenError or LoginError."""
+        ...
+
+    def run(self, function: Callable[[], bytes | None], /) -> Awaitable[bytes | None]:
+        """Run a slow step of an exchange in a thread."""
+        ...
 
 
 class RetryPolicy(NamedTuple):
@@ -71,14 +83,17 @@ def _valid(token: BearerToken, now_s: float) -> bool:
     return token.expires_s is None or now_s < token.expires_s
 
 
-class SaslLogin:
+class ClientLogins:
     """What one client or broker logs in with."""
 
     def __init__(self, login: Login, tokens: TokenCache | None, run: RunStep) -> None:
         self._login = login
         self._tokens = tokens
-        self.run = run
-        """Runs a slow step of an exchange in a thread."""
+        self._run = run
+
+    def run(self, function: Callable[[], bytes | None], /) -> Awaitable[bytes | None]:
+        """Run a slow step of an exchange in a thread."""
+        return self._run(function)
 
     @property
     def mechanism(self) -> str:
