@@ -62,7 +62,6 @@ class BrokerMetrics:
         "connections_idle_closed",
         "connections_refused",
         "failed_authentications",
-        "fetches_paced",
         "handler_failures",
         "inflight_limit_hits",
         "malformed_requests",
@@ -83,7 +82,6 @@ class BrokerMetrics:
         self.connections_idle_closed = 0
         self.connections_refused = 0
         self.failed_authentications = 0
-        self.fetches_paced = 0
         self.handler_failures = 0
         self.inflight_limit_hits = 0
         self.malformed_requests = 0
@@ -103,7 +101,6 @@ _COUNTERS = {
     "connections_idle_closed": "Connections closed by connections.max.idle.ms",
     "failed_authentications": "Logins and TLS handshakes that failed",
     "sessions_expired": "Connections closed because their login had ended",
-    "fetches_paced": "Fetches that were delayed because the client uses librdkafka and has paused",
     "handler_failures": "Requests and background tasks that failed because of a bug in the broker",
     "inflight_limit_hits": "Times a connection reached moldau.max.inflight.requests.per.connection",
     "malformed_requests": "Connections closed for bytes that are not a request",

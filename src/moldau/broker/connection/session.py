@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from moldau.broker.connection.listener import Listener
     from moldau.broker.metrics import ApiMetrics, BrokerMetrics
     from moldau.broker.quotas.client_quotas import ClientQuotas
-    from moldau.broker.requests.fetch_pacer import FetchPacer
     from moldau.host.threads import Threads
 
 log = event_logger(__name__)
@@ -214,7 +213,6 @@ class Session(FramedConnection):
         "client_host",
         "client_port",
         "client_software",
-        "fetch_pacer",
         "last_active",
         "listener",
         "principal",
@@ -247,7 +245,6 @@ class Session(FramedConnection):
         self.client_host = "?"
         self.client_port = 0
         self.client_software = ""
-        self.fetch_pacer: FetchPacer | None = None
         self.last_active = self._now()
         self._client_id = ""
         self._client_id_bytes = b""

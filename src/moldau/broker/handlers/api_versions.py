@@ -6,8 +6,7 @@ Versions 0-4.
 * A version that is not served is answered in version 0, with UNSUPPORTED_VERSION and the versions of this API. The
   client can then ask again.
 * From version 3 on, the client sends the name and version of its software. Both must match Kafka's pattern
-  (INVALID_REQUEST otherwise). They are kept for the log, and the fetch responses of
-  clients that use librdkafka are paced.
+  (INVALID_REQUEST otherwise). They are kept for the log.
 * All supported features are finalized.
 """
 
@@ -17,7 +16,6 @@ import re
 from collections.abc import Iterable
 
 from moldau.broker.connection.session import Request
-from moldau.broker.requests.fetch_pacer import FetchPacer, needs_pacing
 from moldau.broker.requests.handler_registry import HANDLERS, Handler, handles
 from moldau.wire.api import ApiKey
 from moldau.wire.errors import ErrorCode
@@ -47,9 +45,7 @@ def api_versions(request: Request, message: ApiVersionsRequest) -> ApiVersionsRe
         name, version = message.client_software_name, message.client_software_version
         if not (_NAME.fullmatch(name) and _NAME.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        software = f"{name}/{version}"
-        request.session.client_software = software
-        request.session.fetch_pacer = FetchPacer() if needs_pacing(software) else None
+        request.session.client_software = f"{name}/{version}"
     return ApiVersionsResponse(
         api_keys=_ranges(HANDLERS.values()),
         supported_features=[

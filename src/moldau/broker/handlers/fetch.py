@@ -25,7 +25,6 @@ Consumers:
 * From version 11 on they may read from a follower, up to the high watermark that the follower knows.
 * The leader sends them to a follower if `replica.selector.class` says so (KIP-392).
 * A broker that is not the leader returns the leader and its address (KIP-951).
-* A client with librdkafka that has paused because its queue was full gets its responses paced (see `FetchPacer`).
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ from moldau.broker.requests.delayed_requests import (
     DelayedCopy,
     DelayedFetch,
 )
-from moldau.broker.requests.fetch_pacer import PACED_RESPONSE_BYTES
 from moldau.broker.requests.fetch_sessions import (
     FULL_FETCH_FINAL,
     NO_SESSION,
@@ -114,13 +112,6 @@ def fetch(request: Request, body: memoryview) -> Answer:
     operation = FetchOperation(request, call, session, watched, incremental, limits)
     if limits is not None and operation.is_throttled():
         return operation.throttled()
-    pacer = request.session.fetch_pacer
-    if limits is not None and (limits.fetch is not None or limits.request is not None):
-        pacer = None  # the client's pauses may be those that its quota demands
-    if pacer is not None and (delay_s := pacer.fetch_arrived(request.started)):
-        broker.metrics.fetches_paced += 1
-        operation.paced = broker.loop.call_later(delay_s, operation.resume)
-        return operation
     unsent = request.session.unsent
     if unsent.in_use and not unsent.has_room(first=request.session.idle):
         return operation
@@ -156,7 +147,6 @@ class FetchOperation(DeferredAnswer):
         "held",
         "incremental",
         "limits",
-        "paced",
         "reply",
         "request",
         "session",
@@ -197,7 +187,6 @@ class FetchOperation(DeferredAnswer):
         self.has_news = False
         """The follower does not know the current high watermark or log start offset of all its partitions."""
         self.delayed: DelayedFetch | None = None
-        self.paced: asyncio.TimerHandle | None = None  # the wait before the first read, see FetchPacer
         self.reply: Reply | None = None
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -216,8 +205,6 @@ class FetchOperation(DeferredAnswer):
         self.budget = max(0, min(self.call.max_bytes, self.broker.fetch_max_bytes, RESPONSE_BYTES))
         if self.broker.reply_memory.is_full and not self.from_replica:
             self.budget = 0  # one batch: other clients do not read their responses, but this one must make progress
-        if (pacer := self.request.session.fetch_pacer) is not None and pacer.pacing:
-            self.budget = min(self.budget, max(PACED_RESPONSE_BYTES, self.call.min_bytes))
         for place, watched in enumerate(self.watched):
             partition = watched.partition
             if partition is None or partition.failure:
@@ -395,8 +382,6 @@ class FetchOperation(DeferredAnswer):
 
     def start(self, reply: Reply) -> None:
         self.reply = reply
-        if self.paced is not None:
-            return
         if self.unread:
             self.resume()
         elif self.cold:
@@ -444,8 +429,6 @@ class FetchOperation(DeferredAnswer):
             self.delayed.wake()
 
     def abandon(self) -> None:
-        if self.paced is not None:
-            self.paced.cancel()
         if self.delayed is not None:
             self.delayed.abandon()
 
@@ -584,8 +567,6 @@ class FetchOperation(DeferredAnswer):
             else:
                 topics.append((watched.topic, [answer]))
         self.broker.metrics.bytes_out += self.taken
-        if (pacer := self.request.session.fetch_pacer) is not None:
-            pacer.answered(self.broker.loop.time(), self.taken)
         session_id = self.session.id if self.session is not None else 0
         tags = NO_TAGS
         if leaders and self.request.version >= ADDRESSES_FROM:
