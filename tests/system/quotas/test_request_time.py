@@ -14,7 +14,7 @@ from moldau.wire.messages.create_topics import CreateTopicsRequest, CreateTopics
 from moldau.wire.messages.heartbeat import HeartbeatRequest
 from moldau.wire.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from tests.compat.wire import ask, batch_of, fetch_partition, fetch_request, produce_request
+from tests.compat.wire import ask, batch_of, fetch_partition, fetch_request, only_partition, produce_request
 from tests.support.raw import RawConnection
 from tests.system.quotas.worlds import World, is_quiet, world
 
@@ -87,6 +87,18 @@ def test_the_first_request_of_a_connection_is_throttled(here: World) -> None:
     with here.connect() as connection:
         assert ask(connection, ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3).api_keys
         assert here.muted == 1
+
+
+def test_a_consumer_with_a_small_share_gets_records_nevertheless(here: World) -> None:
+    """An empty response, as for the byte rate, would take time as well: the client would never get a record."""
+    with here.connect() as connection:
+        ask(connection, *KINDS["a produce"])
+        here.everyone(request_percentage=NEXT_TO_NOTHING)
+        for _ in range(3):
+            response = ask(connection, *KINDS["a fetch"])
+            assert response.throttle_time_ms > 0
+            assert only_partition(response).records
+            here.broker.advance(1)
 
 
 def test_time_adds_up_over_requests(here: World) -> None:

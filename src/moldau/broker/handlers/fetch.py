@@ -504,15 +504,15 @@ class FetchOperation(DeferredAnswer):
     # -- quotas ----------------------------------------------------------------------------------------------------
 
     def is_throttled(self) -> bool:
-        """Whether the client has used up its byte rate or its time, perhaps by another connection."""
-        limits = self.limits
-        assert limits is not None
-        quota = self.request.session.quota
-        by_bytes = limits.fetch is not None and quota.throttle(
-            CONSUMER_BYTE_RATE, limits.fetch.pause(self.broker.loop.time())
+        """Whether the client has used up its byte rate, perhaps by another connection.
+
+        Not its time: this request has taken some already, and a client with a small share would never get records.
+        """
+        assert self.limits is not None
+        limit = self.limits.fetch
+        return limit is not None and self.request.session.quota.throttle(
+            CONSUMER_BYTE_RATE, limit.pause(self.broker.loop.time())
         )
-        by_time = throttle_time(self.request)
-        return by_bytes or by_time
 
     def throttled(self) -> Body:
         """An empty response. As in Kafka, a new session does not begin with it: the client sends a full request again,
@@ -523,12 +523,14 @@ class FetchOperation(DeferredAnswer):
                 session_id = self.session.id
             else:
                 self.broker.fetch_sessions.drop(self.session.id)
+        throttle_time(self.request)
         return encode_fetch(self.request.version, 0, session_id, [], self.request.session.quota.throttle_ms)
 
     def _count_bytes(self) -> int:
-        """Count the records that are sent. Returns the throttle that follows, in milliseconds."""
+        """Count the records that are sent, and the time so far. Returns the throttle that follows, in milliseconds."""
         assert self.limits is not None
         quota = self.request.session.quota
+        throttle_time(self.request)
         if self.limits.fetch is not None:
             quota.throttle(CONSUMER_BYTE_RATE, self.limits.fetch.charge(self.taken, self.broker.loop.time()))
         return quota.throttle_ms
