@@ -21,8 +21,10 @@ with warnings.catch_warnings():
     import kafka.record.default_records
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import AlterConfigOp, ConfigResource, KafkaAdminClient, OffsetSpec
+    from kafka.net.sasl.oauth import AbstractTokenProvider
 
 __all__ = [
+    "AbstractTokenProvider",
     "AlterConfigOp",
     "ConfigResource",
     "KafkaAdminClient",

@@ -98,6 +98,7 @@ class SecuredBroker:
             "moldau.initial.users.file": str(users),
             "moldau.security.refresh.interval.ms": "50",
             "offsets.topic.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
             **(settings or {}),
         }
         self.clock = MovableClock()

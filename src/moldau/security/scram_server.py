@@ -3,6 +3,9 @@
 The messages are parsed here because scramp refuses Kafka's extension `tokenauth=true` and a user that names itself as
 authorization id (docs/decisions/0013-scram-and-tls-handshakes.md). Hashes are hashlib's and hmac's.
 
+librdkafka before 2.6.1, and so kcat of most distributions, sends its own nonce twice in the final message. That form is
+accepted, too: it has the whole nonce of this exchange, and the proof covers it. Kafka accepted it until version 4.
+
 An unknown user gets a salt and a number of iterations like everyone else, and fails at the same step as with a wrong
 password (`ScramUsers`).
 """
@@ -54,12 +57,23 @@ FindAccount = Callable[[str, bool], ScramAccount]
 class ScramExchange:
     """One login: client-first, server-first, client-final, server-final."""
 
-    __slots__ = ("_account", "_expected", "_find", "_gs2", "_mechanism", "_nonce", "_opened", "_so_far")
+    __slots__ = (
+        "_account",
+        "_client_nonce",
+        "_expected",
+        "_find",
+        "_gs2",
+        "_mechanism",
+        "_nonce",
+        "_opened",
+        "_so_far",
+    )
 
     def __init__(self, mechanism: ScramMechanism, find: FindAccount, server_nonce: str) -> None:
         self._mechanism = mechanism
         self._find = find
         self._nonce = server_nonce
+        self._client_nonce = ""
         self._account: ScramAccount | None = None
         self._so_far = ""
         self._gs2 = ""
@@ -95,6 +109,7 @@ class ScramExchange:
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         self._account = self._find(name, _by_token(first["extensions"]))
+        self._client_nonce = first["nonce"]
         self._nonce = first["nonce"] + self._nonce
         credential = self._account.credential
         salt = base64.b64encode(credential.salt).decode()
@@ -107,7 +122,7 @@ class ScramExchange:
         final = _CLIENT_FINAL.fullmatch(text)
         if final is None:
             raise self._malformed("Invalid SCRAM client final message format")
-        if not hmac.compare_digest(final["nonce"].encode(), self._nonce.encode()):
+        if final["nonce"] not in (self._nonce, self._client_nonce + self._nonce):
             raise self._malformed("Invalid client nonce in the final client message.")
         binding, proof = _decoded(final["binding"]), _decoded(final["proof"])
         if binding is None or proof is None or binding != self._gs2.encode():

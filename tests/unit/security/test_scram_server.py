@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hmac
 import re
 
 import pytest
@@ -14,7 +15,7 @@ from moldau.security.credentials import ScramCredential, ScramMechanism
 from moldau.security.resources import Principal
 from moldau.security.sasl_client import ScramSaslClient
 from moldau.security.sasl_server import Identity, SaslFailure
-from moldau.security.scram_keys import new_credential
+from moldau.security.scram_keys import client_key, new_credential, salted_password, stored_key
 from moldau.security.scram_server import MAX_NAME, MAX_NONCE, ScramAccount, ScramExchange, ScramUsers
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
@@ -192,6 +193,25 @@ def test_malformed_first_messages_are_refused(first: bytes) -> None:
 def test_forms_of_the_first_message_that_clients_send() -> None:
     for first in (b"n,,n=alice,r=abc", b"y,,n=alice,r=abc", b"n,a=alice,n=alice,r=abc", b"n,,n=alice,r=abc,x=y,ext=1"):
         assert server().respond(first).answer.startswith(b"r=abc" + NONCE.encode())
+
+
+def test_old_librdkafka_repeats_its_nonce() -> None:
+    """Before 2.6.1. The whole nonce must still be there, and the proof must be of the message as it was sent."""
+    mechanism = SHA_256
+    credential = CREDENTIALS["alice"][mechanism]
+    salted = salted_password(mechanism, PASSWORD, credential.salt, credential.iterations)
+    for nonce, accepted in (("abcabc" + NONCE, True), ("xyzabc" + NONCE, False), ("abcabc", False), (NONCE, False)):
+        exchange = server()
+        answer = exchange.respond(b"n,,n=alice,r=abc").answer.decode()
+        signed = f"n=alice,r=abc,{answer},c=biws,r={nonce}".encode()
+        key = client_key(mechanism, salted)
+        signature = hmac.digest(stored_key(mechanism, key), signed, "sha256")
+        proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True)))
+        final = f"c=biws,r={nonce},p=".encode() + proof
+        if accepted:
+            assert exchange.respond(final).identity is not None
+        else:
+            assert "nonce" in failure_of(exchange, final)
 
 
 def test_nothing_follows_a_complete_or_failed_login() -> None:
