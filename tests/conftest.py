@@ -46,7 +46,7 @@ PLANNED_SKIPS = ("with make soak", "Moldau differs here on purpose")
 MACHINE_SKIPS = (
     "network namespaces cannot be made",
     "a small tmpfs cannot be mounted here",
-    "somebody has the last port",
+    "the last port is in use",
     "without the instruction",
 )
 

@@ -286,9 +286,11 @@ def test_an_interrupted_drain_is_resumed(cluster: Cluster, admin: Admin) -> None
     looks: list[DrainProgress] = []
 
     def drain(stop: bool) -> Drain:
-        return Drain(
-            admin, 3, at_once=2, throttle=None, timeout_s=30, wait=lambda _: time.sleep(0.01) or stop, tell=looks.append
-        )
+        def wait(_seconds: float) -> bool:
+            time.sleep(0.01)  # the pause of the command between two looks, made shorter
+            return stop
+
+        return Drain(admin, 3, at_once=2, throttle=None, timeout_s=30, wait=wait, tell=looks.append)
 
     assert not drain(stop=True).run(), "two at a time: the drain cannot be complete after the first look"
     again = drain(stop=False)
@@ -321,7 +323,7 @@ def test_a_drain_continues_with_living_brokers_when_a_target_broker_dies(cluster
         if crashed.runs and not run.tally.moving:
             crashed.crash()
             cluster.wait_until(lambda image: 1 not in image.brokers, "broker 1 is gone")
-        time.sleep(0.01)
+        time.sleep(0.01)  # the pause of the command between two looks, made shorter
         return False
 
     run = Drain(admin, 3, at_once=1, throttle=None, timeout_s=30, wait=wait, tell=lambda _: None)

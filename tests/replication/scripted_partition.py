@@ -62,8 +62,8 @@ class ScriptedPartition:
             changed = type(topic)(topic.name, topic.id, (state,), topic.configs)
             await served.replicas.follow(image.with_topics([changed]))
 
-        life = self.cluster.brokers[broker]._running()
-        life.run(follow(life.broker))
+        thread = self.cluster.brokers[broker]._running()
+        thread.run(follow(thread.broker))
 
     def isolate(self, broker: int) -> None:
         """Stop the broker from copying until a leader is published to it."""

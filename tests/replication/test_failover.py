@@ -67,14 +67,14 @@ def test_acknowledged_records_are_on_every_in_sync_replica(cluster: Cluster, pro
 
 def test_acknowledged_records_survive_the_leader_and_writing_continues(cluster: Cluster, producer: Producer) -> None:
     expected: list[str] = []
-    for life in range(3):
-        texts = [f"{life}-{number}" for number in range(50)]
+    for turn in range(3):
+        texts = [f"{turn}-{number}" for number in range(50)]
         send(producer, *texts)
         expected += texts
         leader = cluster.leader_of(TOPIC)
         cluster.brokers[leader].crash()
-        send(producer, f"after {life}")
-        expected.append(f"after {life}")
+        send(producer, f"after {turn}")
+        expected.append(f"after {turn}")
         cluster.brokers[leader].start()
         cluster.wait_in_sync()
     same_everywhere(cluster)

@@ -173,7 +173,7 @@ def stale_controller_accepted() -> list[Patch]:
 
     async def late_and_unchecked(self: Tree, operations: Any, *, as_controller: bool = False) -> None:
         if as_controller:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0)  # the planted delay, in virtual time
             loose = [one._replace(version=ANY_VERSION) if isinstance(one, Set) else one for one in operations]
             await self.store.commit(loose)
         else:

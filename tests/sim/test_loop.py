@@ -1,4 +1,7 @@
-"""Simulated loop: virtual time, a fixed order, and processes that can be paused or ended at any point."""
+"""Simulated loop: virtual time, a fixed order, and processes that can be paused or ended at any point.
+
+All sleeps are in virtual time.
+"""
 
 from __future__ import annotations
 

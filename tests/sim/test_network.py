@@ -1,4 +1,7 @@
-"""Simulated network: TCP connections and their faults."""
+"""Simulated network: TCP connections and their faults.
+
+All sleeps are in virtual time.
+"""
 
 from __future__ import annotations
 

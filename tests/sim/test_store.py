@@ -1,4 +1,7 @@
-"""Simulated metadata store: servers that lag, lost connections, expired sessions."""
+"""Simulated metadata store: servers that lag, lost connections, expired sessions.
+
+All sleeps are in virtual time.
+"""
 
 from __future__ import annotations
 

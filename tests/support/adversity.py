@@ -288,7 +288,7 @@ class AdversityProxy:
             length = await reader.readexactly(4)
             frame = await reader.readexactly(int.from_bytes(length, "big"))
             if self._delay_s:
-                await asyncio.sleep(self._delay_s)
+                await asyncio.sleep(self._delay_s)  # the ordered delay of each frame
             await self._open.wait()
             arrives, cut = pass_on(pair, frame)
             await self._write(writer, arrives, self._piece if writer is pair.client else 0)

@@ -2,6 +2,7 @@
 
 `wait_until` is for tests in plain functions, `wait_until_async` for tests that run on an event loop. Where the awaited
 change has an event (`threading.Event`, `Condition`, `asyncio.Event`, a future), a test waits for that event instead.
+`loop_turns` waits for nothing: it lets a task that was just started get to its first await.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def wait_until(
     wait = _Wait(condition, what, timeout_s, retry_on)
     pauses = _pauses()
     while not wait.is_over():
-        time.sleep(next(pauses))
+        time.sleep(next(pauses))  # the one poll loop of all tests
     return wait.last
 
 
@@ -56,6 +57,12 @@ async def wait_until_async(condition: Callable[[], Any], what: str = "", timeout
     while not wait.is_over():  # noqa: ASYNC110 - there is no event: that is what this function is for
         await asyncio.sleep(0)
     return wait.last
+
+
+async def loop_turns(count: int = 1) -> None:
+    """Let the other tasks of the event loop run for some turns: a step of a scenario, not a wait for a condition."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 class _Wait:

@@ -26,20 +26,20 @@ class InProcessBroker:
     def __init__(self, fs: FileSystem, *data: Path, settings: dict[str, str] | None = None) -> None:
         data[0].mkdir(parents=True, exist_ok=True)  # the metadata store is in this directory
         texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": ",".join(map(str, data)), **(settings or {})}
-        self._life = BrokerThread(lambda: assemble(texts, fs=fs), MovableClock())
+        self._thread = BrokerThread(lambda: assemble(texts, fs=fs), MovableClock())
         self.broker: Broker | None = None
         self.bootstrap = ""
 
     def __enter__(self) -> Self:
-        self.broker = self._life.begin().result(ANSWER_TIMEOUT_S)
-        self.bootstrap = f"127.0.0.1:{self._life.call(lambda: self._life.broker.listeners[0].port)}"
+        self.broker = self._thread.begin().result(ANSWER_TIMEOUT_S)
+        self.bootstrap = f"127.0.0.1:{self._thread.call(lambda: self._thread.broker.listeners[0].port)}"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        ended = self._life.stop()
-        self._life.gone()
+        ended = self._thread.stop()
+        self._thread.gone()
         if error is None:
             ended.result(0)
 

@@ -17,7 +17,7 @@ from tests.system.producers import NumberingProducer, Progress
 
 PRODUCERS = 3
 PARTITIONS = 3
-MOST_RECORDS_A_LIFE = 20_000
+MOST_RECORDS_PER_RUN = 20_000
 CLEAN_STOP_EVERY = 3
 """Every third run of the broker ends by SIGTERM instead of SIGKILL, also while producers write."""
 
@@ -51,12 +51,12 @@ def test_no_acknowledged_record_is_missing_after_the_broker_was_killed_while_it_
     progress = Progress()
     with broker:
         ids = create_topics(broker)
-        life = 0
+        run = 0
         while kills:
-            life += 1
+            run += 1
             producers = [NumberingProducer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)]
-            progress.reach(rng.randrange(1, MOST_RECORDS_A_LIFE))
-            if life % CLEAN_STOP_EVERY:
+            progress.reach(rng.randrange(1, MOST_RECORDS_PER_RUN))
+            if run % CLEAN_STOP_EVERY:
                 broker.kill()
                 kills -= 1
             else:

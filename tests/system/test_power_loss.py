@@ -21,7 +21,7 @@ from tests.system.producers import NumberingProducer, Progress
 PARTITIONS = 2
 PRODUCERS = 2
 POWER_LOSSES = 4
-MOST_RECORDS_A_LIFE = 1_500
+MOST_RECORDS_PER_RUN = 1_500
 TOPICS = {
     "synced": {"flush.messages": "1"},
     "grouped": {"flush.messages": "7"},
@@ -42,21 +42,21 @@ def test_flushed_acknowledged_records_survive_and_the_log_is_a_clean_prefix(
         data = tmp_path / str(machine_number)
         machine = Machine()
         ledgers = [Ledger(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
-        for life in range(POWER_LOSSES + 1):
+        for run in range(POWER_LOSSES + 1):
             with InProcessBroker(machine.fs, data, settings=SETTINGS) as broker:
                 with RawConnection(broker.bootstrap) as connection:
-                    if life == 0:
+                    if run == 0:
                         for name, configs in TOPICS.items():
                             calls.create_topic(connection, name, PARTITIONS, configs)
                     for ledger in ledgers:
                         lost += check(connection, ledger)
-                if life == POWER_LOSSES:
+                if run == POWER_LOSSES:
                     break
                 progress = Progress()
                 producers = [
                     NumberingProducer(broker.bootstrap, ledgers, progress, rng.random()) for _ in range(PRODUCERS)
                 ]
-                progress.reach(rng.randrange(1, MOST_RECORDS_A_LIFE))
+                progress.reach(rng.randrange(1, MOST_RECORDS_PER_RUN))
                 machine.cut_power()
             for producer in producers:
                 producer.join(unless=ErrorCode.KAFKA_STORAGE_ERROR)

@@ -42,8 +42,8 @@ def wait_on_loop(broker: InProcessBroker, condition: Callable[[], bool]) -> None
     asyncio.run_coroutine_threadsafe(waiting, broker.broker.loop).result()
 
 
-@pytest.mark.parametrize("farewell", [True, False], ids=["close", "reset"])
-def test_a_waiting_consumer_that_disconnects_is_forgotten(tmp_path: Path, farewell: bool) -> None:
+@pytest.mark.parametrize("clean_close", [True, False], ids=["close", "reset"])
+def test_a_waiting_consumer_that_disconnects_is_forgotten(tmp_path: Path, clean_close: bool) -> None:
     with InProcessBroker(Machine().fs, tmp_path) as broker, RawConnection(broker.bootstrap) as admin:
         assert broker.broker is not None
         delayed, connections = broker.broker.delayed_fetches, broker.broker.connections
@@ -54,7 +54,7 @@ def test_a_waiting_consumer_that_disconnects_is_forgotten(tmp_path: Path, farewe
             for _ in range(10):
                 consumer.send(ApiKey.FETCH, calls.FETCH_VERSION, request)
             wait_on_loop(broker, lambda: delayed.waiting == 10)
-            if not farewell:
+            if not clean_close:
                 consumer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             consumer.close()
             wait_on_loop(broker, lambda: delayed.waiting == 0 and len(connections) == 1)

@@ -156,6 +156,52 @@ def test_a_bad_title_is_found(source: str, faults: list[str]) -> None:
     assert first_line_faults(source) == faults
 
 
+OLD_VOICE = re.compile(
+    r"\b(anew|whoever|whomever|whosoever|be it|behind (?:such|these|one another|each other)|what is behind|of which is"
+    r"|(?:is|was|are|were) let in|to and fro|all the same|in (?:its|their) stead|as many as it takes|the poorer|comers?"
+    r"|what became of|former life|earlier life|goes home|going home|reborn|cannot be (?:is|are)|is as good as"
+    r"|of another make|without a word)\b",
+    re.IGNORECASE,
+)
+"""Words that a reader with English as a third language has to read twice. STYLE.md has plain ones for them."""
+
+
+def old_voice(text: str) -> list[str]:
+    """The lines of a text with such words, also in names: `made_anew`."""
+    return [f"{number}: {line.strip()}" for number, line in enumerate(text.split("\n"), 1) if _is_old_voice(line)]
+
+
+def _is_old_voice(line: str) -> bool:
+    return OLD_VOICE.search(line.replace("_", " ")) is not None
+
+
+def test_prose_is_plain_english() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    code = sources("src", "tests", "tools", "bench", "examples")
+    found = [
+        f"{relative(path)}:{line}"
+        for path in [*pages, *code]
+        if path != Path(__file__).resolve() and not relative(path).startswith(GENERATED)
+        for line in old_voice(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("# told to whoever waits", True),
+        ("def test_a_topic_that_is_made_anew() -> None:", True),
+        ('"""What is behind such a batch is refused like it."""', True),
+        ("# All waiting requests are answered with NOT_LEADER_OR_FOLLOWER.", False),
+        ("# five seconds to lag behind it", False),
+        ("renewed = names.let_inner", False),
+    ],
+)
+def test_old_words_are_found(line: str, is_found: bool) -> None:
+    assert bool(old_voice(line)) == is_found
+
+
 def awaited_parameters(source: str) -> list[int]:
     """The lines where a coroutine awaits a coroutine that its caller created."""
     found: list[int] = []

@@ -44,7 +44,7 @@ class SyncFailed(OSError):
 
 
 class FileChanged(OSError):
-    """The file does not have the expected size: somebody else wrote to it or truncated it."""
+    """The file does not have the expected size: another program wrote to it or truncated it."""
 
 
 class AlreadyLocked(OSError):

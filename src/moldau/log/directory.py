@@ -53,7 +53,7 @@ class LogDirectory:
     def failed(self, error: OSError, doing: str, *, fatal: bool | None = None) -> StorageError:
         """Classify a disk error and return the exception to raise; a fatal one takes the directory offline.
 
-        A full disk is not fatal. A file that somebody else changed or removed affects one log, not the directory. A
+        A full disk is not fatal. A file that another program changed or removed affects one log, not the directory. A
         failed fsync is fatal whatever its errno: the caller sets `fatal`. May be called from any thread; the failure
         listener runs in that thread.
         """

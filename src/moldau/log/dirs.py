@@ -363,7 +363,7 @@ class LogDirs:
         try:
             self.fs.rename(log.directory, path)
         except FileNotFoundError:
-            pass  # somebody has deleted it already
+            pass  # another process has deleted it already
         except OSError as error:
             raise log.data_dir.failed(error, f"could not rename {log.directory} to {path}") from error
         else:

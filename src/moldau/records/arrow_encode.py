@@ -81,7 +81,7 @@ def rows_of(data: Tabular, names: ColumnNames, default_timestamp: int) -> list[I
 def _table_of(pa: Any, data: Any, names: ColumnNames) -> Any:
     """A table or batch as it is, of a pandas.DataFrame the columns that are needed, converted.
 
-    pandas is not imported here: whoever has a DataFrame has imported it.
+    pandas is not imported here: a caller that passes a DataFrame has imported it.
     """
     if isinstance(data, pa.Table | pa.RecordBatch):
         _check_names(names, data.schema.names)

@@ -5,7 +5,7 @@ The order of a decision:
 1. A super user may do everything.
 2. A matching DENY rule refuses, however many rules allow.
 3. A matching ALLOW rule allows.
-4. If no rule covers the resource, for whomever, `allow.everyone.if.no.acl.found` decides. Otherwise it is refused.
+4. If no rule for any principal covers the resource, `allow.everyone.if.no.acl.found` decides. Otherwise it is refused.
 
 A rule matches if its pattern covers the resource and it names the principal or `User:*`, the host or `*`, and the
 operation or ALL. Only in ALLOW rules do operations imply others: see `IMPLIED_BY`. Beyond Kafka, a rule may name a

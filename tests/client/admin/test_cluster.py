@@ -31,7 +31,7 @@ from tests.compat.transactions import requests
 from tests.compat.wire import batch_of, produce
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
-from tests.support.waiting import wait_until
+from tests.support.waiting import loop_turns, wait_until
 
 Name = Callable[[], str]
 DAY_MS = 86_400_000
@@ -184,8 +184,7 @@ def test_a_cancelled_call_leaves_the_client_usable(bootstrap: str, topic: str) -
         async with moldau.aio.Admin(bootstrap_servers=bootstrap) as admin:
             for steps in range(12):
                 call = asyncio.ensure_future(admin.describe_topics(topic))
-                for _ in range(steps):
-                    await asyncio.sleep(0)
+                await loop_turns(steps)
                 call.cancel()
                 await asyncio.wait([call])
                 assert call.cancelled() or topic in call.result()

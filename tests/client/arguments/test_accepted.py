@@ -62,7 +62,7 @@ def test_offsets_are_found_by_datetime(bootstrap: str, topic: str) -> None:
         assert reset[partition].after == 3
 
 
-def test_a_collection_of_partitions_is_as_good_as_several_arguments(bootstrap: str, topic: str) -> None:
+def test_a_collection_of_partitions_is_accepted_like_several_arguments(bootstrap: str, topic: str) -> None:
     filled(bootstrap, topic)
     with Consumer(bootstrap_servers=bootstrap) as consumer:
         consumer.assign(TopicPartition(topic, 0))

@@ -18,6 +18,7 @@ from moldau.wire.messages.describe_cluster import DescribeClusterRequest
 from tests.client.cancellation.interrupt import PATIENCE_S, at_every_suspension, cancel_at, in_time
 from tests.client.core.support import network, run, soon
 from tests.support.process import BrokerProcess
+from tests.support.waiting import loop_turns
 
 RECORDS = 30
 
@@ -54,7 +55,7 @@ def test_a_network_that_was_cancelled_while_closing_is_closed(bootstrap: str) ->
     async def scenario(k: int) -> bool:
         async with network(bootstrap) as client:
             waiting = asyncio.ensure_future(client.refreshed(soon()))
-            await asyncio.sleep(0)
+            await loop_turns()
             cancelled = await cancel_at(k, client.close())
             with pytest.raises(ClosedError):
                 await in_time(client.refreshed(soon()))

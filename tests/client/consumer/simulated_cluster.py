@@ -159,7 +159,7 @@ class Cluster:
         if spoilt is not None:
             return spoilt
         if not request.topics:
-            await asyncio.sleep(IDLE_S)
+            await asyncio.sleep(IDLE_S)  # a long poll without records
             return FetchResponse()
         asked = request.topics[0].partitions[0]
         code = self.not_led_by(node, asked)
@@ -173,7 +173,7 @@ class Cluster:
         if data:
             self.fetched_from.append(node)
         else:
-            await asyncio.sleep(IDLE_S)
+            await asyncio.sleep(IDLE_S)  # a long poll without records
         answer = fetched(
             error_code=code, high_watermark=len(log.records), last_stable_offset=len(log.records), records=data
         )

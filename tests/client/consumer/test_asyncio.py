@@ -15,6 +15,7 @@ from moldau.aio import Consumer
 from moldau.client.errors import ConcurrentUseError, WakeupError
 from moldau.client.loop_thread import new_loop
 from tests.client.consumer.conftest import PATIENCE_S
+from tests.support.waiting import loop_turns
 
 Write = Callable[..., int]
 
@@ -93,7 +94,7 @@ def test_two_tasks_at_once_are_refused(bootstrap: str, topic: str) -> None:
     async def test() -> None:
         async with reading(bootstrap, topic) as consumer:
             waiting = asyncio.create_task(consumer.poll(timeout=None))
-            await asyncio.sleep(0)
+            await loop_turns()
             with pytest.raises(ConcurrentUseError):
                 await consumer.poll()
             consumer.wakeup()
@@ -113,7 +114,7 @@ def test_cancelling_at_any_point_loses_nothing(bootstrap: str, write: Write, top
             while len(found) < 300:
                 polling = asyncio.create_task(consumer.poll(timeout=None))
                 for _ in range(chance.randint(0, 6)):
-                    await asyncio.sleep(chance.choice((0, 0, 0.0005)))
+                    await asyncio.sleep(chance.choice((0, 0, 0.0005)))  # the moment of the cancellation
                 polling.cancel()
                 try:
                     found += [record.value for record in await polling]
@@ -131,7 +132,7 @@ def test_a_close_that_is_cancelled_still_closes(bootstrap: str, topic: str, grou
         async with reading(bootstrap, topic, group_id=group, group_protocol="consumer") as consumer:
             await consumer.poll(timeout=0.2)
             closing = asyncio.create_task(consumer.close())
-            await asyncio.sleep(0)
+            await loop_turns()
             closing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await closing

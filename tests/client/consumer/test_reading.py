@@ -62,7 +62,7 @@ def test_compressed_batches_are_read(consumer: Consumers, write: Write, topic: s
     assert values(take(consumer(topic), 300)) == [b"value %d" % i for i in range(300)]
 
 
-def test_batches_larger_than_the_limits_are_read_all_the_same(
+def test_batches_larger_than_the_limits_are_read(
     consumer: Consumers, write: Write, new_topic: Callable[..., str]
 ) -> None:
     name = new_topic(partitions=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -12,6 +11,7 @@ from moldau import Consumer, OffsetAndMetadata, TopicPartition
 from moldau.client.errors import ClosedError, ConcurrentUseError, WakeupError
 from tests.client.consumer.conftest import PATIENCE_S
 from tests.client.consumer.reading import poll, poll_until, take, values
+from tests.support.waiting import wait_until
 
 Consumers = Callable[..., Consumer]
 Write = Callable[..., int]
@@ -21,13 +21,6 @@ def in_use(consumer: Consumer) -> bool:
     return consumer._use._owner is not None
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_a_second_thread_gets_an_error_and_the_first_is_not_disturbed(
     consumer: Consumers, write: Write, topic: str
 ) -> None:
@@ -35,7 +28,7 @@ def test_a_second_thread_gets_an_error_and_the_first_is_not_disturbed(
     found: list[bytes | None] = []
     reader = threading.Thread(target=lambda: found.extend(values(take(one, 1))))
     reader.start()
-    until(lambda: in_use(one))
+    wait_until(lambda: in_use(one))
     for call in (one.poll, one.assignment, one.seek_to_end, lambda: next(iter(one)), one.close):
         with pytest.raises(ConcurrentUseError, match="in use by another thread"):
             call()
@@ -57,7 +50,7 @@ def test_threads_may_use_a_consumer_one_after_the_other(consumer: Consumers, wri
 
 def test_wakeup_ends_the_poll_that_waits(consumer: Consumers, topic: str) -> None:
     one = consumer(topic)
-    waker = threading.Thread(target=lambda: (until(lambda: in_use(one)), one.wakeup()))
+    waker = threading.Thread(target=lambda: (wait_until(lambda: in_use(one)), one.wakeup()))
     waker.start()
     with pytest.raises(WakeupError):
         one.poll(timeout=None)

@@ -14,6 +14,7 @@ from moldau.wire.api import ApiKey
 from moldau.wire.messages.describe_cluster import DescribeClusterRequest
 from tests.client.core.support import network, run, soon
 from tests.support.adversity import AdversityProxy, Spoil
+from tests.support.waiting import loop_turns
 
 
 def test_brokers_are_reached_through_the_proxy_whatever_they_advertise(bootstrap: str) -> None:
@@ -65,7 +66,7 @@ def test_bytes_held_by_a_black_hole_are_delivered_when_it_ends(bootstrap: str) -
                 with pytest.raises(TimedOut):
                     await client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon(0.1))
                 late = asyncio.ensure_future(client.call(ANY_NODE, DescribeClusterRequest(), deadline=soon()))
-                await asyncio.sleep(0)
+                await loop_turns()
             assert (await late).brokers
 
     with AdversityProxy(bootstrap) as proxy:

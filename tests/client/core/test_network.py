@@ -34,7 +34,7 @@ from tests.client.core.support import PATIENCE_S, network, run, soon
 from tests.compat import wire
 from tests.support.adversity import AdversityProxy
 from tests.support.raw import RawConnection
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import loop_turns, wait_until_async
 
 NODE = 7
 
@@ -435,7 +435,7 @@ def test_cancelling_a_request_does_not_close_the_connection(bootstrap: str) -> N
                 with pytest.raises(TimedOut, match="did not answer DescribeCluster before the timeout of the call"):
                     await ask(client, deadline_s=0.05)
                 impatient = asyncio.ensure_future(ask(client))
-                await asyncio.sleep(0)
+                await loop_turns()
                 impatient.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await impatient

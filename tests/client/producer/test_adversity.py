@@ -48,7 +48,7 @@ def test_a_network_that_misbehaves_again_and_again_changes_nothing(
                     p.send(topic, value, partition=number % 2)
                     sent[number % 2].append(value)
                     number += 1
-                time.sleep(0.001)
+                time.sleep(0.001)  # a paced sender: faults strike between its bursts
 
         sender = threading.Thread(target=keep_sending)
         sender.start()

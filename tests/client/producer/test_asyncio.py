@@ -14,6 +14,7 @@ from moldau.client.data_types import RecordMetadata
 from moldau.client.loop_thread import new_loop
 from tests.client.producer.support import PATIENCE_S, values
 from tests.support.adversity import AdversityProxy
+from tests.support.waiting import loop_turns
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ def test_a_cancelled_send_that_waits_leaves_the_producer_usable(bootstrap: str, 
                     for _ in range(5):
                         await producer.send(topic, b"x" * 150)
                     waiting = asyncio.create_task(producer.send(topic, b"cancelled" * 50))
-                    await asyncio.sleep(0)
+                    await loop_turns()
                     waiting.cancel()
                     with pytest.raises(asyncio.CancelledError):
                         await waiting
@@ -83,7 +84,7 @@ def test_cancelled_waiting_for_a_record_does_not_touch_the_record(bootstrap: str
         async with Producer(bootstrap_servers=bootstrap, linger_ms=200) as producer:
             future = await producer.send(topic, b"x")
             waiting = asyncio.create_task(_result(future))
-            await asyncio.sleep(0)
+            await loop_turns()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting

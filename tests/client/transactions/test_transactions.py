@@ -19,6 +19,7 @@ from moldau.client.errors import (
 )
 from tests.client.core.support import run
 from tests.client.transactions.reading import committed
+from tests.support.waiting import loop_turns
 
 Names = Callable[[], str]
 
@@ -232,8 +233,8 @@ def test_closing_aborts_the_open_transaction_so_that_readers_continue(
         producer.begin_transaction()
         producer.send(topic, b"left open").result(30)
     with Producer(bootstrap_servers=bootstrap) as other:
-        other.send(topic, b"behind it").result(30)
-    assert committed(bootstrap, topic) == [b"behind it"]
+        other.send(topic, b"after it").result(30)
+    assert committed(bootstrap, topic) == [b"after it"]
 
 
 # asyncio --------------------------------------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ def test_a_cancelled_block_aborts_and_a_cancelled_commit_can_be_made_again(
             await producer.begin_transaction()
             await producer.send(topic, b"committed")
             commit = asyncio.create_task(producer.commit_transaction())
-            await asyncio.sleep(0)
+            await loop_turns()
             with pytest.raises(ConcurrentUseError, match="while commit_transaction"):
                 await producer.abort_transaction()
             commit.cancel()

@@ -178,8 +178,8 @@ class ApacheKafka(ServerProcess):
 class SecuredApacheKafka(ApacheKafka):
     """An Apache Kafka with access control. Its only listener for clients asks for a login by SASL PLAIN.
 
-    `users` have their passwords. The first one is a super user. The controller's listener is open, so that nobody has
-    to log in to it, and whoever comes from there is a super user, too.
+    `users` have their passwords. The first one is a super user. The controller's listener needs no login, and
+    its clients are super users, too.
     """
 
     def __init__(

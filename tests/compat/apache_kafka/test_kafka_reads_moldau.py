@@ -65,7 +65,7 @@ def test_our_indexes_pass_kafkas_sanity_checks(jars: KafkaJars, left_by_moldau: 
     _dump(jars, left_by_moldau.files(), flag)
 
 
-def test_a_snapshot_tells_of_the_producers(jars: KafkaJars, left_by_moldau: LeftByMoldau) -> None:
+def test_a_snapshot_contains_the_producers(jars: KafkaJars, left_by_moldau: LeftByMoldau) -> None:
     snapshots = [corpus.files_of(directory, ".snapshot")[-1] for directory in left_by_moldau.partitions()]
     (producer,) = _dump(jars, snapshots).producers
     told = {name: producer[name] for name in ("producerId", "producerEpoch", "firstSequence", "lastSequence")}

@@ -14,21 +14,21 @@ BY_TOPIC = [("orders", [0, 2]), ("refunds", [1])]
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_everybody_reads_the_same_assignment_from_the_bytes_of_a_coordinator(version):
+def test_all_readers_decode_the_same_assignment_from_the_bytes_of_a_coordinator(version):
     data = protocol.encode_assignment(BY_TOPIC, version)
     assert int.from_bytes(data[:2]) == version
     assert protocol.parse_assignment(data) == BY_TOPIC
     assert list(client.decode_assignment(data)) == list(described(data)) == ASSIGNED
 
 
-def test_a_version_from_the_future_is_read_as_the_newest_known_one():
+def test_a_later_version_is_read_as_the_newest_known_one():
     data = b"\0\x63" + client.encode_assignment(ASSIGNED)[2:] + b"more"
     assert protocol.parse_assignment(data) == BY_TOPIC
     assert protocol.encode_assignment(BY_TOPIC, 99)[:2] == b"\0\x03"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff" + protocol.encode_assignment(BY_TOPIC)[2:], b"\0\0\0"])
-def test_bytes_of_no_consumer_assign_nothing_and_are_an_error_for_who_must_know(data):
+def test_invalid_bytes_assign_nothing_and_are_an_error_where_the_assignment_is_required(data):
     assert protocol.parse_assignment(data) == []
     assert described(data) == ()
     assert protocol.parse_subscription(data) is None

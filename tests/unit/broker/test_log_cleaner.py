@@ -23,7 +23,7 @@ from tests.unit.log.support import ROOT, TOPIC_ID, FixedClock, InlineThreads, cl
 CHECKPOINT = f"{ROOT}/cleaner-offset-checkpoint"
 
 
-class World:
+class CleanerSetup:
     """The logs of a broker, without the broker."""
 
     def __init__(self, fs: FaultyFileSystem | None = None, config: LogConfig = COMPACTED) -> None:
@@ -54,16 +54,18 @@ class World:
     def cleaning(self) -> LogCleaner:
         return LogCleaner(lambda: self.settings, self, self.dirs, InlineThreads(), self.clock, SeededRandomness(1))
 
-    def restart(self) -> World:
+    def restart(self) -> CleanerSetup:
         close_dirs(self.dirs)
-        return World(self.fs, self.config)
+        return CleanerSetup(self.fs, self.config)
 
 
-def run(scenario: Callable[[World], Coroutine[Any, Any, None]], world: World | None = None) -> World:
-    """Run a scenario in a world that was created before, because creating one runs its own event loop."""
-    world = world or World()
-    asyncio.run(scenario(world))
-    return world
+def run(
+    scenario: Callable[[CleanerSetup], Coroutine[Any, Any, None]], setup: CleanerSetup | None = None
+) -> CleanerSetup:
+    """Run a scenario in a setup that was created before, because creating one runs its own event loop."""
+    setup = setup or CleanerSetup()
+    asyncio.run(scenario(setup))
+    return setup
 
 
 def settle(partition: Partition) -> None:
@@ -78,9 +80,9 @@ def dirty(partition: Partition, turns: int = 5) -> None:
 
 
 def test_the_dirtiest_log_is_cleaned_first_and_all_are_cleaned() -> None:
-    async def scenario(world: World) -> None:
-        some, more, none = world.add("some"), world.add("more"), world.add("none", LogConfig())
-        cleaning = world.cleaning()
+    async def scenario(setup: CleanerSetup) -> None:
+        some, more, none = setup.add("some"), setup.add("more"), setup.add("none", LogConfig())
+        cleaning = setup.cleaning()
         dirty(some)
         assert await cleaning.clean_one()
         dirty(some)
@@ -99,15 +101,15 @@ def test_the_dirtiest_log_is_cleaned_first_and_all_are_cleaned() -> None:
 
 
 def test_the_end_of_a_cleaning_is_remembered_across_restarts() -> None:
-    async def first(world: World) -> None:
-        dirty(world.add("t"))
-        await world.cleaning().clean_one()
+    async def first(setup: CleanerSetup) -> None:
+        dirty(setup.add("t"))
+        await setup.cleaning().clean_one()
 
-    world = run(first)
-    assert world.fs.read_bytes(CHECKPOINT) == b"0\n1\nt 0 10\n"
-    later = world.restart()
+    setup = run(first)
+    assert setup.fs.read_bytes(CHECKPOINT) == b"0\n1\nt 0 10\n"
+    later = setup.restart()
 
-    async def second(later: World) -> None:
+    async def second(later: CleanerSetup) -> None:
         cleaning = later.cleaning()
         await cleaning.remember()
         assert not await cleaning.clean_one()
@@ -120,12 +122,12 @@ def test_the_end_of_a_cleaning_is_remembered_across_restarts() -> None:
 
 
 def test_a_log_that_is_closed_after_a_clean_stop_is_opened_only_when_its_cleaning_is_due() -> None:
-    world = World()
-    dirty(world.add("due"))
-    settle(world.add("idle"))
-    later = world.restart()
+    setup = CleanerSetup()
+    dirty(setup.add("due"))
+    settle(setup.add("idle"))
+    later = setup.restart()
 
-    async def scenario(later: World) -> None:
+    async def scenario(later: CleanerSetup) -> None:
         cleaning = later.cleaning()
         assert await cleaning.clean_one()
         assert not await cleaning.clean_one()
@@ -137,24 +139,24 @@ def test_a_log_that_is_closed_after_a_clean_stop_is_opened_only_when_its_cleanin
 
 
 def test_a_checkpoint_after_the_end_of_a_log_is_ignored() -> None:
-    world = World()
-    dirty(world.add("t"))
-    world.fs.write_atomically(CHECKPOINT, b"0\n2\nt 0 99\ngone 3 5\n")
+    setup = CleanerSetup()
+    dirty(setup.add("t"))
+    setup.fs.write_atomically(CHECKPOINT, b"0\n2\nt 0 99\ngone 3 5\n")
 
-    async def scenario(world: World) -> None:
-        cleaning = world.cleaning()
+    async def scenario(setup: CleanerSetup) -> None:
+        cleaning = setup.cleaning()
         await cleaning.remember()
         await cleaning.clean_one()
 
-    run(scenario, world)
-    assert offsets(world.partitions[0].log) == [8, 9]
-    assert world.fs.read_bytes(CHECKPOINT) == b"0\n1\nt 0 10\n"
+    run(scenario, setup)
+    assert offsets(setup.partitions[0].log) == [8, 9]
+    assert setup.fs.read_bytes(CHECKPOINT) == b"0\n1\nt 0 10\n"
 
 
 def test_a_truncated_log_is_dirty_after_the_truncation() -> None:
-    async def scenario(world: World) -> None:
-        partition = world.add("t")
-        cleaning = world.cleaning()
+    async def scenario(setup: CleanerSetup) -> None:
+        partition = setup.add("t")
+        cleaning = setup.cleaning()
         dirty(partition)
         await cleaning.clean_one()
         cleaning.truncated(partition.log, 4)
@@ -166,71 +168,71 @@ def test_a_truncated_log_is_dirty_after_the_truncation() -> None:
 
 
 def test_a_topic_that_is_created_again_is_cleaned_from_its_start() -> None:
-    async def scenario(world: World) -> None:
-        partition = world.add("t")
-        cleaning = world.cleaning()
+    async def scenario(setup: CleanerSetup) -> None:
+        partition = setup.add("t")
+        cleaning = setup.cleaning()
         dirty(partition)
         await cleaning.clean_one()
-        world.dirs.delete(partition.log)
-        world.partitions.clear()
-        again = world.add("t")
+        setup.dirs.delete(partition.log)
+        setup.partitions.clear()
+        again = setup.add("t")
         dirty(again, turns=3)
         assert await cleaning.clean_one()
         assert offsets(again.log) == [4, 5]
-        assert world.fs.read_bytes(CHECKPOINT) == b"0\n1\nt 0 6\n"
+        assert setup.fs.read_bytes(CHECKPOINT) == b"0\n1\nt 0 6\n"
 
     run(scenario)
 
 
 def test_keys_that_do_not_fit_in_memory_are_cleaned_in_several_passes_without_a_pause() -> None:
-    async def scenario(world: World) -> None:
-        world.settings = BrokerSettings({"log.cleaner.dedupe.buffer.size": "4096"})
-        partition = world.add("t")
+    async def scenario(setup: CleanerSetup) -> None:
+        setup.settings = BrokerSettings({"log.cleaner.dedupe.buffer.size": "4096"})
+        partition = setup.add("t")
         for turn in range(2):
             for number in range(500):
                 put(partition.log, (f"{number}", f"{turn}"))
         settle(partition)
-        cleaning = world.cleaning()
+        cleaning = setup.cleaning()
         assert await cleaning.clean_one()
         assert cleaning.counts.cleanings > 3
         assert offsets(partition.log) == list(range(500, 1000))
         assert not await cleaning.clean_one()
 
-    run(scenario, World(config=replace(COMPACTED, segment_bytes=100_000, max_message_bytes=100_000)))
+    run(scenario, CleanerSetup(config=replace(COMPACTED, segment_bytes=100_000, max_message_bytes=100_000)))
 
 
 def test_a_log_that_cannot_be_cleaned_does_not_block_others() -> None:
-    async def scenario(world: World) -> None:
-        broken, sound = world.add("broken"), world.add("sound")
+    async def scenario(setup: CleanerSetup) -> None:
+        broken, sound = setup.add("broken"), setup.add("sound")
         dirty(broken)
         dirty(sound)
-        inode = world.fs.disk._seen[f"{broken.log.directory}/{file_names.segment_file(0, file_names.LOG)}"]
+        inode = setup.fs.disk._seen[f"{broken.log.directory}/{file_names.segment_file(0, file_names.LOG)}"]
         assert inode is not None
         inode.data[75] ^= 1
-        cleaning = world.cleaning()
+        cleaning = setup.cleaning()
         while await cleaning.clean_one():
             pass
         assert cleaning.counts.failures == 1
         assert offsets(sound.log) == [8, 9]
-        assert not [name for name in world.fs.listdir(broken.log.directory) if name.endswith(file_names.CLEANED)]
-        world.clock.ms += 10**9
+        assert not [name for name in setup.fs.listdir(broken.log.directory) if name.endswith(file_names.CLEANED)]
+        setup.clock.ms += 10**9
         assert not await cleaning.clean_one(), "a damaged log must not be tried again"
 
     run(scenario)
 
 
 def test_a_cleaning_that_failed_with_a_full_disk_is_tried_again_later() -> None:
-    async def scenario(world: World) -> None:
-        partition = world.add("t")
+    async def scenario(setup: CleanerSetup) -> None:
+        partition = setup.add("t")
         dirty(partition)
-        world.fs.fail("pwritev", errno.ENOSPC, path="*.cleaned", times=None)
-        cleaning = world.cleaning()
+        setup.fs.fail("pwritev", errno.ENOSPC, path="*.cleaned", times=None)
+        cleaning = setup.cleaning()
         assert await cleaning.clean_one()
         assert not await cleaning.clean_one()
         assert len(offsets(partition.log)) == 10
-        assert not [name for name in world.fs.listdir(partition.log.directory) if name.endswith(file_names.CLEANED)]
-        world.fs.heal()
-        world.clock.ms += int(REST_AFTER_FAILURE_S * 1000)
+        assert not [name for name in setup.fs.listdir(partition.log.directory) if name.endswith(file_names.CLEANED)]
+        setup.fs.heal()
+        setup.clock.ms += int(REST_AFTER_FAILURE_S * 1000)
         assert await cleaning.clean_one()
         assert offsets(partition.log) == [8, 9]
 
@@ -238,31 +240,31 @@ def test_a_cleaning_that_failed_with_a_full_disk_is_tried_again_later() -> None:
 
 
 def test_a_disk_failure_during_a_swap_takes_the_directory_offline_and_the_next_start_finishes_the_swap() -> None:
-    world = World()
-    partition = world.add("t")
+    setup = CleanerSetup()
+    partition = setup.add("t")
     dirty(partition)
     expected = committed(partition.log)
 
-    async def scenario(world: World) -> None:
-        world.fs.fail("rename", errno.EIO, path="*.swap", times=None)
-        cleaning = world.cleaning()
+    async def scenario(setup: CleanerSetup) -> None:
+        setup.fs.fail("rename", errno.EIO, path="*.swap", times=None)
+        cleaning = setup.cleaning()
         assert await cleaning.clean_one()
         assert cleaning.counts.failures == 1
-        assert not world.dirs.online
+        assert not setup.dirs.online
 
-    run(scenario, world)
-    world.dirs.release()
-    later = World(world.fs.after_kill(), world.config)
+    run(scenario, setup)
+    setup.dirs.release()
+    later = CleanerSetup(setup.fs.after_kill(), setup.config)
     assert offsets(later.partitions[0].log) == [8, 9]
     assert committed(later.partitions[0].log) == expected
 
 
 def test_a_log_that_changes_while_it_is_cleaned_keeps_its_segments() -> None:
-    async def scenario(world: World) -> None:
-        partition = world.add("t")
+    async def scenario(setup: CleanerSetup) -> None:
+        partition = setup.add("t")
         dirty(partition)
         dirty(partition)
-        cleaning = world.cleaning()
+        cleaning = setup.cleaning()
         worker = cleaning._worker
 
         class Meddler:
@@ -281,7 +283,7 @@ def test_a_log_that_changes_while_it_is_cleaned_keeps_its_segments() -> None:
         assert offsets(partition.log) == list(range(10, 20))
         left = [
             name
-            for name in world.fs.listdir(partition.log.directory)
+            for name in setup.fs.listdir(partition.log.directory)
             if name.endswith((file_names.CLEANED, file_names.SWAP))
         ]
         assert not left
@@ -290,12 +292,12 @@ def test_a_log_that_changes_while_it_is_cleaned_keeps_its_segments() -> None:
 
 
 def test_a_recovered_log_is_flushed_and_then_cleaned() -> None:
-    world = World()
-    dirty(world.add("t"))
-    world.dirs.release()
-    later = World(world.fs.after_kill(), world.config)
+    setup = CleanerSetup()
+    dirty(setup.add("t"))
+    setup.dirs.release()
+    later = CleanerSetup(setup.fs.after_kill(), setup.config)
 
-    async def scenario(later: World) -> None:
+    async def scenario(later: CleanerSetup) -> None:
         cleaning = later.cleaning()
         assert await cleaning.clean_one()
 
@@ -304,21 +306,21 @@ def test_a_recovered_log_is_flushed_and_then_cleaned() -> None:
 
 
 def test_a_cleaner_that_is_turned_off_does_nothing() -> None:
-    async def scenario(world: World) -> None:
-        dirty(world.add("t"))
-        world.settings = BrokerSettings({"log.cleaner.enable": "false"})
-        cleaning = world.cleaning()
+    async def scenario(setup: CleanerSetup) -> None:
+        dirty(setup.add("t"))
+        setup.settings = BrokerSettings({"log.cleaner.enable": "false"})
+        cleaning = setup.cleaning()
         await cleaning.start()
         await cleaning.stop()
-        assert len(offsets(world.partitions[0].log)) == 10
+        assert len(offsets(setup.partitions[0].log)) == 10
 
     run(scenario)
 
 
 def test_stopping_waits_only_for_the_current_work() -> None:
-    async def scenario(world: World) -> None:
-        dirty(world.add("t"))
-        cleaning = world.cleaning()
+    async def scenario(setup: CleanerSetup) -> None:
+        dirty(setup.add("t"))
+        cleaning = setup.cleaning()
         await cleaning.start()
         async with asyncio.timeout(5):
             await cleaning.stop()

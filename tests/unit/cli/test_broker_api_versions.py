@@ -14,5 +14,5 @@ def test_an_api_without_messages_has_its_name(key, line):
     assert line in lines({key: VersionRange(0, 1)})
 
 
-def test_an_api_that_nobody_knows_has_its_number_only():
+def test_an_unknown_api_is_shown_by_its_number():
     assert "UNKNOWN(999): 0 to 1" in lines({999: VersionRange(0, 1)})

@@ -41,13 +41,13 @@ def test_a_line_is_a_value() -> None:
     assert parse(b"a\tb") == NewRecord(b"a\tb")
 
 
-def test_a_key_stands_before_its_separator() -> None:
+def test_the_key_is_before_its_separator() -> None:
     assert parse(b"k\tv\tw", parse_key="true") == NewRecord(b"v\tw", b"k")
     assert parse(b"k::v", parse_key="true", key_separator="::") == NewRecord(b"v", b"k")
     assert parser(line_form({}, Format.STRING, "\\t"))(b"k\tv") == NewRecord(b"v", b"k")
 
 
-def test_headers_stand_before_the_key() -> None:
+def test_headers_are_before_the_key() -> None:
     found = parse(b"a:1,b:2\tk\tv", parse_headers="true", parse_key="true")
     assert found == NewRecord(b"v", b"k", [("a", b"1"), ("b", b"2")])
 

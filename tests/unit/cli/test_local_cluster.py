@@ -33,7 +33,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(tmp_path: Path, capsys
 def test_a_number_that_is_not_a_port_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.closing(socket.socket()) as probe:
         if probe.connect_ex(("127.0.0.1", 65_535)) == 0:
-            pytest.skip("somebody has the last port")
+            pytest.skip("the last port is in use")
     assert local_cluster.run(wanted(tmp_path, 65_535)) == 1
     assert "--port: 65536 is not a port from 1 to 65535" in capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_an_address_of_zookeeper_that_is_empty_does_not_start_a_broker_alone(
 
 @pytest.mark.parametrize("command", [["up"], ["up", "--brokers", "3"], ["zookeeper"]], ids=" ".join)
 @pytest.mark.parametrize("port", ["70000", "-1"])
-def test_a_number_that_is_no_port_makes_no_sense(command: list[str], port: str, tmp_path: Path) -> None:
+def test_an_invalid_port_number_is_refused(command: list[str], port: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*command, "--port", port, "--data", str(tmp_path / "data")])
     assert result.exit_code == 2
     assert not (tmp_path / "data").exists()

@@ -28,7 +28,7 @@ def test_columns_are_aligned_numbers_to_the_right_and_gaps_are_dashes() -> None:
     assert lines == ["NAME    SIZE  HERE", "a          5  yes", "longer     -  no"]
 
 
-def test_without_a_terminal_there_are_no_drawings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_are_no_table_lines(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table(("name",), [("[red]x",)], "Title")
     output.print_json({"a": "ä"})
     assert capsys.readouterr().out == 'Title\nNAME\n[red]x\n{"a": "ä"}\n'
@@ -69,7 +69,7 @@ def test_invalid_durations_are_refused(text: str) -> None:
         parse_duration_ms(text)
 
 
-def test_partitions_and_offsets_are_read_as_people_write_them() -> None:
+def test_partitions_and_offsets_are_parsed() -> None:
     assert parse_partitions("m1") == ["m1"]
     assert parse_partitions("m1:0,2") == [M1, TopicPartition("m1", 2)]
     assert parse_offsets(["m1,0,5", "", " m2 , 0 , 7"]) == {M1: 5, M2: 7}
@@ -95,7 +95,7 @@ def test_settings_with_commas_stand_in_brackets() -> None:
         ("m.*:", [0, 1, 2, 3]),
     ],
 )
-def test_rules_of_partitions_have_an_end_that_is_not_among_them(rule: str, indexes: list[int]) -> None:
+def test_the_end_of_a_partition_range_is_exclusive(rule: str, indexes: list[int]) -> None:
     wanted = parse_rule(rule)
     assert [index for index in range(4) if wanted(TopicPartition("m1", index))] == indexes
     assert not wanted(TopicPartition("other", 1))
@@ -210,7 +210,7 @@ def test_flags_of_the_console_consumer_become_ours() -> None:
     "arguments",
     ["--topic t", "--bootstrap-server b:1", "--bootstrap-server b:1 --topic t --formatter a.B", "--nonsense"],
 )
-def test_flags_that_make_no_sense_end_with_1(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_flags_end_with_exit_code_1(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         console_consumer.main(arguments.split())
     assert ended.value.code == 1

@@ -20,7 +20,7 @@ def test_a_bound_below_the_first_pause_is_not_one() -> None:
 
 
 @given(st.floats(0, 1), st.integers(1, 10_000))
-def test_chance_moves_a_pause_by_a_fifth_at_most(chance: float, failures: int) -> None:
+def test_jitter_changes_a_pause_by_a_fifth_at_most(chance: float, failures: int) -> None:
     backoff = Backoff(0.1, 1.0)
     middle = backoff.pause(failures, MIDDLE)
     assert middle * (1 - JITTER) - 1e-9 <= backoff.pause(failures, chance) <= middle * (1 + JITTER) + 1e-9

@@ -17,6 +17,7 @@ from moldau.net.connect import connect
 from moldau.net.framing import FrameMemory
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.header import decode_request_header
+from tests.support.waiting import loop_turns
 
 PATIENCE_S = 60.0
 HEARTBEAT, TAGGED_HEARTBEAT = 0, 4
@@ -118,7 +119,7 @@ def test_answers_are_matched_to_requests_in_order() -> None:
 @pytest.mark.parametrize(
     ("version", "header"), [(HEARTBEAT, b""), (TAGGED_HEARTBEAT, b"\0"), (TAGGED_HEARTBEAT, b"\1\7\2xy")]
 )
-def test_the_header_of_an_answer_is_taken_off(version: int, header: bytes) -> None:
+def test_the_header_of_an_answer_is_removed(version: int, header: bytes) -> None:
     async def scenario() -> None:
         async with connected() as (connection, peer, _):
             replies = Replies()
@@ -145,7 +146,7 @@ def test_a_request_without_an_answer_is_done_when_it_is_handed_over_but_not_insi
     run(scenario())
 
 
-def test_when_the_peer_hangs_up_all_who_wait_hear_of_it_once() -> None:
+def test_when_the_peer_closes_the_connection_each_waiting_request_fails_once() -> None:
     async def scenario() -> None:
         async with connected() as (connection, peer, lost):
             replies = Replies()
@@ -166,7 +167,7 @@ def test_when_the_peer_hangs_up_all_who_wait_hear_of_it_once() -> None:
     run(scenario())
 
 
-def test_one_late_answer_ends_the_connection_for_all() -> None:
+def test_one_late_answer_closes_the_connection_and_fails_all_requests() -> None:
     async def scenario() -> None:
         async with connected() as (connection, _, lost):
             replies = Replies()
@@ -181,7 +182,7 @@ def test_one_late_answer_ends_the_connection_for_all() -> None:
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request", struct.pack(">ii", 4, 999), struct.pack(">i", 0)])
-def test_a_peer_that_does_not_keep_to_the_protocol_is_left(said: bytes) -> None:
+def test_the_connection_to_a_peer_that_violates_the_protocol_is_closed(said: bytes) -> None:
     async def scenario() -> None:
         async with connected() as (connection, peer, _):
             connection._frames.max_frame_bytes = MAX_FIRST_ANSWER_BYTES
@@ -195,7 +196,7 @@ def test_a_peer_that_does_not_keep_to_the_protocol_is_left(said: bytes) -> None:
     run(scenario())
 
 
-def test_closing_tells_those_who_wait_and_twice_is_as_good_as_once() -> None:
+def test_closing_fails_waiting_requests_and_may_be_repeated() -> None:
     async def scenario() -> None:
         async with connected() as (connection, _, lost):
             replies = Replies()
@@ -204,13 +205,13 @@ def test_closing_tells_those_who_wait_and_twice_is_as_good_as_once() -> None:
             connection.close()
             await replies.wait(1)
             assert isinstance(replies.got[0][2], ClosedError)
-            await asyncio.sleep(0)
+            await loop_turns()
             assert len(replies.got) == 1 and lost == [connection]
 
     run(scenario())
 
 
-def test_large_answers_come_whole() -> None:
+def test_large_answers_are_complete() -> None:
     async def scenario() -> None:
         async with connected() as (connection, peer, _):
             replies = Replies()

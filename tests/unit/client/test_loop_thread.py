@@ -13,6 +13,7 @@ import pytest
 
 from moldau.client.errors import ClosedError, IllegalStateError
 from moldau.client.loop_thread import LoopThread
+from tests.support.waiting import loop_turns, wait_until_async
 
 TIMEOUT_S = 60.0
 
@@ -28,11 +29,11 @@ def threads() -> list[threading.Thread]:
 
 
 async def double(value: int) -> int:
-    await asyncio.sleep(0)
+    await loop_turns()
     return 2 * value
 
 
-def test_the_first_client_starts_it_and_the_last_one_ends_it() -> None:
+def test_the_first_client_starts_the_thread_and_the_last_one_ends_it() -> None:
     first = LoopThread.acquire()
     second = LoopThread.acquire()
     assert first is second and first._thread in threads()
@@ -42,7 +43,7 @@ def test_the_first_client_starts_it_and_the_last_one_ends_it() -> None:
     assert first._thread not in threads()
 
 
-def test_after_the_end_it_can_begin_again() -> None:
+def test_the_thread_can_be_started_again_after_its_end() -> None:
     LoopThread.acquire().release()
     again = LoopThread.acquire()
     assert again.run(double(1)) == 2
@@ -60,7 +61,7 @@ def test_an_error_in_the_loop_is_raised_in_the_callers_thread() -> None:
     loop.release()
 
 
-def test_after_its_end_it_takes_no_work() -> None:
+def test_after_its_end_the_thread_refuses_work() -> None:
     loop = LoopThread.acquire()
     loop.release()
     with pytest.raises(ClosedError):
@@ -80,7 +81,7 @@ def test_running_tasks_are_cancelled_at_the_end() -> None:
     async def linger() -> None:
         begun.set()
         try:
-            await asyncio.sleep(3600)
+            await asyncio.sleep(3600)  # until it is cancelled
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -114,7 +115,7 @@ def test_a_call_that_is_interrupted_while_it_starts_is_cancelled(monkeypatch: py
     ended = threading.Event()
 
     async def linger() -> None:
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # until it is cancelled
 
     loop = LoopThread.acquire()
     try:
@@ -124,8 +125,7 @@ def test_a_call_that_is_interrupted_while_it_starts_is_cancelled(monkeypatch: py
         monkeypatch.undo()
 
         async def wait_for_no_other_task() -> None:
-            while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110 - the task of `linger` has no event
-                await asyncio.sleep(0)
+            await wait_until_async(lambda: len(asyncio.all_tasks()) == 1, "the task of `linger` has ended")
 
         loop.submit(wait_for_no_other_task()).add_done_callback(lambda _: ended.set())
         assert ended.wait(TIMEOUT_S)
@@ -141,7 +141,7 @@ SCRIPTS = {
         async def linger():
             begun.set()
             try:
-                await asyncio.sleep(3600)
+                await asyncio.sleep(3600)  # until it is cancelled
             finally:
                 cancelled.set()
         loop = LoopThread.acquire()
@@ -160,7 +160,7 @@ SCRIPTS = {
         import asyncio, os
         from moldau.client.loop_thread import LoopThread
         async def double(value):
-            await asyncio.sleep(0)
+            await loop_turns()
             return 2 * value
         loop = LoopThread.acquire()
         child = os.fork()
@@ -172,7 +172,7 @@ SCRIPTS = {
         loop.release()
         print("done")
     """,
-    "a program that forgets to close its clients ends all the same": """
+    "a program that forgets to close its clients still ends": """
         from moldau.client.loop_thread import LoopThread
         LoopThread.acquire()
         print("done")

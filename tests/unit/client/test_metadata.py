@@ -113,7 +113,7 @@ def test_unused_topics_of_a_producer_are_forgotten() -> None:
     assert list(followed.topics) == ["a"]
 
 
-def test_topics_of_a_consumer_are_not() -> None:
+def test_unused_topics_of_a_consumer_are_not_forgotten() -> None:
     followed = Followed(max_idle_s=None)
     followed.add(["a"], now=0)
     followed.expire(now=1e9)

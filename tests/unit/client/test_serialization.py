@@ -67,7 +67,7 @@ class Named:
 
 
 @pytest.mark.parametrize("given", [Named, Named()])
-def test_an_object_of_ones_own_knows_the_topic(given: object) -> None:
+def test_a_custom_serialiser_gets_the_topic(given: object) -> None:
     serialize, deserialize = serializer_of("value.serializer", given), deserializer_of("value.deserializer", given)
     assert serialize is not None and deserialize is not None
     assert serialize("t", "a") == b"t:a"

@@ -22,7 +22,7 @@ from moldau.cluster.reassignments import Reassignment
 from moldau.cluster.store import Delete, Operation, Set
 from moldau.cluster.topics import TopicCreation
 from moldau.wire.errors import ErrorCode
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import loop_turns, wait_until_async
 from tests.unit.cluster.support import Interposed, broker, new_metadata, run, topic_of
 
 
@@ -52,8 +52,7 @@ async def join(one: Metadata, lost: object = ()) -> None:
 async def create(one: Metadata, *replicas: tuple[int, ...], name: str = "t") -> None:
     """Create a topic and wait until all its brokers know it."""
     topic_of((await one.create_topics([TopicCreation(name, assignments=tuple(enumerate(replicas)))]))[0])
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await loop_turns(20)
 
 
 def states(one: Metadata, name: str = "t") -> tuple[PartitionState, ...]:
@@ -102,7 +101,7 @@ def test_the_controller_dies_and_its_successor_elects() -> None:
     run(scenario())
 
 
-def test_all_die_and_the_last_in_sync_leads_when_it_is_back() -> None:
+def test_after_all_brokers_died_the_last_in_sync_one_leads_when_it_returns() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         one, two = await brokers_of(tree, 2)
@@ -178,7 +177,7 @@ def test_after_a_power_loss_of_all_brokers_only_an_operator_can_choose_the_leade
 # ----------------------------------------------------------------------------------------------------------- fencing
 
 
-def test_a_controller_that_slept_through_its_replacement_changes_nothing_any_more() -> None:
+def test_a_controller_that_was_paused_during_its_replacement_changes_nothing() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         held: list[Sequence[Operation]] = []
@@ -241,7 +240,7 @@ def test_a_follower_with_an_old_broker_epoch_is_not_added_to_the_isr() -> None:
         await create(leader, (1, 2))
         assert isinstance(await in_sync(leader, (1,)), PartitionState)
 
-        def a_new_life_begins(operations: Sequence[Operation]) -> None:
+        def a_new_incarnation_starts(operations: Sequence[Operation]) -> None:
             """A new incarnation starts, which has lost the records of the former one, before the leader's commit
             arrives."""
             if any(operation.path == BrokerNode.path(2) for operation in operations):
@@ -249,7 +248,7 @@ def test_a_follower_with_an_old_broker_epoch_is_not_added_to_the_isr() -> None:
                 value = IncarnationNode.encode("d2", "another-process")
                 tree.commit(tree.session(), [Delete(BrokerNode.path(2)), Set(IncarnationNode.path(2), value)])
 
-        session.before_commit = a_new_life_begins
+        session.before_commit = a_new_incarnation_starts
         answer = await in_sync(leader, (1, 2))
         assert isinstance(answer, Refusal)
         assert answer.code == ErrorCode.INELIGIBLE_REPLICA
@@ -293,7 +292,7 @@ def test_a_reassignment_is_complete_when_all_new_replicas_are_in_sync() -> None:
     run(scenario())
 
 
-def test_leaders_move_home_soon_after_their_broker_is_in_sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preferred_leaders_are_elected_soon_after_they_are_in_sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "RETURN_SETTLE_S", 0.0)
 
     async def scenario() -> None:
@@ -311,7 +310,7 @@ def test_leaders_move_home_soon_after_their_broker_is_in_sync_again(monkeypatch:
     run(scenario())
 
 
-def test_leaders_move_home_at_intervals_where_the_imbalance_is_large() -> None:
+def test_preferred_leaders_are_elected_at_intervals_if_the_imbalance_is_large() -> None:
     async def scenario() -> None:
         rebalance = Rebalance(check_interval_s=0.001, max_imbalance_percent=50)
         one, two = await brokers_of(MemoryTree(), 2, rebalance=rebalance)
@@ -325,7 +324,7 @@ def test_leaders_move_home_at_intervals_where_the_imbalance_is_large() -> None:
     run(scenario())
 
 
-def test_with_three_thousand_partitions_a_death_is_few_commits() -> None:
+def test_the_death_of_a_broker_with_three_thousand_partitions_takes_few_commits() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         one, two, three = await brokers_of(tree)

@@ -46,7 +46,7 @@ def after(before: PartitionState, result: PartitionState) -> tuple[int, tuple[in
         ),
     ],
 )
-def test_who_leads_when_brokers_die_and_return(
+def test_the_leader_after_brokers_die_and_return(
     before: PartitionState, alive: set[int], min_isr: int, expected: tuple[int, tuple[int, ...], tuple[int, ...]]
 ) -> None:
     assert after(before, settled(before, alive, min_isr)) == expected
@@ -61,7 +61,7 @@ def test_who_leads_when_brokers_die_and_return(
         pytest.param(state((1, 2, 3), (), last_known=(3,)), {2}, 2, id="the last eligible one is dead"),
     ],
 )
-def test_an_unclean_leader_is_the_whole_truth_from_then_on(
+def test_after_an_unclean_election_only_the_leader_is_in_sync_and_eligible(
     before: PartitionState, alive: set[int], leader: int
 ) -> None:
     result = settled(before, alive, 1, unclean=True)

@@ -57,13 +57,13 @@ def test_a_topic_that_was_made_again_no_longer_answers_to_its_old_id() -> None:
 
 
 def test_the_difference_of_two_images_names_created_deleted_and_altered_topics() -> None:
-    old = cluster().with_topics([topic("same", 1), topic("grows", 2), topic("anew", 3), topic("goes", 4)])
+    old = cluster().with_topics([topic("same", 1), topic("grows", 2), topic("replaced", 3), topic("goes", 4)])
     grown = topic("grows", 2, partitions=2)
-    new = old.with_topics([grown, topic("anew", 5), topic("comes", 6)], deleted=["goes"])
+    new = old.with_topics([grown, topic("replaced", 5), topic("comes", 6)], deleted=["goes"])
     delta = topics_delta(old, new)
     assert [(before.name, after) for before, after in delta.altered] == [("grows", grown)]
-    assert [(created.name, created.id[0]) for created in delta.created] == [("anew", 5), ("comes", 6)]
-    assert [(deleted.name, deleted.id[0]) for deleted in delta.deleted] == [("anew", 3), ("goes", 4)]
+    assert [(created.name, created.id[0]) for created in delta.created] == [("replaced", 5), ("comes", 6)]
+    assert [(deleted.name, deleted.id[0]) for deleted in delta.deleted] == [("replaced", 3), ("goes", 4)]
 
 
 def test_images_that_were_read_twice_do_not_differ() -> None:

@@ -75,7 +75,7 @@ def test_a_proposal_that_is_refused(changes: dict[str, object], proposer: int, c
     assert result.code == code
 
 
-def test_a_broker_that_is_dead_is_not_taken_in() -> None:
+def test_a_dead_broker_is_not_added_to_the_isr() -> None:
     image = image_of(state((1, 2, 3), (1, 2)))
     image = image.with_brokers(one for one in image.brokers.values() if one.id != 3)
     result = proposed(image, proposal((1, 2, 3)), proposer=1, min_isr=1)
@@ -113,7 +113,7 @@ def test_a_leader_acknowledges_nothing_that_an_eligible_leader_may_lack() -> Non
     assert high_watermark_may_advance(result, 1)
 
 
-def test_no_more_replicas_are_demanded_than_there_are() -> None:
+def test_no_more_in_sync_replicas_are_required_than_there_are_replicas() -> None:
     assert effective_min_isr(3, (1,), ()) == 1
     assert effective_min_isr(2, (1, 2, 3), ()) == 2
     assert effective_min_isr(3, (4, 5, 1, 2), (4, 5)) == 2

@@ -117,7 +117,7 @@ def test_a_broker_disconnected_longer_than_its_session_timeout_stops_leading() -
     run(scenario())
 
 
-def test_the_time_out_counts_from_the_last_answer_and_not_from_when_silence_was_noticed() -> None:
+def test_the_session_timeout_counts_from_the_last_answer() -> None:
     async def scenario() -> None:
         one = Member(MemoryTree(session_timeout_s=0.01), 1)
         await one.join()

@@ -20,6 +20,7 @@ from moldau.cluster.topics import MorePartitions, TopicCreation, TopicRef
 from moldau.cluster.tree import Tree
 from moldau.host.threads import Threads, ThreadsClosed
 from moldau.wire.errors import ErrorCode
+from tests.support.waiting import loop_turns
 from tests.unit.cluster.support import (
     ENGINES,
     Engine,
@@ -49,7 +50,7 @@ def without_epochs(image: ClusterImage) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("kind", sorted(ENGINES))
-def test_everything_is_there_again_after_a_restart(kind: str, tmp_path: Path) -> None:
+def test_all_metadata_is_the_same_after_a_restart(kind: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         engine: Engine = ENGINES[kind](tmp_path)
         store = await engine.open()
@@ -171,7 +172,7 @@ def test_ten_thousand_partitions_are_loaded_as_they_were(topics: int, partitions
     run(scenario())
 
 
-def test_a_store_of_ones_own_takes_the_cluster_id_that_the_logs_remember(tmp_path: Path) -> None:
+def test_the_store_of_a_single_broker_takes_the_cluster_id_of_its_logs(tmp_path: Path) -> None:
     async def scenario() -> None:
         engine = SqliteEngine(tmp_path)
         store = await engine.open()
@@ -326,7 +327,7 @@ def test_a_request_whose_caller_is_cancelled_is_finished_and_published() -> None
         seen: list[ClusterImage] = []
         metadata.listen(lambda _old, new: seen.append(new))
         request = asyncio.ensure_future(metadata.create_topics([TopicCreation("t")]))
-        await asyncio.sleep(0)
+        await loop_turns()
         request.cancel()
         await asyncio.wait([request])
         assert request.cancelled()
@@ -340,9 +341,9 @@ def test_a_stopped_controller_finishes_running_requests_and_refuses_others() -> 
     async def scenario() -> None:
         metadata = await started(MemoryTree().session())
         begun = asyncio.ensure_future(metadata.create_topics([TopicCreation("t")]))
-        await asyncio.sleep(0)
+        await loop_turns()
         stopping = asyncio.ensure_future(metadata.stop())
-        await asyncio.sleep(0)
+        await loop_turns()
         (late,) = await metadata.create_topics([TopicCreation("u")])
         assert code_of(late) == ErrorCode.NOT_CONTROLLER
         await stopping
@@ -383,7 +384,7 @@ def test_a_large_request_is_committed_in_parts_that_a_store_can_carry() -> None:
     run(scenario())
 
 
-def test_a_pool_that_is_closed_too_early_is_an_answer_not_a_crash(tmp_path: Path) -> None:
+def test_a_pool_that_is_closed_too_early_gives_an_error_response(tmp_path: Path) -> None:
     async def scenario() -> None:
         engine = SqliteEngine(tmp_path)
         store = await engine.open()

@@ -16,7 +16,7 @@ from moldau.cluster.nodes import BrokerNode, ControllerEpochNode, TopicNode
 from moldau.cluster.store import Create, Delete, Operation, Set, StoreError
 from moldau.cluster.topics import MorePartitions, TopicCreation
 from moldau.wire.errors import ErrorCode
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import loop_turns, wait_until_async
 from tests.unit.cluster.support import (
     SqliteEngine,
     broker,
@@ -55,7 +55,7 @@ def test_a_request_with_a_conflict_is_decided_again_on_the_stored_state() -> Non
     run(scenario())
 
 
-def test_a_growing_topic_that_was_changed_meanwhile_keeps_that_change() -> None:
+def test_a_growing_topic_keeps_a_concurrent_change() -> None:
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
@@ -115,7 +115,7 @@ def test_a_recreated_topic_does_not_get_the_settings_of_the_deleted_one() -> Non
     run(scenario())
 
 
-def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry() -> None:
+def test_a_store_that_changes_continuously_gives_a_retriable_time_out() -> None:
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
@@ -138,16 +138,16 @@ def test_a_store_that_changes_all_the_time_ends_in_a_time_out_that_clients_retry
     run(scenario())
 
 
-def test_a_store_that_fails_is_answered_as_such_and_read_again_before_the_next_request() -> None:
+def test_a_store_failure_is_an_error_response_and_the_store_is_read_again_before_the_next_request() -> None:
     async def scenario() -> None:
         tree, session = interposed()
         metadata = await started(session)
 
-        def done_but_not_heard_of(operations: Sequence[Operation]) -> None:
+        def stored_without_an_answer(operations: Sequence[Operation]) -> None:
             tree.commit(session, operations)
             raise StoreError("the connection was lost")
 
-        session.before_commit = done_but_not_heard_of
+        session.before_commit = stored_without_an_answer
         refused, missing = await metadata.create_topics([TopicCreation("t"), TopicCreation("bad name")])
         assert code_of(refused) == ErrorCode.KAFKA_STORAGE_ERROR
         assert "the connection was lost" in str(refused)
@@ -222,7 +222,7 @@ def test_a_broker_id_that_another_session_has_is_refused(caplog: pytest.LogCaptu
     run(scenario())
 
 
-def test_a_broker_with_an_empty_disk_has_the_id_of_one_that_died_when_the_session_of_that_is_over() -> None:
+def test_a_broker_with_an_empty_disk_gets_the_id_of_a_dead_one_after_its_session() -> None:
     async def scenario() -> None:
         tree = MemoryTree(session_timeout_s=0.5)
         former = tree.session()
@@ -230,8 +230,7 @@ def test_a_broker_with_an_empty_disk_has_the_id_of_one_that_died_when_the_sessio
         later = new_metadata(tree.session(), 1)
         await later.open()
         registering = asyncio.ensure_future(later.register(replace(broker(1), directory_id="new")))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await loop_turns(20)
         assert not registering.done()
         tree.expire(former)
         await registering
@@ -244,9 +243,9 @@ def test_a_broker_that_restarts_without_one_directory_keeps_its_identity() -> No
     async def scenario() -> None:
         tree = MemoryTree(session_timeout_s=0.02)
         for directories in ("one,two", "two", "one,two"):
-            life = new_metadata(tree.session(), 1)
-            await life.open()
-            await life.register(replace(broker(1), directory_id=directories))
+            metadata = new_metadata(tree.session(), 1)
+            await metadata.open()
+            await metadata.register(replace(broker(1), directory_id=directories))
         other = new_metadata(tree.session(), 1)
         await other.open()
         with pytest.raises(StoreError, match="another broker has this id"):
@@ -260,9 +259,9 @@ def test_a_restarted_broker_replaces_its_old_registration_at_once() -> None:
         tree = MemoryTree()
         mine = replace(broker(1), directory_id="my-directory")
         first, second = new_metadata(former := tree.session(), 1), new_metadata(tree.session(), 1)
-        for life in (first, second):
-            await life.open()
-            await life.register(mine)
+        for metadata in (first, second):
+            await metadata.open()
+            await metadata.register(mine)
         assert second.broker_epoch == first.broker_epoch + 1
         assert second.image.brokers[1].epoch == second.broker_epoch
         await former.close()

@@ -6,7 +6,6 @@ every image equals the tree, and every partition that can have a leader has one.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import hypothesis.strategies as st
@@ -24,7 +23,7 @@ from moldau.cluster.reassignments import Reassignment, completed
 from moldau.cluster.store import StoreError
 from moldau.cluster.topics import TopicCreation, TopicRef
 from moldau.cluster.tree import Tree
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import loop_turns, wait_until_async
 from tests.unit.cluster.partitions import sound
 from tests.unit.cluster.support import broker, examples, new_metadata, run
 
@@ -91,7 +90,7 @@ def at_rest(member: Metadata) -> bool:
     return member.registered and all(task.done() for task in member._membership._tasks.values())
 
 
-class World:
+class RandomCluster:
     def __init__(self) -> None:
         self.tree = MemoryTree()
         self.history = History()
@@ -111,8 +110,7 @@ class World:
         if kind == "return":
             return await self.start(number)
         if kind == "rest":
-            for _ in range(choice % 50):
-                await asyncio.sleep(0)
+            await loop_turns(choice % 50)
             return None
         member = self.members.get(number)
         if member is None:
@@ -178,8 +176,7 @@ class World:
         commits = -1
         while commits != self.tree._commits:
             commits = self.tree._commits
-            for _ in range(100):
-                await asyncio.sleep(0)
+            await loop_turns(100)
             await wait_until_async(lambda: all(at_rest(member) for member in self.members.values()))
 
     async def check(self) -> None:
@@ -211,16 +208,16 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def lived(steps: list[tuple[str, int, int]]) -> None:
-    world = World()
+    cluster = RandomCluster()
     for number in BROKERS[:3]:
-        await world.start(number)
-    await world.change(world.members[1], "create", 0)
-    await world.change(world.members[1], "create", 1)
+        await cluster.start(number)
+    await cluster.change(cluster.members[1], "create", 0)
+    await cluster.change(cluster.members[1], "create", 1)
     for kind, number, choice in steps:
-        await world.step(kind, number, choice)
-    await world.quiet()
-    await world.check()
-    for member in world.members.values():
+        await cluster.step(kind, number, choice)
+    await cluster.quiet()
+    await cluster.check()
+    for member in cluster.members.values():
         await member.close()
 
 

@@ -21,7 +21,7 @@ async def alike(brokers: list[Metadata]) -> ClusterImage:
     return brokers[0].image
 
 
-def test_brokers_see_each_other_come_and_go() -> None:
+def test_brokers_see_each_other_join_and_leave() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
         brokers = await together(tree)

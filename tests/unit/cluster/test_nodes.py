@@ -127,12 +127,12 @@ BAD_TOPICS = [
 
 
 @pytest.mark.parametrize("value", BAD_TOPICS)
-def test_a_topic_that_cannot_be_understood_is_named(value: bytes) -> None:
+def test_a_malformed_topic_node_is_named(value: bytes) -> None:
     with pytest.raises(BadNode, match=r"/topics/orders cannot be understood"):
         TopicNode.decode("orders", value, EMPTY, PartitionStates())
 
 
-def test_a_later_version_of_a_node_is_not_guessed_at() -> None:
+def test_a_later_version_of_a_node_is_refused() -> None:
     with pytest.raises(BadNode, match="/config/topics/t has version 2, this program knows 1"):
         TopicConfigNode.decode("/config/topics/t", b'{"version":2,"config":{}}')
     with pytest.raises(BadNode, match="cannot be understood"):

@@ -136,7 +136,7 @@ def test_racks_of_different_sizes_still_share_the_load_within_reason() -> None:
     assert max(counts.values()) <= 1.25 * min(counts.values())
 
 
-def test_the_ring_mixes_racks() -> None:
+def test_racks_alternate_in_the_order_of_placement() -> None:
     order = [each.rack for each in ring(brokers_in(["a", "a", "a", "b", "b", "b"]))]
     assert order == ["a", "b"] * 3
     assert [each.id for each in ring(reversed(brokers_in([None] * 4)))] == [10, 11, 12, 13]

@@ -74,7 +74,7 @@ def test_a_reassignment_that_is_taken_back_leaves_the_replicas_that_were_there()
     assert not is_under_way(back)
 
 
-def test_one_that_leads_already_is_not_dropped_before_another_can() -> None:
+def test_a_leader_is_not_removed_before_another_replica_can_lead() -> None:
     moving = state((4, 1, 2), (4,), 4, adding=(4,), removing=(1, 2))
     back = begun(moving, None)
     assert (back.leader, back.replicas, back.removing) == (4, (1, 2, 4), (4,))

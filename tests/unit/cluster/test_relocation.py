@@ -55,7 +55,7 @@ def test_racks_stay_apart_where_they_can() -> None:
     assert all(len({node % 3 for node in replicas}) == 3 for replicas in after.values())
 
 
-def test_the_same_question_has_the_same_answer() -> None:
+def test_the_same_arguments_give_the_same_result() -> None:
     before = assignment(brokers(5), 20, 3)
     assert emptied(before, 2, brokers(5)) == emptied(dict(reversed(before.items())), 2, reversed(brokers(5)))
 
@@ -74,14 +74,14 @@ def test_without_room_nothing_is_decided() -> None:
         spread({"orders": (1, 3)}, brokers(2))
 
 
-def test_topics_that_are_spread_lie_evenly() -> None:
+def test_spread_topics_are_balanced() -> None:
     placed = spread({"orders": (10, 3), "bills": (8, 2)}, brokers(6, racks=3))
     assert len(placed) == 18
     held = Counter(node for replicas in placed.values() for node in replicas)
     assert max(held.values()) - min(held.values()) <= 1
 
 
-def test_more_replicas_come_where_there_is_room_and_fewer_go_from_the_end() -> None:
+def test_added_replicas_go_to_free_brokers_and_removed_ones_are_the_last() -> None:
     on = brokers(4, racks=2)
     alone = {("orders", index): (0,) for index in range(8)}
     wide = resized(alone, 2, on)

@@ -17,6 +17,7 @@ import pytest
 from moldau.cluster.sqlite_store import LANE, SqliteStore
 from moldau.cluster.store import Create, Event, EventKind, Set, StoreError
 from moldau.host.threads import Threads
+from tests.support.waiting import loop_turns
 from tests.unit.cluster.support import run
 
 
@@ -267,9 +268,9 @@ def test_a_commit_whose_caller_is_cancelled_is_stored_and_watchers_see_it(tmp_pa
         store.watch("/", events.append)
         gate = threading.Event()
         held = [asyncio.ensure_future(threads.run(LANE, gate.wait, 30)) for _ in range(2)]  # its lane is busy
-        await asyncio.sleep(0)
+        await loop_turns()
         cancelled = asyncio.ensure_future(store.commit([Set("/n", b"one")]))
-        await asyncio.sleep(0)
+        await loop_turns()
         cancelled.cancel()
         await asyncio.wait([cancelled])
         assert cancelled.cancelled()
@@ -290,7 +291,7 @@ def test_work_that_waits_when_the_store_is_closed_is_refused(tmp_path: Path) -> 
     async def scenario(threads: Threads) -> None:
         store = await SqliteStore.open(str(tmp_path / "metadata.db"), threads)
         closing = asyncio.ensure_future(store.close())
-        await asyncio.sleep(0)
+        await loop_turns()
         with pytest.raises(StoreError, match="is closed"):
             await store.get("/n")
         await closing

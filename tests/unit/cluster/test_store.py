@@ -134,11 +134,11 @@ def test_a_commit_whose_expectation_fails_changes_nothing(
 def test_operations_of_a_commit_see_those_before_them(engine: Engine) -> None:
     async def scenario(store: Store) -> None:
         await store.commit([Create("/a", b""), Create("/a/b", b"1"), Set("/a/b", b"2", 0), Check("/a/b", 1)])
-        await store.commit([Delete("/a/b", 1), Delete("/a"), Create("/a", b"anew")])
+        await store.commit([Delete("/a/b", 1), Delete("/a"), Create("/a", b"again")])
         assert await store.children("/a") == []
         node = await store.get("/a")
         assert node is not None
-        assert (node.value, node.version) == (b"anew", 0)
+        assert (node.value, node.version) == (b"again", 0)
 
     with_store(engine, scenario)
 
@@ -204,7 +204,7 @@ def test_a_closed_store_refuses_work_and_can_be_closed_again(engine: Engine) -> 
     with_store(engine, scenario)
 
 
-def test_a_watch_tells_of_changes_at_and_below_its_path_in_the_order_of_commits(engine: Engine) -> None:
+def test_a_watch_reports_changes_at_and_below_its_path_in_the_order_of_commits(engine: Engine) -> None:
     async def scenario(store: Store) -> None:
         await store.ensure(["/topics", "/topicsish"])
         seen: list[Event] = []

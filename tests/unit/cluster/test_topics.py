@@ -171,7 +171,7 @@ def test_a_topic_that_may_not_be_created(image: ClusterImage, topic: TopicCreati
     assert_refused(create(image, topic)[0], code, says)
 
 
-def test_no_topic_can_be_created_where_no_broker_is() -> None:
+def test_no_topic_can_be_created_without_brokers() -> None:
     answer = create(ClusterImage("empty"), TopicCreation("t"))[0]
     assert_refused(answer, ErrorCode.INVALID_REPLICATION_FACTOR, "0 broker(s) are registered")
 
@@ -189,7 +189,7 @@ def test_names_of_one_request_that_collide_leave_the_first(image: ClusterImage) 
     assert_refused(second, ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with topic 'a.b'")
 
 
-def test_a_refused_topic_does_not_stand_in_the_way_of_one_that_looks_like_it(image: ClusterImage) -> None:
+def test_a_refused_topic_does_not_block_one_with_a_colliding_name(image: ClusterImage) -> None:
     refused, accepted = create(image, TopicCreation("a.b c"), TopicCreation("a_b_c"))
     assert_refused(refused, ErrorCode.INVALID_TOPIC_EXCEPTION, "ASCII")
     created(accepted)
@@ -287,7 +287,9 @@ def test_a_topic_grows_by_an_explicit_assignment(image: ClusterImage) -> None:
         (MorePartitions("orders.eu", 3, ((0, 9),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9, which is not"),
     ],
 )
-def test_a_topic_that_cannot_grow_so(image: ClusterImage, request_: MorePartitions, code: ErrorCode, says: str) -> None:
+def test_an_impossible_growth_is_refused(
+    image: ClusterImage, request_: MorePartitions, code: ErrorCode, says: str
+) -> None:
     assert_refused(grow(image, request_)[0], code, says)
 
 
@@ -302,7 +304,7 @@ def test_a_topic_that_is_twice_in_a_request_does_not_grow(image: ClusterImage) -
         assert_refused(answer, ErrorCode.INVALID_REQUEST, "more than once")
 
 
-def test_a_request_is_never_changed_by_deciding_over_it(image: ClusterImage) -> None:
+def test_a_decision_does_not_change_its_request(image: ClusterImage) -> None:
     configs: dict[str, Any] = {"retention.ms": "1"}
     topic = created(create(image, TopicCreation("t", configs=configs))[0])
     configs["retention.ms"] = "2"

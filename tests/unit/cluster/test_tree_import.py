@@ -64,7 +64,7 @@ def test_everything_except_ephemeral_nodes_is_imported() -> None:
     run(scenario())
 
 
-def test_whether_it_was_done_is_known_of_the_place_where_it_was() -> None:
+def test_the_store_records_that_an_import_was_completed() -> None:
     async def scenario() -> None:
         source, target = await a_broker_alone(), MemoryTree().session()
         for elsewhere in (target, await a_broker_alone("other")):
@@ -100,7 +100,7 @@ def test_an_interrupted_import_continues(commits_done: int) -> None:
     run(scenario())
 
 
-def test_done_again_it_changes_nothing() -> None:
+def test_a_repeated_import_changes_nothing() -> None:
     async def scenario() -> None:
         source, target = await a_broker_alone(), MemoryTree().session()
         await import_tree(source, target)
@@ -112,7 +112,7 @@ def test_done_again_it_changes_nothing() -> None:
     run(scenario())
 
 
-def test_where_a_cluster_is_or_anything_else_nothing_is_changed() -> None:
+def test_an_import_into_a_non_empty_store_changes_nothing() -> None:
     async def scenario() -> None:
         source, taken, used = await a_broker_alone(), MemoryTree().session(), MemoryTree().session()
         await Tree(taken).prepare("theirs")

@@ -6,7 +6,7 @@ from typing import Any
 
 from moldau.assignment.consumer_protocol import parse_assignment
 from moldau.wire.errors import ErrorCode
-from tests.unit.groups.world import REBALANCE_MS, World, assignment
+from tests.unit.groups.shard_driver import REBALANCE_MS, ShardDriver, assignment
 
 PARTITIONS = 10
 E = ErrorCode
@@ -15,8 +15,8 @@ E = ErrorCode
 class ClassicMember:
     """A consumer of the classic protocol."""
 
-    def __init__(self, world: World, name: str, instance: str | None = None) -> None:
-        self.world = world
+    def __init__(self, driver: ShardDriver, name: str, instance: str | None = None) -> None:
+        self.driver = driver
         self.name = name
         self.instance = instance
         self.id = ""
@@ -38,9 +38,9 @@ class ClassicMember:
             return
         if self.phase == "out":
             self.partitions = []
-            self._wait("joining", self.world.join(self.id, instance=self.instance))
+            self._wait("joining", self.driver.join(self.id, instance=self.instance))
         elif self.phase == "in":
-            code = self.world.heartbeat(self.id, self.generation, instance=self.instance)
+            code = self.driver.heartbeat(self.id, self.generation, instance=self.instance)
             if code != E.NONE:
                 self._fail(code)
 
@@ -51,9 +51,9 @@ class ClassicMember:
     def _receive(self) -> bool:
         """Process a response. Return whether the member waits for no other one."""
         assert self.ticket is not None
-        answer = self.world.answer(self.ticket)
+        answer = self.driver.answer(self.ticket)
         if answer is None:
-            if self.ticket in self.world.waiting:
+            if self.ticket in self.driver.waiting:
                 return False
             self._fail(E.NOT_COORDINATOR)  # the coordinator restarted and dropped the request
             return True
@@ -77,7 +77,7 @@ class ClassicMember:
         if answer.leader == self.id and not answer.skip_assignment:
             names = sorted(one.member_id for one in answer.members)
             given = {name: assignment(t=range(place, PARTITIONS, len(names))) for place, name in enumerate(names)}
-        self._wait("syncing", self.world.sync(self.id, self.generation, given, instance=self.instance))
+        self._wait("syncing", self.driver.sync(self.id, self.generation, given, instance=self.instance))
 
     def _fail(self, code: ErrorCode) -> None:
         self.ticket = None
@@ -90,14 +90,14 @@ class ClassicMember:
     def leave(self) -> None:
         self.alive = False
         if self.id:
-            self.world.leave((self.id, self.instance) if self.instance else self.id)
+            self.driver.leave((self.id, self.instance) if self.instance else self.id)
 
 
 class ConsumerMember:
     """A consumer of the consumer protocol."""
 
-    def __init__(self, world: World, name: str, instance: str | None = None) -> None:
-        self.world = world
+    def __init__(self, driver: ShardDriver, name: str, instance: str | None = None) -> None:
+        self.driver = driver
         self.id = name
         self.instance = instance
         self.epoch = 0
@@ -115,7 +115,7 @@ class ConsumerMember:
             self.reads &= self.assigned
         owned = {"t": sorted(self.reads)} if self.reads else {}
         full = self.epoch == 0 or self.unsure
-        response = self.world.beat(
+        response = self.driver.consumer_heartbeat(
             self.id,
             self.epoch,
             owned=owned,
@@ -132,7 +132,7 @@ class ConsumerMember:
             self.epoch, self.reads = 0, set()
         else:
             self.epoch = response.member_epoch
-            assigned = self.world.assigned(response)
+            assigned = self.driver.assigned(response)
             if assigned is not None:
                 self.assigned = set(assigned.get("t", []))
                 if self.reads <= self.assigned:
@@ -140,4 +140,4 @@ class ConsumerMember:
 
     def leave(self, epoch: int = -1) -> None:
         self.alive, self.reads = False, set()
-        self.world.beat(self.id, epoch, instance=self.instance)
+        self.driver.consumer_heartbeat(self.id, epoch, instance=self.instance)

@@ -19,7 +19,7 @@ from moldau.groups.config import GroupConfig
 from moldau.groups.consumer_group import GroupState
 from moldau.wire.errors import ErrorCode
 from tests.unit.groups.members import ClassicMember, ConsumerMember
-from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World
+from tests.unit.groups.shard_driver import REBALANCE_MS, SESSION_MS, ShardDriver
 
 E = ErrorCode
 TICK_MS = 1_000
@@ -35,7 +35,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(GroupConfig(initial_rebalance_delay_ms=3_000))
+        self.driver = ShardDriver(GroupConfig(initial_rebalance_delay_ms=3_000))
         self.members: list[ClassicMember] = []
         self.owners: dict[tuple[int, int], str] = {}
         self.identities: set[tuple[str, int]] = set()
@@ -50,7 +50,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @initialize(count=st.integers(0, 3), initial_delay_ms=st.sampled_from([0, 3_000]))
     def a_group_exists(self, count: int, initial_delay_ms: int) -> None:
-        self.world = World(GroupConfig(initial_rebalance_delay_ms=initial_delay_ms))
+        self.driver = ShardDriver(GroupConfig(initial_rebalance_delay_ms=initial_delay_ms))
         for _ in range(count):
             self.a_member_joins(None)
         self.all_members_act_for_a_while(8)
@@ -59,7 +59,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def a_member_joins(self, instance: str | None) -> None:
         if sum(member.alive for member in self.members) < MAX_MEMBERS:
             self.named += 1
-            self.members.append(ClassicMember(self.world, f"member{self.named}", instance))
+            self.members.append(ClassicMember(self.driver, f"member{self.named}", instance))
             self.members[-1].act()
 
     @precondition(lambda self: self.members)
@@ -73,7 +73,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             for member in self.members:
                 if member.alive:
                     member.act()
-            self.world.advance(TICK_MS)
+            self.driver.advance(TICK_MS)
             self.a_partition_has_one_reader_per_generation()
 
     @precondition(lambda self: self.members)
@@ -96,17 +96,17 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, 500, 3_000, SESSION_MS, REBALANCE_MS]))
     def time_passes(self, milliseconds: int) -> None:
-        self.world.advance(milliseconds)
+        self.driver.advance(milliseconds)
 
     @rule()
     def the_coordinator_restarts(self) -> None:
-        self.world.reload()
+        self.driver.reload()
 
     @rule(ticks=st.integers(1, 3))
     def the_disk_fails_for_a_while(self, ticks: int) -> None:
-        self.world.broken = True
+        self.driver.broken = True
         self.all_members_act_for_a_while(ticks)
-        self.world.broken = False
+        self.driver.broken = False
 
     @precondition(lambda self: self.members)
     @rule(place=places)
@@ -121,14 +121,14 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self._commit(*sorted(self.identities)[place % len(self.identities)], None)
 
     def _commit(self, member_id: str, generation: int, instance: str | None) -> None:
-        group = self.world.shard.groups["g"].classic if "g" in self.world.shard.groups else None
+        group = self.driver.shard.groups["g"].classic if "g" in self.driver.shard.groups else None
         current = (
             group is not None
             and group.generation == generation
             and member_id in group.members
             and group.state is not ClassicGroupState.COMPLETING_REBALANCE
         )
-        code = self.world.commit(self.committed + 1, member_id, generation, instance=instance)
+        code = self.driver.commit(self.committed + 1, member_id, generation, instance=instance)
         assert (code == E.NONE) <= current, f"{code!r} for a member of an earlier generation"
         if code == E.NONE:
             self.committed += 1
@@ -140,7 +140,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         if producer in self.pending or member.generation < 0:
             return
         offset = self.committed + 1
-        code = self.world.commit(
+        code = self.driver.commit(
             offset, member.id, member.generation, instance=member.instance, producer=TxnProducer(producer, 0)
         )
         if code == E.NONE:
@@ -151,7 +151,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def a_transaction_ends(self, place: int, committed: bool) -> None:
         producer = sorted(self.pending)[place % len(self.pending)]
         offset = self.pending.pop(producer)
-        self.world.marker(producer, committed)
+        self.driver.marker(producer, committed)
         if committed:
             # A commit that was stored after the offset of the transaction wins.
             self.committed = max(self.committed, offset)
@@ -170,13 +170,13 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def fetch_returns_the_committed_offset(self) -> None:
-        assert self.world.committed().offset == self.committed
+        assert self.driver.committed().offset == self.committed
 
     @invariant()
     def a_replay_of_the_log_gives_the_same_offsets(self) -> None:
-        known = {name: group.offsets.committed for name, group in self.world.shard.groups.items() if group.offsets}
-        shard = self.world._new_shard()
-        for producer, record in self.world.log:
+        known = {name: group.offsets.committed for name, group in self.driver.shard.groups.items() if group.offsets}
+        shard = self.driver._new_shard()
+        for producer, record in self.driver.log:
             if isinstance(producer, int):
                 shard.replay_marker(producer, bool(record))
             elif producer is None:
@@ -191,10 +191,10 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             for member in self.members:
                 if member.alive:
                     member.act()
-            self.world.advance(TICK_MS)
+            self.driver.advance(TICK_MS)
             self.a_partition_has_one_reader_per_generation()
         alive = [member for member in self.members if member.alive]
-        group = self.world.shard.groups["g"].classic if "g" in self.world.shard.groups else None
+        group = self.driver.shard.groups["g"].classic if "g" in self.driver.shard.groups else None
         state = ClassicGroupState.EMPTY if group is None else group.state
         assert state is (ClassicGroupState.STABLE if alive else ClassicGroupState.EMPTY), (
             f"{state} with {len(alive)} members"
@@ -209,7 +209,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.driver = ShardDriver()
         self.members: list[ConsumerMember] = []
         self.named = 0
 
@@ -224,7 +224,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def a_member_joins(self, instance: str | None) -> None:
         if sum(member.alive for member in self.members) < MAX_MEMBERS:
             self.named += 1
-            self.members.append(ConsumerMember(self.world, f"member{self.named}", instance))
+            self.members.append(ConsumerMember(self.driver, f"member{self.named}", instance))
             self.members[-1].act()
 
     @rule(place=places, lost=st.booleans(), slow=st.booleans())
@@ -238,7 +238,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             for member in self.members:
                 if member.alive:
                     member.act()
-            self.world.advance(TICK_MS)
+            self.driver.advance(TICK_MS)
             self.no_two_members_read_the_same_partition()
 
     @rule(place=places)
@@ -259,21 +259,21 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, 5_000, 30_000, 45_000]))
     def time_passes(self, milliseconds: int) -> None:
-        self.world.advance(milliseconds)
+        self.driver.advance(milliseconds)
 
     @rule()
     def the_coordinator_restarts(self) -> None:
-        self.world.reload()
+        self.driver.reload()
 
     @rule(ticks=st.integers(1, 3))
     def the_disk_fails_for_a_while(self, ticks: int) -> None:
-        self.world.broken = True
+        self.driver.broken = True
         self.all_members_act_for_a_while(ticks)
-        self.world.broken = False
+        self.driver.broken = False
 
     @invariant()
     def no_two_members_read_the_same_partition(self) -> None:
-        group = self.world.shard.groups["g"].consumer if "g" in self.world.shard.groups else None
+        group = self.driver.shard.groups["g"].consumer if "g" in self.driver.shard.groups else None
         known = {} if group is None else group.members
         read = [partition for one in self.members if one.id in known for partition in one.reads]
         assert len(read) == len(set(read))
@@ -283,10 +283,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             for member in self.members:
                 if member.alive:
                     member.act()
-            self.world.advance(TICK_MS)
+            self.driver.advance(TICK_MS)
             self.no_two_members_read_the_same_partition()
         alive = [member for member in self.members if member.alive]
-        group = self.world.shard.groups["g"].consumer if "g" in self.world.shard.groups else None
+        group = self.driver.shard.groups["g"].consumer if "g" in self.driver.shard.groups else None
         state = GroupState.EMPTY if group is None else group.state
         assert state is (GroupState.STABLE if alive else GroupState.EMPTY)
         assert sorted(index for one in alive for index in one.reads) == (list(range(10)) if alive else [])
@@ -302,14 +302,14 @@ TestConsumerGroup.settings = settings(settings.default, stateful_step_count=40, 
 
 def test_a_second_consumer_takes_five_of_ten_partitions() -> None:
     for kind in (ClassicMember, ConsumerMember):
-        world = World()
-        members = [kind(world, "first")]
+        driver = ShardDriver()
+        members = [kind(driver, "first")]
         for tick in range(30):
             if tick == 10:
-                members.append(kind(world, "second"))
+                members.append(kind(driver, "second"))
             for member in members:
                 member.act()
-            world.advance(TICK_MS)
+            driver.advance(TICK_MS)
             if tick == 9:
                 assert [_count(member) for member in members] == [10]
         assert [_count(member) for member in members] == [5, 5]

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from moldau.groups.classic_group import ClassicGroupState
 from moldau.groups.consumer_group import GroupState
 from tests.unit.groups.members import ClassicMember, ConsumerMember
-from tests.unit.groups.world import REBALANCE_MS, World
+from tests.unit.groups.shard_driver import REBALANCE_MS, ShardDriver
 
 TICK_MS = 1_000
 SLACK_TICKS = 10
@@ -26,7 +26,7 @@ places = st.integers(0, MAX_MEMBERS - 1)
 class MixedGroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.driver = ShardDriver()
         self.members: list[ClassicMember | ConsumerMember] = []
 
     @initialize(classic=st.integers(0, 2), modern=st.integers(0, 2))
@@ -41,7 +41,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
     def a_member_joins(self, modern: bool) -> None:
         if sum(member.alive for member in self.members) < MAX_MEMBERS:
             kind = ConsumerMember if modern else ClassicMember
-            self.members.append(kind(self.world, f"member{len(self.members)}"))
+            self.members.append(kind(self.driver, f"member{len(self.members)}"))
             self.members[-1].act()
 
     @rule(ticks=st.integers(1, 12))
@@ -51,7 +51,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
                 if member.alive:
                     member.act()
                     self.no_two_members_read_the_same_partition()
-            self.world.advance(TICK_MS)
+            self.driver.advance(TICK_MS)
 
     @rule(place=places)
     def a_member_leaves(self, place: int) -> None:
@@ -65,21 +65,21 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, 5_000, 30_000]))
     def time_passes(self, milliseconds: int) -> None:
-        self.world.advance(milliseconds)
+        self.driver.advance(milliseconds)
 
     @rule()
     def the_coordinator_restarts(self) -> None:
-        self.world.reload()
+        self.driver.reload()
 
     @rule(ticks=st.integers(1, 3))
     def the_disk_fails_for_a_while(self, ticks: int) -> None:
-        self.world.broken = True
+        self.driver.broken = True
         self.all_members_act_for_a_while(ticks)
-        self.world.broken = False
+        self.driver.broken = False
 
     @invariant()
     def no_two_members_read_the_same_partition(self) -> None:
-        group = self.world.shard.groups.get("g")
+        group = self.driver.shard.groups.get("g")
         if group is None:
             return
         read: list[int] = []
@@ -99,7 +99,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.all_members_act_for_a_while((CONSUMER_SESSION_MS + REBALANCE_MS) // TICK_MS + SLACK_TICKS)
         alive = [member for member in self.members if member.alive]
-        group = self.world.shard.groups.get("g")
+        group = self.driver.shard.groups.get("g")
         if not alive:
             assert group is None or group.empty
             return

@@ -12,114 +12,116 @@ from moldau.groups.config import GroupConfig
 from moldau.groups.events import DescribeConsumerGroup, TopicsChanged
 from moldau.wire.errors import ErrorCode
 from tests.unit.groups.members import PARTITIONS, ClassicMember, ConsumerMember
-from tests.unit.groups.world import REBALANCE_MS, SESSION_MS, World, assignment, subscription, topics
+from tests.unit.groups.shard_driver import REBALANCE_MS, SESSION_MS, ShardDriver, assignment, subscription, topics
 
 E = ErrorCode
 
 
-def classic_group(world: World, count: int = 2, **keywords: Any) -> list[str]:
+def classic_group(driver: ShardDriver, count: int = 2, **keywords: Any) -> list[str]:
     """A stable classic group that shares the ten partitions of `t`."""
-    members = [world.member_id(**keywords) for _ in range(count)]
-    tickets = [world.join(member, **keywords) for member in members]
-    world.advance(0)
-    responses = [world.answer(ticket) for ticket in tickets]
+    members = [driver.member_id(**keywords) for _ in range(count)]
+    tickets = [driver.join(member, **keywords) for member in members]
+    driver.advance(0)
+    responses = [driver.answer(ticket) for ticket in tickets]
     given = {member: assignment(t=range(place, 10, count)) for place, member in enumerate(members)}
     for one in sorted(responses, key=lambda response: response.member_id == response.leader):
-        world.sync(one.member_id, 1, given if one.member_id == one.leader else None)
-    world.answers.clear()
+        driver.sync(one.member_id, 1, given if one.member_id == one.leader else None)
+    driver.answers.clear()
     return members
 
 
-def rejoin(world: World, member: str, owned: list[int]) -> tuple[int, list[int]]:
+def rejoin(driver: ShardDriver, member: str, owned: list[int]) -> tuple[int, list[int]]:
     """A classic member of a consumer group joins and syncs. Return its generation and its partitions."""
     metadata = subscription("t", owned=[("t", owned)])
-    joined = world.answer(world.join(member, protocols=[("range", metadata)]))
+    joined = driver.answer(driver.join(member, protocols=[("range", metadata)]))
     assert joined.error_code == E.NONE, joined
-    synced = world.answer(world.sync(member, joined.generation_id))
+    synced = driver.answer(driver.sync(member, joined.generation_id))
     assert synced.error_code == E.NONE, synced
     return joined.generation_id, [index for _, some in parse_assignment(synced.assignment) for index in some]
 
 
-def settle(world: World, classic: dict[str, list[int]], modern: dict[str, int]) -> dict[str, list[int]]:
+def settle(driver: ShardDriver, classic: dict[str, list[int]], modern: dict[str, int]) -> dict[str, list[int]]:
     """Let all members act until nothing changes. Return the partitions of each."""
     reads = dict(classic)
     epochs = dict(modern)
-    generations = {member: world.shard.groups["g"].consumer.current(member).epoch for member in classic}  # type: ignore[union-attr]
+    generations = {member: driver.shard.groups["g"].consumer.current(member).epoch for member in classic}  # type: ignore[union-attr]
     for member in modern:
         reads[member] = []
     for _ in range(10):
-        world.advance(1_000)
+        driver.advance(1_000)
         for member in modern:
-            response = world.beat(member, epochs[member], owned={"t": reads[member]} if epochs[member] else None)
+            response = driver.consumer_heartbeat(
+                member, epochs[member], owned={"t": reads[member]} if epochs[member] else None
+            )
             assert response.error_code == E.NONE
             epochs[member] = response.member_epoch
-            told = world.assigned(response)
+            told = driver.assigned(response)
             if told is not None:
                 reads[member] = told.get("t", [])
         for member in classic:
-            if world.heartbeat(member, generations[member]) == E.REBALANCE_IN_PROGRESS:
-                generations[member], reads[member] = rejoin(world, member, reads[member])
+            if driver.heartbeat(member, generations[member]) == E.REBALANCE_IN_PROGRESS:
+                generations[member], reads[member] = rejoin(driver, member, reads[member])
         owned = [index for some in reads.values() for index in some]
         assert len(owned) == len(set(owned)), f"two readers: {reads}"
     return reads
 
 
 def test_a_member_of_the_consumer_protocol_can_join_a_live_classic_group() -> None:
-    world = World()
-    first, second = classic_group(world)
-    joined = world.beat("new", 0)
+    driver = ShardDriver()
+    first, second = classic_group(driver)
+    joined = driver.consumer_heartbeat("new", 0)
     assert joined.error_code == E.NONE
-    assert world.assigned(joined) == {}, "the others have not revoked anything yet"
-    reads = settle(world, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": joined.member_epoch})
+    assert driver.assigned(joined) == {}, "the others have not revoked anything yet"
+    reads = settle(driver, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": joined.member_epoch})
     assert sorted(map(len, reads.values())) == [3, 3, 4]
-    types = {one.member_id: one.member_type for one in world.ask(DescribeConsumerGroup, "g").members}
+    types = {one.member_id: one.member_type for one in driver.ask(DescribeConsumerGroup, "g").members}
     assert types == {first: 0, second: 0, "new": 1}
 
 
 def test_the_upgrade_survives_a_restart_of_the_coordinator() -> None:
-    world = World()
-    first, second = classic_group(world)
-    joined = world.beat("new", 0)
-    world.reload()
-    reads = settle(world, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": joined.member_epoch})
+    driver = ShardDriver()
+    first, second = classic_group(driver)
+    joined = driver.consumer_heartbeat("new", 0)
+    driver.reload()
+    reads = settle(driver, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": joined.member_epoch})
     assert sorted(index for some in reads.values() for index in some) == list(range(10))
 
 
 def test_members_migrate_one_by_one() -> None:
-    world = World()
-    first, second = classic_group(world)
-    epoch = world.beat("new1", 0).member_epoch
-    world.leave(first)
-    reads = settle(world, {second: [1, 3, 5, 7, 9]}, {"new1": epoch})
+    driver = ShardDriver()
+    first, second = classic_group(driver)
+    epoch = driver.consumer_heartbeat("new1", 0).member_epoch
+    driver.leave(first)
+    reads = settle(driver, {second: [1, 3, 5, 7, 9]}, {"new1": epoch})
     assert sorted(map(len, reads.values())) == [5, 5]
-    world.leave(second)
-    response = world.beat("new1", world.shard.groups["g"].consumer.current("new1").epoch)  # type: ignore[union-attr]
-    assert world.assigned(response) == {"t": list(range(10))}
+    driver.leave(second)
+    response = driver.consumer_heartbeat("new1", driver.shard.groups["g"].consumer.current("new1").epoch)  # type: ignore[union-attr]
+    assert driver.assigned(response) == {"t": list(range(10))}
 
 
 def test_the_group_becomes_classic_and_rebalances_when_the_last_consumer_member_leaves() -> None:
-    world = World()
-    first, second = classic_group(world)
-    epoch = world.beat("new", 0).member_epoch
-    settle(world, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": epoch})
-    world.beat("new", -1)
-    world.advance(0)
-    group = world.shard.groups["g"]
+    driver = ShardDriver()
+    first, second = classic_group(driver)
+    epoch = driver.consumer_heartbeat("new", 0).member_epoch
+    settle(driver, {first: [0, 2, 4, 6, 8], second: [1, 3, 5, 7, 9]}, {"new": epoch})
+    driver.consumer_heartbeat("new", -1)
+    driver.advance(0)
+    group = driver.shard.groups["g"]
     assert group.consumer is None
     assert group.classic is not None
     assert group.classic.state is ClassicGroupState.PREPARING_REBALANCE
     assert sorted(group.classic.members) == sorted([first, second])
-    tickets = [world.join(member) for member in (first, second)]
-    assert {world.answer(ticket).error_code for ticket in tickets} == {E.NONE}
+    tickets = [driver.join(member) for member in (first, second)]
+    assert {driver.answer(ticket).error_code for ticket in tickets} == {E.NONE}
 
 
 def test_a_silent_member_is_removed_after_the_downgrade() -> None:
-    world = World()
-    classic_group(world)
-    world.beat("new", 0)
-    world.beat("new", -1)
-    world.advance(SESSION_MS + REBALANCE_MS)
-    group = world.shard.groups["g"].classic
+    driver = ShardDriver()
+    classic_group(driver)
+    driver.consumer_heartbeat("new", 0)
+    driver.consumer_heartbeat("new", -1)
+    driver.advance(SESSION_MS + REBALANCE_MS)
+    group = driver.shard.groups["g"].classic
     assert group is not None
     assert group.state is ClassicGroupState.EMPTY
 
@@ -136,59 +138,59 @@ def test_a_silent_member_is_removed_after_the_downgrade() -> None:
 def test_the_migration_policy_allows_upgrade_and_downgrade_separately(
     policy: str, may_upgrade: bool, may_downgrade: bool
 ) -> None:
-    world = World(GroupConfig(initial_rebalance_delay_ms=0, consumer_migration=policy))
-    classic_group(world)
-    response = world.beat("new", 0)
+    driver = ShardDriver(GroupConfig(initial_rebalance_delay_ms=0, consumer_migration=policy))
+    classic_group(driver)
+    response = driver.consumer_heartbeat("new", 0)
     assert response.error_code == (E.NONE if may_upgrade else E.GROUP_ID_NOT_FOUND)
     if not may_upgrade:
-        classic = world.shard.groups["g"].classic
+        classic = driver.shard.groups["g"].classic
         assert classic is not None
         assert classic.state is ClassicGroupState.STABLE
         return
-    world.beat("new", -1)
-    assert (world.shard.groups["g"].consumer is None) == may_downgrade
+    driver.consumer_heartbeat("new", -1)
+    assert (driver.shard.groups["g"].consumer is None) == may_downgrade
 
 
 @pytest.mark.parametrize("keywords", [{"protocol_type": "connect"}, {"protocols": [("range", b"")]}])
 def test_a_group_of_other_clients_than_consumers_is_not_upgraded(keywords: dict[str, Any]) -> None:
-    world = World()
-    world.stable_group(**keywords)
-    assert world.beat("new", 0).error_code == E.GROUP_ID_NOT_FOUND
+    driver = ShardDriver()
+    driver.stable_group(**keywords)
+    assert driver.consumer_heartbeat("new", 0).error_code == E.GROUP_ID_NOT_FOUND
 
 
 def test_waiting_members_of_the_classic_group_must_rejoin_after_the_upgrade() -> None:
-    world = World()
-    first, _ = classic_group(world)
-    waiting = world.join(first)
-    assert world.answer(waiting) is None
-    world.beat("new", 0)
-    assert world.answer(waiting).error_code == E.REBALANCE_IN_PROGRESS
+    driver = ShardDriver()
+    first, _ = classic_group(driver)
+    waiting = driver.join(first)
+    assert driver.answer(waiting) is None
+    driver.consumer_heartbeat("new", 0)
+    assert driver.answer(waiting).error_code == E.REBALANCE_IN_PROGRESS
 
 
 def test_an_empty_group_changes_its_protocol_with_the_next_join() -> None:
-    world = World()
-    (member,) = world.stable_group()
-    world.commit(7, member, 1)
-    world.leave(member)
-    assert world.beat("new", 0).error_code == E.NONE
-    assert world.committed().offset == 7
-    world.beat("new", -1)
-    again = world.member_id()
-    ticket = world.join(again)
-    world.advance(0)
-    assert world.answer(ticket).error_code == E.NONE
-    assert world.committed().offset == 7
-    world.reload()
-    assert world.committed().offset == 7
+    driver = ShardDriver()
+    (member,) = driver.stable_group()
+    driver.commit(7, member, 1)
+    driver.leave(member)
+    assert driver.consumer_heartbeat("new", 0).error_code == E.NONE
+    assert driver.committed().offset == 7
+    driver.consumer_heartbeat("new", -1)
+    again = driver.member_id()
+    ticket = driver.join(again)
+    driver.advance(0)
+    assert driver.answer(ticket).error_code == E.NONE
+    assert driver.committed().offset == 7
+    driver.reload()
+    assert driver.committed().offset == 7
 
 
 def test_a_classic_member_that_does_not_rejoin_in_time_is_removed() -> None:
-    world = World()
-    first, second = classic_group(world, session_ms=1_000_000)
-    world.beat("new", 0)
-    assert world.heartbeat(first, 1) == E.REBALANCE_IN_PROGRESS
-    world.advance(REBALANCE_MS)
-    members = world.shard.groups["g"].consumer.members  # type: ignore[union-attr]
+    driver = ShardDriver()
+    first, second = classic_group(driver, session_ms=1_000_000)
+    driver.consumer_heartbeat("new", 0)
+    assert driver.heartbeat(first, 1) == E.REBALANCE_IN_PROGRESS
+    driver.advance(REBALANCE_MS)
+    members = driver.shard.groups["g"].consumer.members  # type: ignore[union-attr]
     assert first not in members
     assert second in members, "the member does not know it yet"
 
@@ -205,67 +207,67 @@ def test_a_classic_member_that_does_not_rejoin_in_time_is_removed() -> None:
 def test_an_invalid_sync_of_a_classic_member_is_refused(
     generation: int, keywords: dict[str, Any], code: ErrorCode
 ) -> None:
-    world = World()
-    first, _ = classic_group(world)
-    world.beat("new", 0)
-    assert world.answer(world.sync(first, generation, **keywords)).error_code == code
+    driver = ShardDriver()
+    first, _ = classic_group(driver)
+    driver.consumer_heartbeat("new", 0)
+    assert driver.answer(driver.sync(first, generation, **keywords)).error_code == code
 
 
 def test_a_new_classic_member_may_join_a_consumer_group() -> None:
-    world = World()
-    world.beat("new", 0)
-    member = world.member_id()
-    generation, reads = rejoin(world, member, [])
+    driver = ShardDriver()
+    driver.consumer_heartbeat("new", 0)
+    member = driver.member_id()
+    generation, reads = rejoin(driver, member, [])
     assert (generation, reads) == (2, [])
-    settled = settle(world, {member: []}, {"new": 0})
+    settled = settle(driver, {member: []}, {"new": 0})
     assert sorted(map(len, settled.values())) == [5, 5]
-    assert world.commit(1, member, generation + 5) == E.ILLEGAL_GENERATION
-    other = world.join(protocols=[("x", b"")])
-    assert world.answer(other).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    assert driver.commit(1, member, generation + 5) == E.ILLEGAL_GENERATION
+    other = driver.join(protocols=[("x", b"")])
+    assert driver.answer(other).error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_a_static_classic_member_that_comes_back_gets_its_partitions() -> None:
-    world = World()
-    world.beat("new", 0)
-    first = world.answer(world.join(instance="i")).member_id
-    again = world.answer(world.join(instance="i"))
+    driver = ShardDriver()
+    driver.consumer_heartbeat("new", 0)
+    first = driver.answer(driver.join(instance="i")).member_id
+    again = driver.answer(driver.join(instance="i"))
     assert again.error_code == E.NONE
     assert again.member_id != first
-    assert world.heartbeat(first, 2, instance="i") == E.FENCED_INSTANCE_ID
-    assert world.leave(("", "i"), ("", "none")) == [E.NONE, E.UNKNOWN_MEMBER_ID]
+    assert driver.heartbeat(first, 2, instance="i") == E.FENCED_INSTANCE_ID
+    assert driver.leave(("", "i"), ("", "none")) == [E.NONE, E.UNKNOWN_MEMBER_ID]
 
 
 def test_a_change_of_other_topics_does_not_make_classic_members_rejoin() -> None:
-    world = World()
-    world.beat("new", 0)
-    member = world.member_id()
-    rejoin(world, member, [])
-    settled = settle(world, {member: []}, {"new": 0})
-    generation = world.shard.groups["g"].consumer.current(member).epoch  # type: ignore[union-attr]
-    world.feed(TopicsChanged(world.known | topics(other=1)))
-    assert world.heartbeat(member, generation) == E.NONE
-    world.known |= topics(t=12)
-    world.feed(TopicsChanged(world.known))
-    assert world.heartbeat(member, generation) == E.REBALANCE_IN_PROGRESS
+    driver = ShardDriver()
+    driver.consumer_heartbeat("new", 0)
+    member = driver.member_id()
+    rejoin(driver, member, [])
+    settled = settle(driver, {member: []}, {"new": 0})
+    generation = driver.shard.groups["g"].consumer.current(member).epoch  # type: ignore[union-attr]
+    driver.feed(TopicsChanged(driver.known | topics(other=1)))
+    assert driver.heartbeat(member, generation) == E.NONE
+    driver.known |= topics(t=12)
+    driver.feed(TopicsChanged(driver.known))
+    assert driver.heartbeat(member, generation) == E.REBALANCE_IN_PROGRESS
     assert len(settled[member]) == 5
 
 
 def test_an_empty_consumer_group_stays_one_if_its_replacement_is_not_stored() -> None:
-    world = World()
-    gone = ConsumerMember(world, "gone")
+    driver = ShardDriver()
+    gone = ConsumerMember(driver, "gone")
     gone.act()
-    classic = ClassicMember(world, "classic")
+    classic = ClassicMember(driver, "classic")
     classic.act()  # receives a member id
     gone.leave()
-    world.broken = True
+    driver.broken = True
     classic.act()  # the records that replace the consumer group are not stored
-    world.broken = False
-    modern = ConsumerMember(world, "modern")
+    driver.broken = False
+    modern = ConsumerMember(driver, "modern")
     for _ in range(10):
         modern.act()
         classic.act()
-        world.advance(1_000)
-    group = world.shard.groups["g"]
+        driver.advance(1_000)
+    group = driver.shard.groups["g"]
     assert group.consumer is not None
     assert group.classic is None
     assert sorted(group.consumer.members) == sorted([classic.id, "modern"])

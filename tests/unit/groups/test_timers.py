@@ -17,7 +17,7 @@ from moldau.groups.timers import (
     SessionTimer,
     SyncTimer,
 )
-from tests.unit.groups.world import World
+from tests.unit.groups.shard_driver import ShardDriver
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_a_timer_that_is_set_again_replaces_the_first() -> None:
 
 
 def test_a_member_has_its_session_timer_and_its_revocation_timer_at_the_same_time() -> None:
-    world = World()
-    first = world.beat("a", 0)
-    world.beat("b", 0)
-    world.beat("a", first.member_epoch, owned={"t": range(10)})
-    assert {SessionTimer("g", "a"), RevocationTimer("g", "a")} <= world.timers.keys()
+    driver = ShardDriver()
+    first = driver.consumer_heartbeat("a", 0)
+    driver.consumer_heartbeat("b", 0)
+    driver.consumer_heartbeat("a", first.member_epoch, owned={"t": range(10)})
+    assert {SessionTimer("g", "a"), RevocationTimer("g", "a")} <= driver.timers.keys()

@@ -32,7 +32,7 @@ def kept() -> Iterator[Kept]:
     logger.removeHandler(handler)
 
 
-def test_the_default_format_shows_the_fields_behind_the_event(kept: Kept) -> None:
+def test_the_default_format_shows_the_fields_after_the_event(kept: Kept) -> None:
     event_logger(NAME).warning("commit failed", extra={"group": "orders", "reason": "no coordinator", "id": ""})
     (record,) = kept.records
     assert logging.Formatter(logging.BASIC_FORMAT).format(record) == (

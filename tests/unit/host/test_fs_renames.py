@@ -55,7 +55,7 @@ def test_a_failed_rename_keeps_the_old_name() -> None:
     assert bytes(file.read(0, 100)) == b"content"
 
 
-def test_a_file_that_is_gone_is_gone() -> None:
+def test_a_removed_file_is_not_found_under_another_name() -> None:
     _, fs = disk_with_file()
     file = fs.open("/a")
     fs.remove("/a")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.host.tasks import outcome
+from tests.support.waiting import loop_turns
 
 
 def test_the_caller_gets_the_result_or_the_error() -> None:
@@ -43,7 +44,7 @@ def test_work_finishes_although_its_caller_was_cancelled_and_its_error_is_not_lo
 
         task = asyncio.ensure_future(work())
         waiting = asyncio.ensure_future(outcome(task))
-        await asyncio.sleep(0)
+        await loop_turns()
         waiting.cancel()
         await asyncio.wait([waiting])
         assert waiting.cancelled()
@@ -51,7 +52,7 @@ def test_work_finishes_although_its_caller_was_cancelled_and_its_error_is_not_lo
         await asyncio.wait([task])
         del task
         gc.collect()
-        await asyncio.sleep(0)
+        await loop_turns()
 
     asyncio.run(scenario())
     assert ended == [True]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from moldau.host.threads import Threads, ThreadsBusy, ThreadsClosed
+from tests.support.waiting import loop_turns
 
 
 def run(scenario: Callable[[], object]) -> None:
@@ -34,7 +35,7 @@ def test_a_lane_never_takes_more_than_its_share_of_threads() -> None:
         threads = Threads(threads=4, per_lane=2)
         gate = threading.Event()
         slow = [asyncio.ensure_future(threads.run("slow", gate.wait, 10)) for _ in range(6)]
-        await asyncio.sleep(0)
+        await loop_turns()
         assert (threads.running, threads.waiting) == (2, 4)
         assert await threads.run("other", lambda: "served") == "served"
         gate.set()
@@ -50,12 +51,12 @@ def test_lanes_take_turns() -> None:
         gate = threading.Event()
         order: list[str] = []
         first = asyncio.ensure_future(threads.run("first", gate.wait, 10))
-        await asyncio.sleep(0)
+        await loop_turns()
         jobs = [
             asyncio.ensure_future(threads.run(name[0], order.append, name))
             for name in ("a1", "a2", "a3", "b1", "b2", "c1")
         ]
-        await asyncio.sleep(0)
+        await loop_turns()
         gate.set()
         await asyncio.gather(first, *jobs)
         assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
@@ -70,9 +71,9 @@ def test_a_job_cancelled_while_it_waits_never_runs() -> None:
         gate = threading.Event()
         ran: list[int] = []
         first = asyncio.ensure_future(threads.run("a", gate.wait, 10))
-        await asyncio.sleep(0)
+        await loop_turns()
         waiting = [asyncio.ensure_future(threads.run("a", ran.append, n)) for n in range(3)]
-        await asyncio.sleep(0)
+        await loop_turns()
         waiting[0].cancel()
         waiting[1].cancel()
         gate.set()
@@ -94,7 +95,7 @@ def test_a_job_cancelled_while_it_runs_keeps_its_slot_until_it_ends() -> None:
             gate.wait(10)
 
         job = asyncio.ensure_future(threads.run("a", work))
-        await asyncio.sleep(0)
+        await loop_turns()
         started.wait(10)
         job.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -112,7 +113,7 @@ def test_more_waiting_jobs_than_the_bound_are_refused() -> None:
         threads = Threads(threads=1, max_waiting=1)
         gate = threading.Event()
         jobs = [asyncio.ensure_future(threads.run("a", gate.wait, 10)) for _ in range(2)]
-        await asyncio.sleep(0)
+        await loop_turns()
         with pytest.raises(ThreadsBusy):
             await threads.run("a", print)
         gate.set()
@@ -127,7 +128,7 @@ def test_a_closed_pool_has_finished_accepted_jobs_and_refuses_others() -> None:
         threads = Threads(threads=2)
         done: list[int] = []
         jobs = [asyncio.ensure_future(threads.run("a", done.append, n)) for n in range(5)]
-        await asyncio.sleep(0)
+        await loop_turns()
         await threads.close()
         assert sorted(done) == [0, 1, 2, 3, 4]
         with pytest.raises(ThreadsClosed):

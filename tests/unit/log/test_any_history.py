@@ -127,7 +127,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log.roll(NOW)
 
     @rule()
-    def lead_anew(self) -> None:
+    def begin_a_leader_epoch(self) -> None:
         self.epoch += 1
 
     @precondition(lambda self: self.end > self.start)

@@ -94,14 +94,14 @@ def test_a_header_that_disagrees_with_its_records_is_invalid(field: int, value: 
     assert refused(new_log(), data).code == ErrorCode.INVALID_RECORD
 
 
-def test_a_request_carries_one_batch_a_partition() -> None:
+def test_a_request_has_one_batch_per_partition() -> None:
     two = memoryview(bytearray(bytes(batch()) + bytes(batch())))
     error = refused(new_log(), two)
     assert error.code == ErrorCode.INVALID_RECORD
     assert "one batch per partition" in error.message
 
 
-def test_nothing_at_all_is_refused() -> None:
+def test_an_empty_request_is_refused() -> None:
     assert refused(new_log(), memoryview(bytearray())).code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
 
 
@@ -167,7 +167,7 @@ def test_a_record_without_a_timestamp_is_neither_too_old_nor_too_new() -> None:
     assert log.append(memoryview(data), 0, NOW).last_offset == 1
 
 
-def test_a_largest_timestamp_that_is_not_true_is_put_right() -> None:
+def test_a_wrong_largest_timestamp_is_corrected() -> None:
     log = new_log()
     data = batch(3, timestamp=NOW, step=10)
     set_timestamps(data, 0, len(data), TimestampType.CREATE_TIME, NOW + 5)
@@ -194,7 +194,7 @@ def test_a_producer_cannot_claim_log_append_time() -> None:
     assert refused(log, data).code == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_claim_of_log_append_time_is_taken_back_where_producers_set_the_time() -> None:
+def test_a_claim_of_log_append_time_is_removed_if_producers_set_the_time() -> None:
     data = batch()
     set_timestamps(data, 0, len(data), TimestampType.LOG_APPEND_TIME, NOW)
     log = new_log()
@@ -203,7 +203,7 @@ def test_a_claim_of_log_append_time_is_taken_back_where_producers_set_the_time()
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_the_producers_bytes_are_kept_where_the_topic_asks_for_no_codec(codec: Codec) -> None:
+def test_the_producers_bytes_are_kept_if_the_topic_has_no_codec(codec: Codec) -> None:
     log = new_log()
     data = batch(5, value=b"x" * 50, codec=codec)
     log.append(data, 3, NOW)

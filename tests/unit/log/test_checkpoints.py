@@ -83,7 +83,7 @@ def test_the_state_of_a_clean_stop_is_read_back() -> None:
     assert decode_clean_state(encode_clean_state([])) == []
 
 
-def test_a_state_file_with_any_changed_byte_is_not_believed() -> None:
+def test_a_state_file_with_a_changed_byte_is_not_used() -> None:
     data = encode_clean_state([STATE])
     for position in range(len(data)):
         changed = bytearray(data)
@@ -96,7 +96,7 @@ def test_a_state_file_with_any_changed_byte_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 100, -1])
-def test_a_torn_state_file_is_not_believed(cut: int) -> None:
+def test_a_torn_state_file_is_not_used(cut: int) -> None:
     with pytest.raises(BadCheckpointError):
         decode_clean_state(encode_clean_state([STATE])[:cut])
 
@@ -126,7 +126,7 @@ def test_which_directories_are_partitions(directory: str, found: tuple[str, int]
     assert file_names.parse_directory(directory) == found
 
 
-def test_the_name_of_a_directory_that_is_to_go_says_so_and_is_never_too_long() -> None:
+def test_the_name_of_a_deleted_directory_has_a_suffix_and_is_never_too_long() -> None:
     short = file_names.marked_directory(TopicPartition("orders", 3), "ab" * 16, "delete")
     assert short == f"orders-3.{'ab' * 16}-delete"
     assert file_names.marked_for(short) == "delete"

@@ -116,13 +116,15 @@ def test_the_same_directory_twice_or_none_is_refused() -> None:
 # -- contents --------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_partition_goes_where_fewest_are() -> None:
+def test_a_new_partition_goes_to_the_directory_with_the_fewest_partitions() -> None:
     dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two", "/three"))
     homes = [create(dirs, number).data_dir.path for number in range(6)]
     assert sorted(homes) == ["/one", "/one", "/three", "/three", "/two", "/two"]
 
 
-def test_among_equals_a_new_partition_goes_where_most_room_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_among_equal_directories_a_new_partition_goes_to_the_one_with_the_most_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     dirs = open_dirs(FaultyFileSystem(), paths=("/one", "/two", "/three"))
     room = {"/one": 10, "/two": 30, "/three": 20}
     monkeypatch.setattr(dirs.fs, "free_bytes", room.__getitem__)
@@ -349,7 +351,7 @@ def test_a_log_that_the_state_file_does_not_know_is_looked_at() -> None:
     assert offsets(dirs.logs[TopicPartition("copied", 0)]) == [0, 1, 2, 3]
 
 
-def test_a_log_that_is_gone_since_the_clean_stop_is_missed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_was_removed_after_the_clean_stop_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     fs = FaultyFileSystem()
     close_dirs(many(fs, 2))
     fs.remove_tree(f"{ROOT}/topic-1")
@@ -363,7 +365,7 @@ def test_a_log_that_is_gone_since_the_clean_stop_is_missed(caplog: pytest.LogCap
     "file", ["moldau-clean-state", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"]
 )
 @pytest.mark.parametrize("content", [b"", b"rubbish", None])
-def test_a_start_without_one_of_its_files_finds_everything_all_the_same(file: str, content: bytes | None) -> None:
+def test_a_start_without_one_of_its_files_finds_everything(file: str, content: bytes | None) -> None:
     fs = FaultyFileSystem()
     close_dirs(many(fs, 3))
     if content is None:
@@ -374,7 +376,7 @@ def test_a_start_without_one_of_its_files_finds_everything_all_the_same(file: st
     assert {str(name): offsets(log) for name, log in dirs.logs.items()} == {f"topic-{n}": [0] for n in range(3)}
 
 
-def test_a_state_file_without_the_mark_of_a_clean_stop_is_not_believed() -> None:
+def test_a_state_file_without_the_mark_of_a_clean_stop_is_not_used() -> None:
     fs = FaultyFileSystem()
     close_dirs(many(fs, 1))
     fs.remove(f"{ROOT}/.kafka_cleanshutdown")
@@ -395,7 +397,7 @@ def test_a_clean_stop_survives_a_power_loss_right_after_it() -> None:
             assert log.offset_for_timestamp(NOW) == (NOW, 0, 0)
 
 
-def test_many_logs_are_cut_with_one_write_of_the_recovery_points() -> None:
+def test_many_logs_are_truncated_with_one_write_of_the_recovery_points() -> None:
     fs = FaultyFileSystem()
     dirs = many(fs, 5)
     for log in dirs.logs.values():
@@ -408,7 +410,7 @@ def test_many_logs_are_cut_with_one_write_of_the_recovery_points() -> None:
     assert [offsets(log) for log in dirs.logs.values()] == [[0, 1, 2]] * 5
 
 
-def test_temporary_files_of_a_crash_are_swept_away() -> None:
+def test_temporary_files_of_a_crash_are_removed() -> None:
     fs = FaultyFileSystem()
     fs.mkdir(ROOT)
     fs.create(f"{ROOT}/recovery-point-offset-checkpoint.17.tmp")
@@ -474,7 +476,7 @@ def test_the_ends_of_logs_may_be_lost_when_the_machine_stopped(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_that_was_there_and_is_gone_is_lost_but_not_one_that_never_was(clean: bool) -> None:
+def test_a_removed_log_is_lost_and_one_that_never_existed_is_not(clean: bool) -> None:
     fs = FaultyFileSystem()
     left_behind(fs, boot_id="boot-1", clean=clean)
     fs.remove_tree(f"{ROOT}/{NAME}")

@@ -201,7 +201,7 @@ def test_a_failed_fsync_is_fatal_whatever_its_number(error: int) -> None:
         log.flush_done(job, NOW)
 
 
-def test_a_directory_that_cannot_be_synced_is_as_bad_as_a_file() -> None:
+def test_a_directory_that_cannot_be_synced_is_a_failure_like_a_file() -> None:
     log = new_log()
     append(log)
     file_system(log).fail("fsync", errno.EIO, path=log.directory)
@@ -231,7 +231,7 @@ def test_no_room_for_an_index_holds_the_flush_back_until_there_is_some() -> None
 
 
 @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(2, NOW), lambda log: log.restart_at(2, NOW)])
-def test_a_cut_for_which_there_is_no_room_has_not_happened_and_can_be_tried_again(cut: Callable[[Log], None]) -> None:
+def test_a_truncation_without_room_has_no_effect_and_can_be_repeated(cut: Callable[[Log], None]) -> None:
     fs = FaultyFileSystem()
     log = open_dirs(fs).create("t", TOPIC_ID, 0, LogConfig())
     append_all(log, 5, count=1)

@@ -51,7 +51,14 @@ def test_the_epoch_of_an_offset(offset: int, epoch: int) -> None:
         (3, 20, [(2, 0), (3, 20)]),
         (9, 0, [(9, 0)]),
     ],
-    ids=["the same goes on", "a new one", "replaces an empty one", "after a cut", "an earlier one again", "all anew"],
+    ids=[
+        "the same",
+        "a new one",
+        "replaces an empty one",
+        "after a truncation",
+        "an earlier one again",
+        "replaces all",
+    ],
 )
 def test_an_assignment_drops_contradicting_entries(epoch: int, offset: int, entries: list[tuple[int, int]]) -> None:
     epochs = LeaderEpochs.of(ENTRIES)
@@ -63,7 +70,7 @@ def test_an_assignment_drops_contradicting_entries(epoch: int, offset: int, entr
 @pytest.mark.parametrize(
     ("end", "entries"), [(50, ENTRIES), (31, ENTRIES), (30, ENTRIES[:2]), (5, ENTRIES[:1]), (0, [])]
 )
-def test_cutting_the_end_forgets_epochs_that_begin_there(end: int, entries: list[tuple[int, int]]) -> None:
+def test_truncating_the_end_removes_epochs_that_begin_there(end: int, entries: list[tuple[int, int]]) -> None:
     epochs = LeaderEpochs.of(ENTRIES)
     epochs.truncate_end(end)
     assert epochs.entries() == entries
@@ -79,7 +86,7 @@ def test_cutting_the_end_forgets_epochs_that_begin_there(end: int, entries: list
         (45, [(6, 45)]),
     ],
 )
-def test_cutting_the_start_keeps_the_epoch_that_holds_it(start: int, entries: list[tuple[int, int]]) -> None:
+def test_truncating_the_start_keeps_the_epoch_of_the_new_start(start: int, entries: list[tuple[int, int]]) -> None:
     epochs = LeaderEpochs.of(ENTRIES)
     epochs.truncate_start(start)
     assert epochs.entries() == entries

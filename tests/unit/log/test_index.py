@@ -138,7 +138,7 @@ def test_the_bytes_of_an_index_are_those_that_struct_would_make(
         (b"", struct.pack(">qi", -7, 1)),
     ],
 )
-def test_an_index_that_cannot_be_right_is_not_used(offsets_: bytes, times: bytes) -> None:
+def test_an_invalid_index_is_not_used(offsets_: bytes, times: bytes) -> None:
     with pytest.raises(BadIndexError):
         SegmentIndex.decode(offsets_, times).check(segment_size=1000, last_offset=100)
 
@@ -172,7 +172,7 @@ def check_everything(log: Log) -> None:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("base", [0, 30])
 @pytest.mark.parametrize("damage", ["gone", "empty", "torn", "zeros", "garbage"])
-def test_a_lost_or_damaged_index_is_made_again_when_it_is_needed(suffix: str, base: int, damage: str) -> None:
+def test_a_lost_or_damaged_index_is_rebuilt_when_it_is_needed(suffix: str, base: int, damage: str) -> None:
     log = closed_log()
     fs = log.data_dir.fs
     path = f"{log.directory}/{base:020d}{suffix}"

@@ -68,7 +68,7 @@ def finish(dirs: LogDirs, move: Move) -> Log:
     return later
 
 
-def test_a_log_arrives_with_everything_that_it_knows() -> None:
+def test_a_moved_log_keeps_all_its_state() -> None:
     machine = Machine()
     log = machine.written()
     log.delete_before(10)
@@ -111,7 +111,7 @@ def test_a_copy_that_is_less_safe_than_the_log_is_not_ready() -> None:
     assert move.ready()
 
 
-def test_a_move_that_is_called_off_leaves_nothing() -> None:
+def test_a_cancelled_move_leaves_nothing() -> None:
     machine = Machine()
     log = machine.written()
     move = begin(machine.dirs, log)
@@ -120,7 +120,7 @@ def test_a_move_that_is_called_off_leaves_nothing() -> None:
     assert len(read_all(log)) == 90
 
 
-def test_a_log_can_move_to_and_fro() -> None:
+def test_a_log_can_move_back_and_forth() -> None:
     machine = Machine()
     log = machine.written()
     for _ in range(3):
@@ -139,7 +139,7 @@ def steps() -> int:
 
 
 @pytest.mark.parametrize("power_loss", [None, 1, 2])
-def test_a_death_at_any_step_leaves_the_log_once_and_whole(power_loss: int | None) -> None:
+def test_a_crash_at_any_step_leaves_one_complete_log(power_loss: int | None) -> None:
     for step in range(steps()):
         machine = Machine()
         log = machine.written()
@@ -169,7 +169,7 @@ def test_all_fault_points_are_passed() -> None:
     assert passed == [point.name for point in points]
 
 
-def test_a_partition_that_is_there_twice_for_no_reason_is_still_refused() -> None:
+def test_a_partition_that_exists_twice_without_a_move_is_refused() -> None:
     machine = Machine()
     log = machine.written()
     machine.dirs.release()

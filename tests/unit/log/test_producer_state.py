@@ -135,7 +135,7 @@ def test_a_snapshot_restores_the_state_for_idempotence() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 9, 10, 30, 55])
-def test_a_torn_snapshot_is_not_believed(cut: int) -> None:
+def test_a_torn_snapshot_is_not_used(cut: int) -> None:
     data = states_with([(0, 0, 4)]).encode()
     assert len(data) == 56
     with pytest.raises(BadSnapshotError):
@@ -143,7 +143,7 @@ def test_a_torn_snapshot_is_not_believed(cut: int) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 6, 9, 10, 40])
-def test_a_snapshot_with_a_changed_byte_is_not_believed(position: int) -> None:
+def test_a_snapshot_with_a_changed_byte_is_not_used(position: int) -> None:
     data = bytearray(states_with([(0, 0, 4)]).encode())
     data[position] ^= 0x40
     with pytest.raises(BadSnapshotError):

@@ -64,7 +64,7 @@ def test_minus_one_keeps_everything_for_ever() -> None:
     assert base_offsets(four_segments(retention_ms=-1, retention_bytes=-1), NOW + 10**15) == []
 
 
-def test_nothing_goes_that_is_not_below_the_high_watermark() -> None:
+def test_nothing_above_the_high_watermark_is_deleted() -> None:
     log = four_segments(retention_ms=HOUR)
     assert base_offsets(log, NOW + 100 * HOUR, high_watermark=3) == [0]
 

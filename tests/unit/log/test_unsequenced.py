@@ -40,7 +40,7 @@ def test_batches_without_a_sequence_open_a_transaction_that_a_marker_ends() -> N
     assert states.open_transactions() == []
 
 
-def test_an_epoch_of_the_past_is_refused_and_a_later_one_is_not() -> None:
+def test_an_older_epoch_is_refused_and_a_later_one_is_not() -> None:
     states = ProducerStates()
     applied(states, 3, 0)
     with pytest.raises(LogError) as refused:
@@ -49,7 +49,7 @@ def test_an_epoch_of_the_past_is_refused_and_a_later_one_is_not() -> None:
     assert states.admit(7, 4, NO_SEQUENCE, NO_SEQUENCE, True) is None
 
 
-def test_they_survive_a_snapshot() -> None:
+def test_batches_without_a_sequence_survive_a_snapshot() -> None:
     states = ProducerStates(8)
     applied(states, 3, 5)
     again = ProducerStates.decode(states.encode(), 8)

@@ -80,7 +80,7 @@ def framed(*payloads: bytes) -> bytes:
 
 
 @given(payloads=st.lists(st.binary(max_size=50), max_size=10), chops=st.lists(st.integers(1, 60), min_size=1))
-def test_frames_do_not_depend_on_how_the_bytes_are_chopped(payloads: list[bytes], chops: list[int]) -> None:
+def test_frames_do_not_depend_on_how_the_bytes_are_split(payloads: list[bytes], chops: list[int]) -> None:
     connection = Recorder(FrameMemory(1 << 20))
     data = framed(*payloads)
     pos = turn = 0

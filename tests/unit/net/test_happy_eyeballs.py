@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.net.happy_eyeballs import AllFailed, race
+from tests.support.waiting import loop_turns
 
 SOON_S = 0.01
 NEVER_S = 3600.0
@@ -25,7 +26,7 @@ class Runners:
         async def attempt() -> str:
             self.started.append(name)
             try:
-                await asyncio.sleep(takes_s)
+                await asyncio.sleep(takes_s)  # a slow attempt
             except asyncio.CancelledError:
                 self.stopped.append(name)
                 raise
@@ -40,27 +41,27 @@ def run(scenario: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(scenario, timeout=30))
 
 
-def test_one_that_is_quick_is_the_only_one() -> None:
+def test_a_quick_attempt_is_the_only_one() -> None:
     runners = Runners()
     attempts = [runners.one("first"), runners.one("second")]
     assert run(race(attempts, losing=OSError, stagger_s=NEVER_S)) == "first"
     assert runners.started == ["first"]
 
 
-def test_one_that_hangs_is_overtaken_and_stopped() -> None:
+def test_a_hanging_attempt_is_overtaken_and_stopped() -> None:
     runners = Runners()
     attempts = [runners.one("hangs", takes_s=NEVER_S), runners.one("comes")]
     assert run(race(attempts, losing=OSError, stagger_s=SOON_S)) == "comes"
     assert runners.stopped == ["hangs"]
 
 
-def test_the_next_one_does_not_wait_after_a_failure() -> None:
+def test_the_next_attempt_starts_at_once_after_a_failure() -> None:
     runners = Runners()
     attempts = [runners.one("fails", fails=OSError("no")), runners.one("comes")]
     assert run(race(attempts, losing=OSError, stagger_s=NEVER_S)) == "comes"
 
 
-def test_one_that_is_slow_may_still_win() -> None:
+def test_a_slow_attempt_may_still_win() -> None:
     runners = Runners()
     attempts = [runners.one("slow", takes_s=5 * SOON_S), runners.one("fails", fails=OSError("no"))]
     assert run(race(attempts, losing=OSError, stagger_s=SOON_S)) == "slow"
@@ -89,8 +90,7 @@ def test_cancelling_the_race_cancels_all_attempts() -> None:
 
     async def scenario() -> None:
         task = asyncio.ensure_future(race([runners.one("hangs", takes_s=NEVER_S)], losing=OSError))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await loop_turns(2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -126,7 +126,7 @@ def test_memory_for_a_large_response_is_allocated_once(first_read: int) -> None:
     run(scenario())
 
 
-def test_a_request_without_an_answer_ends_the_exchange_for_all_who_wait() -> None:
+def test_a_request_without_an_answer_fails_all_waiting_requests() -> None:
     async def scenario() -> None:
         async with exchange() as (ours, _):
             ended = asyncio.Event()
@@ -143,7 +143,7 @@ def test_a_request_without_an_answer_ends_the_exchange_for_all_who_wait() -> Non
     run(scenario())
 
 
-def test_a_peer_that_goes_away_is_a_lost_exchange() -> None:
+def test_a_peer_that_disconnects_is_a_lost_connection() -> None:
     async def scenario() -> None:
         async with exchange() as (ours, peer):
             asked = ours.asking(HeartbeatRequest(), HEARTBEAT)
@@ -156,7 +156,7 @@ def test_a_peer_that_goes_away_is_a_lost_exchange() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">iib", 5, 77, 0)])
-def test_something_that_is_no_answer_is_a_lost_exchange(answer: bytes) -> None:
+def test_bytes_that_are_not_an_answer_are_a_lost_connection(answer: bytes) -> None:
     async def scenario() -> None:
         async with exchange() as (ours, peer):
             asked = ours.asking(HeartbeatRequest(), HEARTBEAT)
@@ -168,7 +168,7 @@ def test_something_that_is_no_answer_is_a_lost_exchange(answer: bytes) -> None:
     run(scenario())
 
 
-def test_an_answer_that_cannot_be_read_is_a_lost_exchange() -> None:
+def test_an_undecodable_answer_is_a_lost_connection() -> None:
     async def scenario() -> None:
         async with exchange() as (ours, peer):
             asked = ours.asking(HeartbeatRequest(), HEARTBEAT)
@@ -195,7 +195,7 @@ def test_cancelling_a_request_does_not_disturb_later_ones() -> None:
     run(scenario())
 
 
-def test_a_broker_that_is_not_there_cannot_be_reached() -> None:
+def test_a_broker_that_does_not_run_cannot_be_reached() -> None:
     async def scenario() -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

@@ -166,7 +166,7 @@ def test_topics_and_partitions_of_many_batches_stand_in_their_rows() -> None:
     assert [(row["topic"], row["partition"]) for row in rows.to_pylist()] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 
 
-def test_no_batches_are_no_rows() -> None:
+def test_without_batches_there_are_no_rows() -> None:
     [rows] = decode_batches([], headers=True)
     rows.validate(full=True)
     assert rows.num_rows == 0
@@ -201,7 +201,7 @@ def test_control_batches_have_no_rows_and_move_the_offset() -> None:
     assert seen == [(False, 0), (True, len(buf) - len(marker))]
 
 
-def test_unwanted_batches_are_left_out() -> None:
+def test_batches_outside_the_wanted_range_are_left_out() -> None:
     ours = encode_batch([BatchRecord(0)], producer_id=1, producer_epoch=0, transactional=True)
     theirs = encode_batch([BatchRecord(1)], producer_id=2, producer_epoch=0, transactional=True)
     plain_one = encode_batch([BatchRecord(2)], producer_id=2, producer_epoch=0)
@@ -211,7 +211,7 @@ def test_unwanted_batches_are_left_out() -> None:
     assert rows.finish()["offset"].to_pylist() == [0, 2]
 
 
-def test_rows_before_the_wanted_offset_are_passed_over() -> None:
+def test_rows_before_the_wanted_offset_are_skipped() -> None:
     cursor = BatchCursor(bytes(encode_batch([BatchRecord(offset) for offset in range(10, 20)])), from_offset=17)
     rows = ArrowRows()
     assert rows.take(cursor, "t", 0, 2) == 2

@@ -119,7 +119,7 @@ def test_concatenated_gzip_is_read_up_to_a_bound() -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_cut_is_damage_or_leaves_a_shorter_whole(codec: Codec) -> None:
+def test_truncated_data_is_damage_or_shorter_valid_data(codec: Codec) -> None:
     data = LINES[:70_000]
     packed = compress(codec, data)
     for size in [*range(min(64, len(packed))), *range(64, len(packed), 997), len(packed) - 1]:
@@ -191,7 +191,7 @@ def test_broken_framings_are_refused() -> None:
     refused(Codec.GZIP, zlib.compress(b"abc"), "decompressed")
 
 
-def test_frames_cut_into_crumbs_are_refused_early() -> None:
+def test_frames_of_many_tiny_blocks_are_refused_early() -> None:
     crumbs = MAX_BLOCKS + 1
     refused(Codec.LZ4, LZ4_HEADER + lz4_stored(b"x") * crumbs + LZ4_END, "blocks")
     refused(Codec.ZSTD, ZSTD_HEADER + zstd_block(1, 0, b"x") * crumbs + zstd_block(0, 0, b"", last=True), "blocks")
@@ -227,7 +227,7 @@ def test_every_way_into_a_batch_is_bounded(codec: Codec) -> None:
         recompress(batch, 0, Codec.NONE, max_decompressed=1 << 20)
 
 
-def test_a_size_that_cannot_be_true_is_refused_before_any_room_is_made() -> None:
+def test_an_impossible_size_is_refused_before_memory_is_allocated() -> None:
     refused(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"x", "cannot hold the 4294967295 they declare")
     one_byte_claims_exabytes = bytes.fromhex("28b52ffd e0 ffffffffffffff7f") + zstd_block(0, 1, b"x", last=True)
     refused(Codec.ZSTD, one_byte_claims_exabytes, "decompressed")

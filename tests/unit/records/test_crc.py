@@ -31,12 +31,12 @@ lengths = st.integers(0, 70) | st.integers(370, 1200) | st.integers(3050, 3100) 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("data", "checksum"), VECTORS)
-def test_the_published_values_come_out(implementation, data: bytes, checksum: int) -> None:  # type: ignore[no-untyped-def]
+def test_published_values_are_computed(implementation, data: bytes, checksum: int) -> None:  # type: ignore[no-untyped-def]
     assert implementation(data) == checksum
 
 
 @given(length=lengths, seed=st.binary(min_size=1, max_size=31), cut=st.integers(0, 20_000), start=st.integers(0, 9))
-def test_it_is_the_packages_for_any_length_place_and_continuation(
+def test_results_equal_the_packages_for_any_length_position_and_continuation(
     length: int, seed: bytes, cut: int, start: int
 ) -> None:
     data = (seed * (length // len(seed) + 1))[:length]
@@ -45,7 +45,7 @@ def test_it_is_the_packages_for_any_length_place_and_continuation(
     assert crc32c(bytearray(data[cut:]), crc32c(data[:cut])) == expected
 
 
-def test_a_checksum_is_looked_for_only_where_a_batch_can_be() -> None:
+def test_a_checksum_is_computed_only_for_a_possible_batch() -> None:
     batch = encode_batch([BatchRecord(0, 1, b"k", b"v")])
     padded = b"xx" + batch + b"yy"
     assert crc_ok(padded, 2, len(batch))

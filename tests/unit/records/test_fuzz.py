@@ -37,7 +37,7 @@ def spoil(batch: bytearray, chance: random.Random) -> bytearray:
 
 
 @pytest.mark.parametrize("allow", [False, True])
-def test_spoilt_batches_are_answered_or_refused(count: Callable[[int, int], int], allow: bool) -> None:
+def test_damaged_batches_are_decoded_or_refused(count: Callable[[int, int], int], allow: bool) -> None:
     chance = random.Random(20_240_601 + allow)
     taken = refused = 0
     for _ in range(count(10_000, 1_000_000)):

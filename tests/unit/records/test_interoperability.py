@@ -57,7 +57,7 @@ def read_by(library: Any, batch: bytearray) -> list[BatchRecord]:
 
 @pytest.mark.parametrize(("library", "codec"), PAIRS)
 @given(records=record_lists().map(sendable))
-def test_their_batches_are_taken(library: Any, codec: Codec, records: list[BatchRecord]) -> None:
+def test_batches_of_other_codecs_are_decoded(library: Any, codec: Codec, records: list[BatchRecord]) -> None:
     batch = written_by(library, codec, records)
     assert decode_batch(batch) == records
     info = check_batch(batch, 0)
@@ -67,7 +67,7 @@ def test_their_batches_are_taken(library: Any, codec: Codec, records: list[Batch
 
 @pytest.mark.parametrize(("library", "codec"), PAIRS)
 @given(records=record_lists().map(sendable))
-def test_ours_are_taken_by_them(library: Any, codec: Codec, records: list[BatchRecord]) -> None:
+def test_our_batches_are_decoded_by_other_codecs(library: Any, codec: Codec, records: list[BatchRecord]) -> None:
     assert read_by(library, encode_batch(records, codec=codec)) == records
 
 

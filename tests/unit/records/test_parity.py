@@ -56,7 +56,7 @@ def both(name: str, *args: Any, **kwargs: Any) -> Any:
     return expected
 
 
-def test_the_native_twin_is_built_wherever_there_is_a_compiler() -> None:
+def test_the_native_codec_is_built_if_there_is_a_compiler() -> None:
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
     assert _native is not None
@@ -74,7 +74,7 @@ def test_the_environment_can_ask_for_the_reference() -> None:
     after=st.binary(max_size=9),
     flags=st.lists(st.booleans(), min_size=3, max_size=3),
 )
-def test_honest_batches_are_seen_the_same(batch: bytearray, before: bytes, after: bytes, flags: list[bool]) -> None:
+def test_both_codecs_agree_on_valid_batches(batch: bytearray, before: bytes, after: bytes, flags: list[bool]) -> None:
     buf = memoryview(bytearray(before + batch + after))
     require_keys, allow_control, allow_gaps = flags
     both(
@@ -94,7 +94,7 @@ def test_honest_batches_are_seen_the_same(batch: bytearray, before: bytes, after
 @given(
     batch=mutated_batches(), pos=st.just(0) | st.integers(-3, 80), flags=st.lists(st.booleans(), min_size=3, max_size=3)
 )
-def test_mutated_batches_are_taken_or_refused_the_same(batch: bytearray, pos: int, flags: list[bool]) -> None:
+def test_both_codecs_agree_on_mutated_batches(batch: bytearray, pos: int, flags: list[bool]) -> None:
     require_keys, allow_control, allow_gaps = flags
     result = both(
         "check_batch", batch, pos, require_keys=require_keys, allow_control=allow_control, allow_gaps=allow_gaps
@@ -129,7 +129,7 @@ def test_builders_write_the_same_bytes_and_refuse_the_same_records(appends: list
 
 @needs_native
 @given(records=record_lists(max_size=3), data=st.data())
-def test_every_single_byte_change_is_seen_the_same(records: list[BatchRecord], data: st.DataObject) -> None:
+def test_both_codecs_agree_on_every_single_byte_change(records: list[BatchRecord], data: st.DataObject) -> None:
     batch = encode_batch(records)
     at = data.draw(st.integers(21, len(batch) - 1))
     for value in (0x00, 0x01, 0x03, 0x7F, 0x80, 0xFF):
@@ -141,7 +141,7 @@ def test_every_single_byte_change_is_seen_the_same(records: list[BatchRecord], d
 
 
 @needs_native
-def test_the_twin_names_every_fault_that_the_reference_knows() -> None:
+def test_the_native_codec_reports_every_fault_of_the_reference() -> None:
     """All single-byte changes of one rich batch cause every record error that one byte can cause."""
     batch = encode_batch(
         [
@@ -167,7 +167,7 @@ def test_the_twin_names_every_fault_that_the_reference_knows() -> None:
 
 @needs_native
 @pytest.mark.parametrize("codec", Codec)
-def test_both_take_bytes_bytearrays_and_views(codec: Codec) -> None:
+def test_both_codecs_accept_bytes_bytearrays_and_views(codec: Codec) -> None:
     batch = bytes(encode_batch([BatchRecord(0, 1, b"k", b"v")], codec=codec))
     for buf in (batch, bytearray(batch), memoryview(batch), memoryview(bytearray(batch))):
         assert both("decode_batch", buf)[1] == [BatchRecord(0, 1, b"k", b"v")]

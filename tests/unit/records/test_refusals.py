@@ -96,7 +96,7 @@ def test_a_format_that_does_not_exist_is_corruption(engine: ModuleType) -> None:
         engine.check_batch(batch, 0)
 
 
-def test_every_cut_is_noticed(engine: ModuleType) -> None:
+def test_every_truncation_is_noticed(engine: ModuleType) -> None:
     batch = encode_batch(RECORDS)
     for size in range(len(batch)):
         with pytest.raises(CorruptBatch):
@@ -236,13 +236,13 @@ def test_timestamps_must_stay_within_64_bits(engine: ModuleType, base: int, delt
         engine.check_batch(batch, 0)
 
 
-def test_the_farthest_timestamps_are_taken(engine: ModuleType) -> None:
+def test_the_extreme_timestamps_are_accepted(engine: ModuleType) -> None:
     for base, delta in ((0, 2**63 - 1), (-1, 2**63 - 1), (0, -(2**63)), (2**63 - 1, -(2**63))):
         batch = batch_of(record_bytes(0, timestamp_delta=zigzag(delta)), base_timestamp=base)
         assert engine.check_batch(batch, 0).max_record_timestamp == base + delta
 
 
-def test_longer_spellings_of_a_number_are_taken_as_kafka_takes_them(engine: ModuleType) -> None:
+def test_longer_encodings_of_a_number_are_accepted_as_in_kafka(engine: ModuleType) -> None:
     batch = batch_of(record_bytes(0, timestamp_delta=b"\x80" * 9 + b"\x00", key=b"\x86\x80\x80\x80\x00key"))
     assert engine.decode_batch(batch) == [BatchRecord(0, 0, b"key", b"value")]
 

@@ -118,7 +118,7 @@ def test_offsets_that_do_not_rise_cannot_be_encoded() -> None:
 
 
 @pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
-def test_transaction_markers_come_back(kind: ControlType) -> None:
+def test_transaction_markers_are_read_back(kind: ControlType) -> None:
     batch = encode_marker(
         kind, producer_id=3, producer_epoch=2, coordinator_epoch=17, timestamp=99, base_offset=1000, leader_epoch=5
     )
@@ -134,7 +134,7 @@ def test_a_marker_of_a_later_kafka_is_unknown_not_an_error() -> None:
     assert parse_marker(later).type is ControlType.UNKNOWN
 
 
-def test_only_ends_of_transactions_are_written() -> None:
+def test_only_commit_and_abort_markers_are_written() -> None:
     with pytest.raises(ValueError, match="does not end"):
         encode_marker(ControlType.LEADER_CHANGE, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=0)
 

@@ -138,7 +138,7 @@ def test_a_follower_that_is_ahead_keeps_the_records_it_shares_with_the_leader(a:
     assert offsets(a.log) == offsets(b.log) == [0, 1, 2]
 
 
-def test_logs_that_parted_more_than_once_are_compared_until_they_agree(a: Replica, b: Replica) -> None:
+def test_logs_that_diverged_more_than_once_are_compared_until_they_agree(a: Replica, b: Replica) -> None:
     # KIP-279: epochs 1 and 3 here, 1, 2 and 4 there.
     a.lead(1)
     a.write(5)
@@ -177,7 +177,7 @@ def test_an_empty_leader_leaves_its_followers_empty(a: Replica, b: Replica) -> N
     assert batches(b) == batches(a)
 
 
-def test_a_cut_inside_of_a_batch_takes_the_whole_batch_and_brings_it_back(a: Replica, b: Replica) -> None:
+def test_a_truncation_inside_a_batch_removes_the_whole_batch_which_is_fetched_again(a: Replica, b: Replica) -> None:
     a.lead(1)
     a.write(1, records=2)
     b.copy_all(a)
@@ -252,7 +252,7 @@ def test_a_follower_becomes_equal_to_its_leader_after_any_history(data: st.DataO
 # Log start ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_start_follows_the_leaders(a: Replica, b: Replica) -> None:
+def test_the_log_start_follows_that_of_the_leader(a: Replica, b: Replica) -> None:
     a.lead(1)
     a.write(10)
     b.copy_all(a)
@@ -273,7 +273,7 @@ def test_a_follower_without_records_starts_at_the_log_start_offset_of_its_leader
     assert offsets(b.log) == [6, 7, 8, 9]
 
 
-def test_a_leaders_start_inside_of_a_batch_becomes_the_followers(a: Replica, b: Replica) -> None:
+def test_a_log_start_inside_a_batch_is_adopted_by_the_follower(a: Replica, b: Replica) -> None:
     a.lead(1)
     a.write(1, records=5)
     a.log.delete_before(3)
@@ -295,7 +295,7 @@ def test_the_high_watermark_follows_the_leader_up_to_the_local_log_end(a: Replic
     assert b.partition.high_watermark == b.log.end_offset == 1
 
 
-def test_a_cut_below_the_high_watermark_lowers_it(a: Replica, b: Replica) -> None:
+def test_a_truncation_below_the_high_watermark_lowers_it(a: Replica, b: Replica) -> None:
     a.lead(1)
     a.write(10)
     a.partition.refresh(0.0, 30.0)

@@ -32,11 +32,11 @@ def reach(leadership: Leadership, high_watermark: int = 0, min_insync: int = 1, 
 # The high watermark ---------------------------------------------------------------------------------------------------
 
 
-def test_a_new_leader_knows_nothing_of_its_followers_and_lets_the_high_watermark_stand() -> None:
+def test_a_new_leader_does_not_advance_the_high_watermark_before_followers_fetch() -> None:
     assert reach(leads(), high_watermark=40) == 40
 
 
-def test_the_high_watermark_goes_as_far_as_every_member_has_fetched() -> None:
+def test_the_high_watermark_advances_to_what_every_isr_member_has_fetched() -> None:
     leadership = leads()
     fetch(leadership, SECOND, 90)
     assert reach(leadership) == 0
@@ -54,19 +54,19 @@ def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
     assert reach(leads(replace(STATE, isr=(LEADER,)))) == UNLIMITED
 
 
-def test_the_high_watermark_stands_still_while_too_few_are_in_sync() -> None:
+def test_the_high_watermark_does_not_advance_with_too_few_in_sync_replicas() -> None:
     leadership = leads(replace(STATE, isr=(LEADER,)))
     assert reach(leadership, high_watermark=40, min_insync=2) == 40
 
 
-def test_it_stands_still_while_one_outside_of_the_in_sync_set_may_be_elected() -> None:
+def test_the_high_watermark_does_not_advance_while_a_replica_outside_the_isr_may_be_elected() -> None:
     leadership = leads(replace(STATE, isr=(LEADER,), elr=(SECOND,)))
     assert reach(leadership, high_watermark=40) == 40
     assert leadership.holds_for_nothing(1)
     assert not leadership.holds_for_nothing(2)
 
 
-def test_it_does_not_go_back_when_a_member_has_less_than_it_had() -> None:
+def test_the_high_watermark_does_not_go_back_when_a_member_has_lost_records() -> None:
     leadership = leads()
     for replica in (SECOND, THIRD):
         fetch(leadership, replica, 90)
@@ -74,7 +74,7 @@ def test_it_does_not_go_back_when_a_member_has_less_than_it_had() -> None:
     assert reach(leadership, high_watermark=90) == 90
 
 
-def test_while_a_smaller_set_is_proposed_those_who_would_leave_still_count() -> None:
+def test_during_a_proposal_to_shrink_the_isr_the_removed_replicas_still_count() -> None:
     leadership = leads()
     fetch(leadership, SECOND, 90)
     fetch(leadership, THIRD, 50)
@@ -84,7 +84,7 @@ def test_while_a_smaller_set_is_proposed_those_who_would_leave_still_count() -> 
     assert reach(leadership, now=20.0) == 90
 
 
-def test_while_a_larger_set_is_proposed_those_who_would_come_count_already() -> None:
+def test_during_a_proposal_to_expand_the_isr_the_added_replicas_already_count() -> None:
     leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
     fetch(leadership, SECOND, 100)
     fetch(leadership, THIRD, 60, end=100)
@@ -103,7 +103,7 @@ def test_the_high_watermark_waits_for_a_follower_that_is_about_to_join_the_isr()
     assert leadership.reach(100, 1, 1.1 + JOIN_HOLD_S, MAX_LAG_S) == (120, False)
 
 
-def test_it_does_not_wait_for_a_broker_that_is_gone() -> None:
+def test_the_high_watermark_does_not_wait_for_a_dead_broker() -> None:
     leadership = leads(replace(STATE, isr=(LEADER, SECOND)))
     fetch(leadership, SECOND, 120, end=120)
     fetch(leadership, THIRD, 100, end=100)
@@ -162,7 +162,7 @@ def test_a_follower_at_the_log_end_does_not_lag_without_new_records() -> None:
     assert leadership.without_laggards(100, 1e6, MAX_LAG_S) == STATE.isr
 
 
-def test_a_new_epoch_gives_members_time_to_show_up_and_others_none() -> None:
+def test_a_new_epoch_gives_isr_members_time_to_fetch() -> None:
     leadership = leads(replace(STATE, isr=(LEADER, SECOND)), now=50.0)
     assert leadership.followers[SECOND].caught_up_at == 50.0
     assert leadership.followers[THIRD].caught_up_at == NEVER
@@ -193,7 +193,7 @@ def test_an_unchanged_partition_state_leaves_the_proposal_open() -> None:
     assert leadership.proposal == (LEADER, SECOND)
 
 
-def test_replicas_that_come_are_followed_and_those_that_go_are_forgotten() -> None:
+def test_added_replicas_are_tracked_and_removed_ones_forgotten() -> None:
     leadership = leads()
     fetch(leadership, SECOND, 90)
     leadership.stored(replace(STATE, replicas=(LEADER, SECOND, 4), isr=(LEADER, SECOND), partition_epoch=8))
@@ -296,12 +296,12 @@ class AnyHistory(RuleBasedStateMachine):
         self.look()
 
     @rule()
-    def hears_of_what_is_stored(self) -> None:
+    def learns_the_stored_state(self) -> None:
         self.leadership.stored(self.stored)
         self.look()
 
     @invariant()
-    def whoever_may_be_elected_has_everything_committed(self) -> None:
+    def every_electable_replica_has_all_committed_records(self) -> None:
         for one in {*self.stored.isr, *self.stored.elr} - {LEADER}:
             assert self.has[one] >= self.high_watermark, one
 

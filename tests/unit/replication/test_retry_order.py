@@ -83,12 +83,12 @@ def test_other_gaps_are_out_of_order_errors(partition: Partition) -> None:
     assert send(partition, 5, producer=8) == ErrorCode.NONE, "no batch of this producer was refused"
 
 
-def test_a_batch_that_never_came_again_explains_nothing_for_long(partition: Partition) -> None:
+def test_a_refused_batch_that_is_never_retried_is_forgotten(partition: Partition) -> None:
     refuse_the_second(partition)
     assert send(partition, 2, after_ms=EXPLAINS_MS + 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_new_epoch_of_the_producer_begins_without_a_past(partition: Partition) -> None:
+def test_a_new_epoch_of_the_producer_has_no_refused_batches(partition: Partition) -> None:
     refuse_the_second(partition)
     assert send(partition, 0, epoch=1) == ErrorCode.NONE
     assert send(partition, 2) == ErrorCode.INVALID_PRODUCER_EPOCH

@@ -27,7 +27,7 @@ def test_a_follower_with_a_smaller_limit_gets_less() -> None:
     assert len(some) < len(whole)
 
 
-def test_a_log_that_was_cut_is_read_again() -> None:
+def test_a_truncated_log_is_read_again() -> None:
     log, reads = new_log(), SharedReads()
     append_all(log, 2, value=b"v" * BIG)
     reads.read(log, 1, 1 << 20, min_one=True)

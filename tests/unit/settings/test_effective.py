@@ -184,13 +184,13 @@ def test_a_topic_error_is_a_sentence_not_an_exception() -> None:
         ({"broker.session.timeout.ms": "1"}, "broker.session.timeout.ms: cannot be changed while the broker runs"),
     ],
 )
-def test_a_change_at_run_time_that_cannot_be_is_refused(texts: dict[str, str], complaint: str) -> None:
+def test_an_impossible_change_at_run_time_is_refused(texts: dict[str, str], complaint: str) -> None:
     error = BrokerSettings({}).dynamic_error(texts)
     assert error is not None
     assert error.startswith(complaint)
 
 
-def test_a_change_at_run_time_that_can_be_is_not_refused() -> None:
+def test_a_possible_change_at_run_time_is_accepted() -> None:
     assert BrokerSettings({}).dynamic_error({"max.connections": "7", "log.retention.ms": "-1"}) is None
 
 
@@ -218,13 +218,13 @@ def test_a_broker_without_an_id_takes_it_from_its_data() -> None:
         ({"log.roll.ms": "0"}, "log.roll.ms: 0 is out of bounds"),
     ],
 )
-def test_broker_settings_that_cannot_be_together_are_refused(static: dict[str, str], complaint: str) -> None:
+def test_contradictory_broker_settings_are_refused(static: dict[str, str], complaint: str) -> None:
     with pytest.raises(SettingError) as caught:
         BrokerSettings(static)
     assert complaint in str(caught.value)
 
 
-def test_several_directories_win_over_the_one() -> None:
+def test_log_dirs_has_precedence_over_log_dir() -> None:
     assert BrokerSettings({"log.dir": "one"}).log_dirs == ("one",)
     assert BrokerSettings({"log.dir": "one", "log.dirs": "two, three"}).log_dirs == ("two", "three")
 
@@ -243,7 +243,7 @@ def test_kafka_only_settings_are_described_with_the_given_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["alter.config.policy.class.name", "create.topic.policy.class.name"])
-def test_a_setting_that_protects_is_never_ignored(name: str) -> None:
+def test_a_security_setting_is_never_ignored(name: str) -> None:
     with pytest.raises(SettingError, match="would be unchecked"):
         BrokerSettings({name: "org.example.Guard"})
     assert BrokerSettings({name: ""}).node_id is None

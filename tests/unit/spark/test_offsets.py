@@ -43,7 +43,7 @@ def test_a_checkpoint_of_another_format_is_refused(value: dict[str, Any]) -> Non
         StreamOffset.from_json(value)
 
 
-def test_places_are_compared_by_offsets_and_ids_alone() -> None:
+def test_positions_are_compared_by_offsets_and_ids_only() -> None:
     here = StreamOffset({A0: 1}, {"a": "1"})
     assert here.same_place(StreamOffset({A0: 1}, {"a": "1"}, initial=True))
     assert not here.same_place(StreamOffset({A0: 2}, {"a": "1"}))

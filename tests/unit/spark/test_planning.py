@@ -51,7 +51,7 @@ def test_a_limited_batch_advances_in_every_partition_up_to_its_limit(
     assert backlog(begin, end) == min(backlog(begin, latest), max(limit, len(waiting)))
 
 
-def test_a_batch_waits_for_enough_but_not_for_ever() -> None:
+def test_a_batch_waits_a_bounded_time_for_enough_records() -> None:
     assert worth_a_batch(10, 10, now_ms=5, last_batch_ms=4, max_delay_ms=100)
     assert not worth_a_batch(9, 10, now_ms=103, last_batch_ms=4, max_delay_ms=100)
     assert worth_a_batch(9, 10, now_ms=104, last_batch_ms=4, max_delay_ms=100)
@@ -62,7 +62,7 @@ def test_each_partition_is_one_task_by_default() -> None:
     assert split(whole(5, 5_000_000), None, None) == whole(5, 5_000_000)
 
 
-def test_large_ranges_are_cut_first() -> None:
+def test_large_ranges_are_split_first() -> None:
     pieces = split(whole(10, 1000), 5, None)
     assert [piece.size for piece in pieces] == [10, 250, 250, 250, 250]
 

@@ -49,7 +49,7 @@ def test_offsets_shorten_a_range(filters: list[Filter], expected: tuple[int, int
     assert (left.start, left.until) == expected
 
 
-def test_nothing_is_left_where_no_row_can_match() -> None:
+def test_filters_that_match_no_row_leave_no_range() -> None:
     ranges = [OffsetRange("a", "", 0, 5, 20)]
     assert narrowing([LessThan(OFFSET, 5)]).apply(ranges) == []
     assert narrowing([EqualTo(TOPIC, "b")]).apply(ranges) == []

@@ -34,7 +34,7 @@ class Cluster:
         name = transactional_id(QUERY, run, batch, partition, attempt)
         # Using an id again aborts its open transaction. After that, the outcome of the earlier one is unknown.
         self.open.pop(name, None)
-        self.committed.pop(name, None)  # and nobody can tell any more what became of what was there before
+        self.committed.pop(name, None)
         write = PreparedWrite(partition, attempt, next(self._ids), 0)
         self.open[name] = (write.producer_id, write.epoch, row)
         return write
@@ -135,7 +135,7 @@ def deaths() -> Iterator[float]:
 
 @pytest.mark.parametrize("stray", [False, True])
 @pytest.mark.parametrize("dies_at", list(deaths()))
-def test_a_driver_that_dies_anywhere_leaves_each_batch_visible_once(dies_at: float, stray: bool) -> None:
+def test_a_driver_that_dies_at_any_step_leaves_each_batch_visible_once(dies_at: float, stray: bool) -> None:
     cluster = Cluster()
     first = TwoPhaseCommit(Driver(cluster, dies_at))
     batch = 0
@@ -182,7 +182,7 @@ def test_a_batch_that_failed_leaves_nothing() -> None:
     cluster = Cluster()
     commits = TwoPhaseCommit(Driver(cluster))
     writes = [cluster.prepare("run1", 0, task, 0, (0, task)) for task in range(TASKS)]
-    cluster.prepare("run1", 0, 0, 1, "a twin that nobody heard of")
+    cluster.prepare("run1", 0, 0, 1, "an unknown attempt")
     commits.abort(QUERY, "run1", 0, writes[:2])
     assert not cluster.open
     assert cluster.gates == {(QUERY, "run1")}
@@ -195,7 +195,7 @@ def decided_and_dead(cluster: Cluster) -> None:
     assert len(cluster.records) == 1 and len(cluster.open) == TASKS
 
 
-def test_a_decision_of_which_everything_was_aborted_meanwhile_is_as_none() -> None:
+def test_a_decision_whose_transactions_were_all_aborted_counts_as_none() -> None:
     cluster = Cluster()
     decided_and_dead(cluster)
     cluster.expire()
@@ -217,7 +217,7 @@ def test_a_partly_aborted_decision_is_reported_as_a_loss() -> None:
     assert not cluster.open
 
 
-def test_a_query_that_will_not_come_back_is_resolved_from_outside() -> None:
+def test_an_abandoned_query_is_resolved_from_outside() -> None:
     cluster = Cluster()
     decided_and_dead(cluster)
     cluster.prepare("run2", 0, 0, 0, "a task of a run that died, too")

@@ -97,7 +97,7 @@ def test_a_repeated_init_producer_id_gets_the_same_new_producer_id() -> None:
     assert one.init(expected=expected) == first
 
 
-def test_a_producer_that_aborted_its_own_transaction_by_coming_again_is_let_in() -> None:
+def test_a_producer_that_aborted_its_own_transaction_by_a_second_init_is_initialised() -> None:
     one = coordinator(S.ONGOING)
     assert one.init(expected=ME).error == E.CONCURRENT_TRANSACTIONS
     one.write_markers()
@@ -117,7 +117,7 @@ def test_a_repeated_init_producer_id_is_fenced_after_another_producer() -> None:
 
 @pytest.mark.parametrize("state", [*sorted(AT_REST), S.ONGOING])
 @pytest.mark.parametrize("who", [BEFORE_ME, STRANGER, ProducerIdentity(42, 9)])
-def test_a_producer_of_the_past_cannot_come_back(state: S, who: ProducerIdentity) -> None:
+def test_a_fenced_producer_cannot_initialise_again(state: S, who: ProducerIdentity) -> None:
     one = coordinator(state)
     assert one.init(expected=who).error == E.PRODUCER_FENCED
     assert one.found() == in_state(state)
@@ -307,7 +307,7 @@ def test_a_decision_that_cannot_be_stored_has_no_effect() -> None:
     assert one.abort(ME).error == E.NONE
 
 
-def test_markers_of_another_time_complete_nothing() -> None:
+def test_markers_of_another_epoch_complete_nothing() -> None:
     one = coordinator(S.ONGOING)
     after = one.commit(ME).identity
     (late,) = one.write_markers()
@@ -394,7 +394,7 @@ def test_a_producer_that_does_not_keep_a_prepared_transaction_aborts_it() -> Non
     assert one.init().identity == ProducerIdentity(42, 8)
 
 
-def test_keeping_without_a_transaction_is_a_usual_beginning() -> None:
+def test_keep_prepared_without_a_transaction_has_no_effect() -> None:
     one = coordinator(S.COMPLETE_COMMIT)
     answer = one.init(timeout_ms=NO_TIMEOUT, keep_prepared=True)
     assert (answer.identity, answer.ongoing) == (ProducerIdentity(42, 6), NO_IDENTITY)

@@ -83,7 +83,7 @@ class Transactions(RuleBasedStateMachine):
         )
         if answer is None or answer.error != ErrorCode.NONE:
             return multiple()
-        self.let_in(name, answer.identity)
+        self.was_initialised_as(name, answer.identity)
         return (name, answer.identity)
 
     @rule(target=producers, producer=producers)
@@ -98,10 +98,10 @@ class Transactions(RuleBasedStateMachine):
         assert same or (identity.epoch == LAST_PRODUCER_EPOCH and owner.epoch == 0), (
             f"{identity} came back past {owner}"
         )
-        self.let_in(name, answer.identity, again=answer.identity == owner)
+        self.was_initialised_as(name, answer.identity, again=answer.identity == owner)
         return (name, answer.identity)
 
-    def let_in(self, name: str, identity: ProducerIdentity, again: bool = False) -> None:
+    def was_initialised_as(self, name: str, identity: ProducerIdentity, again: bool = False) -> None:
         if not again:
             assert identity not in self.told, f"{identity} was told twice"
         self.told.add(identity)
@@ -161,7 +161,7 @@ class Transactions(RuleBasedStateMachine):
         return answer.identity
 
     def check_owner(self, name: str, identity: ProducerIdentity) -> None:
-        assert identity == self.latest[name], f"{identity} acted although {self.latest[name]} was let in"
+        assert identity == self.latest[name], f"{identity} acted although {self.latest[name]} was initialised"
         assert name not in self.shut_out, f"{identity} acted although its transaction was aborted"
 
     def found(self, name: str) -> Transaction | None:
@@ -224,7 +224,7 @@ class Transactions(RuleBasedStateMachine):
     # -- invariants ------------------------------------------------------------------------------------------------
 
     @invariant()
-    def an_abort_that_nobody_asked_for_shuts_its_producer_out(self) -> None:
+    def an_unrequested_abort_fences_its_producer(self) -> None:
         for name in NAMES:
             found = self.found(name)
             aborted = found is not None and found.state is TransactionState.PREPARE_ABORT and found.partitions
@@ -232,7 +232,7 @@ class Transactions(RuleBasedStateMachine):
                 self.shut_out.add(name)
 
     @invariant()
-    def the_log_holds_all_that_counts(self) -> None:
+    def the_log_has_the_current_state(self) -> None:
         assert self.coordinator.replayed().transactions == self.coordinator.shard.transactions
 
     @invariant()
@@ -245,7 +245,7 @@ class Transactions(RuleBasedStateMachine):
                     assert ends.setdefault(key, record.committed) is record.committed
 
     @invariant()
-    def what_is_committed_was_asked_for(self) -> None:
+    def every_commit_was_requested(self) -> None:
         for partition in self.partitions.values():
             for record in partition.records:
                 if record.committed:
@@ -263,7 +263,7 @@ class Transactions(RuleBasedStateMachine):
                     assert self.coordinator.init(name).error == ErrorCode.NONE
                 assert self.coordinator.found(name).state is TransactionState.EMPTY
         self.no_transaction_is_half_visible()
-        self.what_is_committed_was_asked_for()
+        self.every_commit_was_requested()
         for partition in self.partitions.values():
             assert all(record.committed is not None for record in partition.records), "a reader would wait forever"
 

@@ -57,7 +57,7 @@ def test_a_value_of_the_first_version_is_read() -> None:
     assert found.next_producer_id == -1
 
 
-def test_a_key_of_a_later_type_is_passed_over() -> None:
+def test_a_key_of_a_later_type_is_skipped() -> None:
     assert decode_key(b"\0\1\0\x02tx") is None
 
 

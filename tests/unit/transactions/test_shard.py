@@ -40,7 +40,7 @@ def test_work_within_a_transaction_does_not_prolong_it() -> None:
     assert one.found().state is S.PREPARE_ABORT
 
 
-def test_an_id_that_rests_for_long_is_forgotten() -> None:
+def test_an_idle_transactional_id_expires() -> None:
     one = Coordinator()
     one.producer()
     one.sleep_through(RULES.expiration_ms)
@@ -49,14 +49,14 @@ def test_an_id_that_rests_for_long_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("state", [S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_an_id_with_something_to_do_is_not_forgotten(state: S) -> None:
+def test_a_transactional_id_with_an_open_transaction_does_not_expire(state: S) -> None:
     one = Coordinator()
     one.put(in_state(state))
     one.sleep_through(RULES.expiration_ms)
     assert one.found()
 
 
-def test_many_ids_are_forgotten_in_bounded_batches() -> None:
+def test_many_transactional_ids_expire_in_bounded_batches() -> None:
     one = Coordinator()
     for number in range(2_500):
         one.put(in_state(S.EMPTY, name=f"t{number}"))

@@ -140,7 +140,7 @@ class SimulatedStore(Store):
         self._back.drop()
         for action in under_way[: self._ensemble.random.randint(0, len(under_way))]:
             self._there.send(action)
-        self._fail_pending("the connection was lost; what became of the request is not known")
+        self._fail_pending("the connection was lost; the result of the request is not known")
         self._notify(SessionEvent.SUSPENDED)
 
     def expired(self) -> None:

@@ -13,6 +13,7 @@ from moldau.broker.coordinators.producer_ids import BLOCK, PATH, ProducerIds, re
 from moldau.cluster.memory_store import MemoryTree
 from moldau.cluster.store import Create, Store, StoreError
 from moldau.host.event_log import event_of
+from tests.support.waiting import loop_turns
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -49,7 +50,7 @@ def test_the_next_block_is_reserved_before_the_current_one_is_used_up() -> None:
         await ids.ready()
         for _ in range(5 * BLOCK):
             assert ids.take() is not None
-            await asyncio.sleep(0)
+            await loop_turns()
 
     run(scenario())
 
@@ -57,8 +58,8 @@ def test_the_next_block_is_reserved_before_the_current_one_is_used_up() -> None:
 def test_brokers_and_restarts_never_share_an_id() -> None:
     async def scenario() -> None:
         tree = MemoryTree()
-        lives = [ids_of(tree.session()) for _ in range(4)]
-        given = [one for many in await asyncio.gather(*(taken(ids, 700) for ids in lives)) for one in many]
+        incarnations = [ids_of(tree.session()) for _ in range(4)]
+        given = [one for many in await asyncio.gather(*(taken(ids, 700) for ids in incarnations)) for one in many]
         given += await taken(ids_of(tree.session()), 700)  # a broker that has crashed and started again
         assert len(set(given)) == len(given)
 

@@ -22,6 +22,7 @@ from moldau.client.errors import (
     error_for,
 )
 from moldau.client.network import Network
+from tests.support.waiting import loop_turns
 
 MAX_ATTEMPTS = 5
 
@@ -35,7 +36,7 @@ class Scripted:
         self.requests: list[tuple[int, list[str]]] = []
 
     async def call(self, node: int, request: Any, **_options: object) -> dict[str, object]:
-        await asyncio.sleep(0)
+        await loop_turns()
         things: list[str] = request
         self.requests.append((node, things))
         answers = {}
@@ -105,7 +106,7 @@ def refusal(code: ErrorCode) -> MoldauError:
     return error_for(code, "asking")
 
 
-def test_things_of_one_broker_share_a_request_and_answers_come_in_the_order_of_the_question() -> None:
+def test_items_of_one_broker_share_a_request_and_results_keep_the_order_of_the_items() -> None:
     network = Scripted({})
     answers = ask(network, ["1b", "2a", "1a"])
     assert list(answers.items()) == [("1b", "1b by 1"), ("2a", "2a by 2"), ("1a", "1a by 1")]
@@ -126,7 +127,7 @@ def test_only_retriable_errors_are_retried() -> None:
     assert route.failures == [("1a", "NotCoordinator")]
 
 
-def test_an_unknown_topic_is_an_answer_that_stands() -> None:
+def test_an_unknown_topic_is_a_final_answer() -> None:
     network = Scripted({(1, "1a"): [refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]})
     answers = ask(network, ["1a", "?"])
     assert isinstance(answers["1a"], UnknownTopicOrPartition)
@@ -134,7 +135,7 @@ def test_an_unknown_topic_is_an_answer_that_stands() -> None:
     assert len(network.requests) == 1
 
 
-def test_a_lost_connection_is_tried_again_and_a_refusal_after_it_is_put_in_doubt() -> None:
+def test_a_lost_connection_is_retried_and_a_later_refusal_is_marked_as_uncertain() -> None:
     lost = Lost(BrokerUnavailable("the connection was lost"))
     network = Scripted({(1, "1a"): [lost, refusal(ErrorCode.TOPIC_ALREADY_EXISTS)]})
     answers = ask(network, ["1a", "1b"])
@@ -159,7 +160,7 @@ def test_items_without_an_answer_in_time_are_reported_beside_the_others() -> Non
     assert answers["2a"] == "2a by 2"
 
 
-def test_where_nothing_was_answered_at_all_one_error_says_so() -> None:
+def test_if_no_item_was_answered_there_is_one_error() -> None:
     network = Scripted(
         {(1, "1a"): [refusal(ErrorCode.NOT_COORDINATOR)], (1, "1b"): [refusal(ErrorCode.NOT_COORDINATOR)]}
     )
@@ -167,7 +168,7 @@ def test_where_nothing_was_answered_at_all_one_error_says_so() -> None:
         ask(network, ["1a", "1b"])
 
 
-def test_a_thing_that_the_answer_leaves_out_is_an_error() -> None:
+def test_an_item_missing_in_the_answer_is_an_error() -> None:
     class Forgetful(Scripted):
         async def call(self, node: int, request: Any, **options: object) -> dict[str, object]:
             answers = await super().call(node, request, **options)
@@ -183,12 +184,10 @@ def test_a_thing_that_the_answer_leaves_out_is_an_error() -> None:
 def test_a_call_that_is_cancelled_leaves_nothing_running(steps: int) -> None:
     async def run() -> None:
         call = asyncio.ensure_future(answers_to(Scripted({}), [f"{node}a" for node in range(1, 5)]))
-        for _ in range(steps):
-            await asyncio.sleep(0)
+        await loop_turns(steps)
         call.cancel()
         await asyncio.wait([call])
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await loop_turns(2)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())

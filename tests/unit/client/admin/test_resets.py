@@ -56,7 +56,7 @@ def test_a_reset_from_inside_a_partition_ends_inside_of_it(
 
 
 @given(by=st.integers(-5, 5))
-def test_shifting_there_and_back_ends_where_it_began(by: int) -> None:
+def test_shifting_forward_and_back_gives_the_same_offset(by: int) -> None:
     there = planned(ShiftBy(by), 50, 0, 100, NO_OFFSET).after
     assert planned(ShiftBy(-by), there, 0, 100, NO_OFFSET).after == 50
 

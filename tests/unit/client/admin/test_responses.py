@@ -74,7 +74,7 @@ def test_the_pages_of_a_topic_are_combined() -> None:
     assert found == {"large": 5, "small": 1}
 
 
-def test_pages_without_progress_are_not_followed_for_ever() -> None:
+def test_pages_without_progress_end() -> None:
     pages = DescribedPages(["large"])
     pages.add(page("large", range(2), ("large", 2)))
     with pytest.raises(MoldauError, match="repeats the same page"):
@@ -122,7 +122,7 @@ def test_groups_of_other_protocols_are_described_without_their_assignments() -> 
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_assignment_assign_nothing_or_something_but_never_fail(content: bytes) -> None:
+def test_any_bytes_decode_as_an_assignment_without_an_error(content: bytes) -> None:
     assert isinstance(decode_assignment(content), tuple)
 
 

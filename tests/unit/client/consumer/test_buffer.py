@@ -243,7 +243,7 @@ def version(buffer: FetchBuffer, partition: TopicPartition) -> int:
     return buffer._subscription.state(partition).version
 
 
-def test_partitions_take_turns_by_answers(buffer: FetchBuffer) -> None:
+def test_partitions_are_read_in_turn_answer_by_answer(buffer: FetchBuffer) -> None:
     for partition in (A, B):
         buffer.add(answer(partition, version(buffer, partition), 0, 1, 0))
         buffer.add(answer(partition, version(buffer, partition), BATCH, 1, 0))
@@ -252,7 +252,7 @@ def test_partitions_take_turns_by_answers(buffer: FetchBuffer) -> None:
     assert 1 in order[4:8], "the next records must be from another partition"
 
 
-def test_an_error_comes_after_the_records_before_it_and_is_told_once(buffer: FetchBuffer) -> None:
+def test_an_error_is_raised_once_after_the_records_before_it(buffer: FetchBuffer) -> None:
     buffer.add(answer(A, version(buffer, A), 0, 1, 0))
     buffer.add(Failure(A, version(buffer, A), BATCH, -1, BrokerError("no")))
     assert buffer.failed(A)
@@ -263,7 +263,7 @@ def test_an_error_comes_after_the_records_before_it_and_is_told_once(buffer: Fet
     assert buffer.take(100).all_at_once() == []
 
 
-def test_an_error_of_one_partition_does_not_hold_up_the_others(buffer: FetchBuffer) -> None:
+def test_an_error_of_one_partition_does_not_delay_the_others(buffer: FetchBuffer) -> None:
     buffer.add(Failure(A, version(buffer, A), 0, -1, BrokerError("no")))
     buffer.add(answer(B, version(buffer, B), 0, 1, 0))
     with pytest.raises(BrokerError):
@@ -271,7 +271,7 @@ def test_an_error_of_one_partition_does_not_hold_up_the_others(buffer: FetchBuff
     assert [record.partition for record in buffer.take(100).all_at_once()] == [1, 1]
 
 
-def test_what_is_paused_is_kept(buffer: FetchBuffer) -> None:
+def test_records_of_a_paused_partition_are_kept(buffer: FetchBuffer) -> None:
     buffer.add(answer(A, version(buffer, A), 0, 1, 0))
     buffer._subscription.state(A).paused = True
     assert buffer.take(100).records == []

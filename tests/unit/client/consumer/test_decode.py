@@ -66,7 +66,7 @@ def batch_of(described: list[Any], start: int, append_time: bool) -> bytes:
 
 
 @given(records_of, st.integers(0, 2**40), st.booleans(), st.integers(-3, 40), st.integers(1, 7))
-def test_the_twins_agree_on_every_batch(
+def test_both_decoders_agree_on_every_batch(
     described: list[Any], start: int, append_time: bool, skip: int, limit: int
 ) -> None:
     batch = batch_of(described, start, append_time)
@@ -78,7 +78,9 @@ def test_the_twins_agree_on_every_batch(
 
 
 @given(records_of, st.integers(0, 10_000), st.integers(0, 255), st.integers(-2, 2), st.integers(1, 7))
-def test_the_twins_agree_on_damage(described: list[Any], place: int, byte: int, count: int, limit: int) -> None:
+def test_both_decoders_agree_on_damaged_batches(
+    described: list[Any], place: int, byte: int, count: int, limit: int
+) -> None:
     batch = batch_of(described, 10, False)
     header = peek_header(batch)
     header = header._replace(count=max(header.count + count, 1))

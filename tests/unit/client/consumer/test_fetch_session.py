@@ -30,26 +30,26 @@ def opened(*partitions: TopicPartition) -> ClientFetchSession:
     return session
 
 
-def test_the_first_request_says_everything() -> None:
+def test_the_first_request_names_all_partitions() -> None:
     request = ClientFetchSession().begin({A: wanted(0), B: wanted(5)})
     assert request == SessionRequest(0, 0, {A: wanted(0), B: wanted(5)}, ())
     assert request.full
 
 
-def test_later_ones_say_what_changed() -> None:
+def test_later_requests_name_only_changes() -> None:
     session = opened(A, B)
     assert session.begin({A: wanted(9), B: wanted(0)}) == SessionRequest(77, 1, {A: wanted(9)}, ())
 
 
-def test_what_is_no_longer_wanted_is_forgotten() -> None:
+def test_partitions_that_are_no_longer_wanted_are_forgotten() -> None:
     assert opened(A, B).begin({A: wanted(0)}) == SessionRequest(77, 1, {}, ((B, ID),))
 
 
-def test_a_topic_made_anew_is_forgotten_under_its_old_id_and_sent_under_the_new() -> None:
+def test_a_recreated_topic_is_forgotten_by_its_old_id_and_sent_with_the_new_one() -> None:
     assert opened(A).begin({A: wanted(0, OTHER)}) == SessionRequest(77, 1, {A: wanted(0, OTHER)}, ((A, ID),))
 
 
-def test_a_broker_without_sessions_is_told_everything_every_time() -> None:
+def test_a_broker_without_sessions_gets_all_partitions_every_time() -> None:
     session = ClientFetchSession()
     session.begin({A: wanted(0)})
     session.answered(ErrorCode.NONE, 0)
@@ -63,7 +63,7 @@ def test_a_session_that_the_broker_lost_is_replaced() -> None:
     assert session.begin({A: wanted(1)}) == SessionRequest(0, 0, {A: wanted(1)}, ())
 
 
-def test_after_a_lost_answer_everything_is_said_again_and_the_old_session_is_closed() -> None:
+def test_after_a_lost_answer_all_partitions_are_sent_and_the_old_session_is_closed() -> None:
     session = opened(A)
     session.begin({A: wanted(1)})
     session.failed()
@@ -78,7 +78,7 @@ def test_the_last_epoch_is_followed_by_the_first() -> None:
     assert session.epoch == 1
 
 
-def test_the_end_of_a_session_is_said_once() -> None:
+def test_the_end_of_a_session_is_sent_once() -> None:
     session = opened(A)
     assert session.end() == SessionRequest(77, FINAL_EPOCH, {}, ())
     assert session.end() is None

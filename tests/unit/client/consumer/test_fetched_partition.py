@@ -20,12 +20,12 @@ def test_compressed_batches_are_read_whatever_the_codec(codec: Codec) -> None:
     assert (run.position, run.epoch) == (60, 5)
 
 
-def test_records_before_the_position_are_passed_over() -> None:
+def test_records_before_the_position_are_skipped() -> None:
     run = run_of(batch(range(10, 20)), position=13)
     assert offsets_in(run, limit=3) == list(range(13, 20))
 
 
-def test_the_rest_of_a_batch_that_compaction_emptied_is_gone_past() -> None:
+def test_the_removed_end_of_a_compacted_batch_is_skipped() -> None:
     run = run_of(batch([2, 5], base=0, last=9) + batch([], base=10, last=19) + batch([25], base=20, last=29))
     assert run.end == 30
     assert offsets_in(run) == [2, 5, 25]
@@ -57,13 +57,13 @@ class TestTransactions:
         + marker(7, 1, commit=True)
     )
 
-    def test_what_was_aborted_is_left_out(self) -> None:
+    def test_aborted_records_are_left_out(self) -> None:
         assert offsets_in(run_of(self.log, aborted=[(1, 0)])) == [1, 2, 4, 5]
 
-    def test_unless_everything_is_to_be_read(self) -> None:
+    def test_read_uncommitted_returns_aborted_records(self) -> None:
         assert offsets_in(run_of(self.log)) == [0, 1, 2, 4, 5]
 
-    def test_and_the_position_goes_past_the_last_marker(self) -> None:
+    def test_the_position_is_after_the_last_marker(self) -> None:
         run = run_of(self.log, aborted=[(1, 0)])
         offsets_in(run)
         assert run.position == 8
@@ -95,7 +95,7 @@ class TestDamage:
             run.take(out, 100)
         assert [record.offset for record in out] == list(range(5))
 
-    def test_it_is_told_with_its_place_every_time_and_never_skipped(self) -> None:
+    def test_damage_is_reported_with_its_offset_every_time_and_never_skipped(self) -> None:
         run = run_of(bytes(self.damaged), position=5)
         for _ in range(3):
             with pytest.raises(CorruptRecord, match=r"offset 5 of partition 3 of topic 'orders'.*seek to offset 10"):

@@ -31,7 +31,7 @@ def taken(one: PollResults, count: int) -> list[int]:
     return [next(records).offset for _ in range(count)]
 
 
-def test_nothing_counts_before_it_is_yielded() -> None:
+def test_no_record_counts_as_read_before_it_is_yielded() -> None:
     one = handout()
     assert one.seen == 0
     assert one.unseen(A) == (8, 0)  # the earlier position of the partition
@@ -45,14 +45,14 @@ def test_the_position_follows_the_last_record_that_was_yielded() -> None:
     assert one.unseen(B) == (50, -1)
 
 
-def test_what_was_yielded_to_the_end_stands_where_the_partition_stands() -> None:
+def test_after_all_records_were_yielded_the_position_is_that_of_the_partition() -> None:
     one = handout()
     taken(one, 5)
     assert one.unseen(A) is None
     assert one.unseen(B) == (51, 2)
 
 
-def test_all_at_once_is_all() -> None:
+def test_taking_all_records_at_once_returns_all() -> None:
     one = handout()
     assert len(one.all_at_once()) == 7
     assert one.unseen(A) is None and one.unseen(B) is None
@@ -78,7 +78,7 @@ def test_a_record_that_is_left_out_counts_as_seen() -> None:
     assert one.seen == 7
 
 
-def test_a_recall_ends_the_iteration_with_the_piece_that_is_being_read() -> None:
+def test_a_recall_ends_the_iteration_after_the_current_piece() -> None:
     one = handout(a=10, b=0, piece=4)
     records = one.one_by_one(None)
     assert [next(records).offset for _ in range(5)] == [10, 11, 12, 13, 14]

@@ -48,7 +48,9 @@ def test_partitions_that_stay_keep_their_positions(subscription: Subscription) -
     assert subscription.state(B).position is None
 
 
-def test_a_partition_that_comes_back_is_told_from_what_it_was_before(subscription: Subscription) -> None:
+def test_a_partition_that_is_assigned_again_is_distinguished_from_its_earlier_assignment(
+    subscription: Subscription,
+) -> None:
     version = subscription.state(A).version
     subscription.take_assignment([B])
     subscription.take_assignment([A, B])
@@ -65,7 +67,7 @@ def test_nothing_is_committed_for_a_partition_without_a_position(subscription: S
     assert subscription.positions_to_commit() == {A: OffsetAndMetadata(3)}
 
 
-def test_a_commit_never_says_more_than_was_yielded(subscription: Subscription) -> None:
+def test_a_commit_never_includes_records_that_were_not_yielded(subscription: Subscription) -> None:
     state = subscription.state(A)
     state.seek(10)
     state.handed_out(13, 4)
@@ -80,7 +82,7 @@ def test_a_commit_never_says_more_than_was_yielded(subscription: Subscription) -
     assert subscription.positions_to_commit()[A] == OffsetAndMetadata(13, "", 4)
 
 
-def test_what_is_being_revoked_stands_still(subscription: Subscription) -> None:
+def test_partitions_being_revoked_are_not_read(subscription: Subscription) -> None:
     subscription.state(A).seek(1)
     assert subscription.state(A).fetchable
     subscription.begin_revocation([A])

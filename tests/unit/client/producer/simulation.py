@@ -144,8 +144,8 @@ class Connection:
 
     writable = True
 
-    def __init__(self, world: World, node: int) -> None:
-        self._world = world
+    def __init__(self, simulation: ProducerSimulation, node: int) -> None:
+        self._world = simulation
         self._node = node
         self._waiting: list[Callable[[memoryview | None, MoldauError | None], None]] = []
         self.lost = False
@@ -159,31 +159,33 @@ class Connection:
     def send(
         self, key: ApiKey, version: int, body: Sequence[Any], on_reply: Any, deadline: float, no_reply: bool = False
     ) -> None:
-        world = self._world
+        simulation = self._world
         request = ProduceRequest.decode(b"".join(body), version)
         if self.lost:
-            world.loop.call_soon(on_reply, None, BrokerUnavailable("lost"))
+            simulation.loop.call_soon(on_reply, None, BrokerUnavailable("lost"))
             return
         self._waiting.append(on_reply)
-        self._arrives = max(self._arrives, world.loop.now + world.chance.uniform(0.0005, 0.003))
-        world.loop.call_later(self._arrives - world.loop.now, self._arrived, request, on_reply)
+        self._arrives = max(self._arrives, simulation.loop.now + simulation.chance.uniform(0.0005, 0.003))
+        simulation.loop.call_later(self._arrives - simulation.loop.now, self._arrived, request, on_reply)
 
     def _arrived(self, request: ProduceRequest, on_reply: Any) -> None:
         """Requests of a connection that the client has closed may still reach the broker, even much later."""
-        world = self._world
-        if self.silent or (self.lost and not world.strikes("late requests")):
+        simulation = self._world
+        if self.silent or (self.lost and not simulation.strikes("late requests")):
             return
-        if world.strikes("lost before"):
+        if simulation.strikes("lost before"):
             self.lose()
             return
-        response = world.produce(request, self._node)
-        if world.leader == self._node and world.strikes("leader moves"):
-            world.move_leader()
-        if world.strikes("lost after"):
+        response = simulation.produce(request, self._node)
+        if simulation.leader == self._node and simulation.strikes("leader moves"):
+            simulation.move_leader()
+        if simulation.strikes("lost after"):
             self.lose()
             return
-        self._answers = max(self._answers, world.loop.now + world.chance.uniform(0.0005, 0.003))
-        world.loop.call_later(self._answers - world.loop.now, self._answered, response.encode(VERSION), on_reply)
+        self._answers = max(self._answers, simulation.loop.now + simulation.chance.uniform(0.0005, 0.003))
+        simulation.loop.call_later(
+            self._answers - simulation.loop.now, self._answered, response.encode(VERSION), on_reply
+        )
 
     def _answered(self, answer: bytes, on_reply: Any) -> None:
         if on_reply in self._waiting and not self.silent:
@@ -199,7 +201,7 @@ class Connection:
             self._world.loop.call_soon(on_reply, None, BrokerUnavailable("lost"))
 
 
-class World:
+class ProducerSimulation:
     """Sender, network and brokers. It is also the network object of the sender."""
 
     def __init__(self, seed: int, faults: dict[str, float], partitions: int = 2, **settings: Any) -> None:

@@ -120,7 +120,7 @@ def test_while_a_timer_runs_only_a_full_batch_wakes_the_loop(make: Callable[...,
 # -- partitions
 
 
-def test_keys_go_where_kafka_puts_them(make: Callable[..., Harness]) -> None:
+def test_keys_choose_the_partitions_of_kafka(make: Callable[..., Harness]) -> None:
     harness = make(partitions=7)
     for i in range(50):
         harness.send(b"v", b"key-%d" % i)
@@ -203,13 +203,13 @@ def test_a_topic_that_is_no_text_is_refused(make: Callable[..., Harness], topic:
     assert harness.refusals == [AppendRefusal.WRONG_TYPE]
 
 
-def test_a_topic_that_is_not_known_is_for_the_slow_path(make: Callable[..., Harness]) -> None:
+def test_an_unknown_topic_takes_the_slow_path(make: Callable[..., Harness]) -> None:
     harness = make()
     with pytest.raises(Refused, match="UNKNOWN_TOPIC"):
         harness.accumulator.send("elsewhere", b"x")
 
 
-def test_a_closed_accumulator_takes_nothing(make: Callable[..., Harness]) -> None:
+def test_a_closed_accumulator_refuses_records(make: Callable[..., Harness]) -> None:
     harness = make()
     harness.accumulator.closed = True
     with pytest.raises(Refused, match="CLOSED"):
@@ -229,7 +229,7 @@ def test_memory_is_counted_until_a_batch_is_done(make: Callable[..., Harness]) -
     harness.send(b"x")
 
 
-def test_while_others_wait_for_memory_newcomers_are_refused(make: Callable[..., Harness]) -> None:
+def test_while_others_wait_for_memory_new_records_are_refused(make: Callable[..., Harness]) -> None:
     harness = make()
     harness.accumulator.memory_wanted = True
     with pytest.raises(Refused, match="BUFFER_FULL"):
@@ -241,7 +241,7 @@ def test_while_others_wait_for_memory_newcomers_are_refused(make: Callable[..., 
 # -- results
 
 
-def test_a_future_has_the_records_place(make: Callable[..., Harness]) -> None:
+def test_a_future_has_the_offset_of_its_record(make: Callable[..., Harness]) -> None:
     harness = make()
     futures = [harness.send(b"x", timestamp=1000 + i) for i in range(3)]
     assert not futures[0].done()
@@ -285,7 +285,7 @@ def test_the_result_of_a_batch_is_reported_once(make: Callable[..., Harness]) ->
     assert told == [(future.result(0), None)]
 
 
-def test_callbacks_hear_in_order_and_one_that_fails_does_not_keep_others_from_it(
+def test_callbacks_run_in_order_and_one_that_fails_does_not_stop_the_others(
     make: Callable[..., Harness], caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = make()
@@ -325,7 +325,7 @@ def test_unfinished_batches_are_listed_until_they_are_done(make: Callable[..., H
 # -- split batches
 
 
-def test_futures_follow_their_records_into_parts(make: Callable[..., Harness]) -> None:
+def test_futures_follow_their_records_into_split_batches(make: Callable[..., Harness]) -> None:
     harness = make()
     told: list[int] = []
     futures = [
@@ -347,7 +347,7 @@ def test_futures_follow_their_records_into_parts(make: Callable[..., Harness]) -
     assert harness.accumulator.memory_used == 0
 
 
-def test_parts_can_be_cut_again_and_fail_apart(make: Callable[..., Harness]) -> None:
+def test_split_batches_can_be_split_again_and_fail_separately(make: Callable[..., Harness]) -> None:
     harness = make()
     futures = [harness.send(b"x" * 100) for _ in range(16)]
     (batch,) = harness.drain()
@@ -388,7 +388,7 @@ def test_an_idle_topic_is_forgotten_and_one_with_records_is_not(make: Callable[.
     assert harness.accumulator.topics[TOPIC].queues[0] is queue  # its sequence numbers must continue
 
 
-def test_a_partition_is_named_again_when_there_is_something_new(make: Callable[..., Harness]) -> None:
+def test_a_partition_is_reported_again_when_it_has_new_records(make: Callable[..., Harness]) -> None:
     harness = make(batch_size=200)
     harness.send(b"a")
     assert len(harness.drain()) == 1

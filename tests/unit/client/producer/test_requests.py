@@ -54,7 +54,7 @@ def test_a_request_has_the_bytes_of_the_generated_one(version: int, transactiona
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("transactional_id", [None, "payments"])
-def test_a_request_for_one_partition_is_the_same_by_the_short_way(version: int, transactional_id: str | None) -> None:
+def test_a_request_for_one_partition_is_the_same_in_the_fast_path(version: int, transactional_id: str | None) -> None:
     part = Part("a", IDS["a"], 7, HEADER, b"x" * 500)
     start = requests.beginning(version, 1, 30_000, transactional_id, part.topic, part.topic_id, part.partition)
     short = requests.encode_one(version, start, part.header, part.body)
@@ -72,14 +72,14 @@ def answer_of(version: int, name: str = "a", partitions: int = 1, **fields: Any)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_good_news_about_one_partition_is_read_by_the_short_way(version: int) -> None:
+def test_a_success_of_one_partition_is_decoded_by_the_fast_path(version: int) -> None:
     expected = (17, 5) if version >= requests.FLEXIBLE_FROM else None
     assert requests.acknowledged(answer_of(version), version) == expected
     assert requests.acknowledged(answer_of(version, name="n" * 126), version) == expected
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_other_news_is_left_to_the_long_way(version: int) -> None:
+def test_all_other_responses_are_left_to_the_slow_path(version: int) -> None:
     leader = ProduceResponseCurrentLeader(leader_id=2, leader_epoch=9)
     others = [
         answer_of(version, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -136,7 +136,7 @@ def test_a_broker_that_does_not_know_the_leader_names_none() -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_batch_on_the_wire_is_one_that_brokers_take(codec: Codec, transactional: bool) -> None:
+def test_a_batch_on_the_wire_is_accepted_by_brokers(codec: Codec, transactional: bool) -> None:
     harness = Harness(reference)
     for i in range(5):
         harness.send(b"value-%d" % i, b"key", timestamp=1000 + i)

@@ -268,10 +268,10 @@ def test_a_classic_member_sends_heartbeats_within_its_session() -> None:
 
 
 @pytest.mark.parametrize("text", ["earliest", "latest", "none", "by_duration:PT1H", "by_duration:P1DT2H3M4.5S"])
-def test_a_consumer_may_begin_anywhere(text: str) -> None:
+def test_auto_offset_reset_has_all_values_of_kafka(text: str) -> None:
     assert of(CONSUMER, auto_offset_reset=text)["auto.offset.reset"] == text
 
 
 @pytest.mark.parametrize("text", ["smallest", "by_duration:", "by_duration:P", "by_duration:PT", "by_duration:-PT1H"])
-def test_but_not_nowhere(text: str) -> None:
+def test_an_unknown_auto_offset_reset_is_refused(text: str) -> None:
     conflicts(CONSUMER, "is not one of latest, earliest, none, by_duration", auto_offset_reset=text)

@@ -79,13 +79,13 @@ class Mortal:
         return call
 
 
-class Room:
+class PersistentDirectory:
     """A data directory on a disk that outlives processes."""
 
     def __init__(self, config: LogConfig = COMPACTED) -> None:
         self.disk = MemoryDisk()
         self.config = config
-        self.next_life_ends_at: int | None = None
+        self.next_process_dies_at: int | None = None
         """The number of the change of the disk before which the next process dies."""
         self.mortal = Mortal(self.disk)
         self.fs = FileSystem(self.mortal, 16)
@@ -100,7 +100,7 @@ class Room:
         else:
             self.disk.lose_power(power_loss)
         self.mortal = Mortal(self.disk)
-        self.mortal.dies_at = self.next_life_ends_at
+        self.mortal.dies_at = self.next_process_dies_at
         self.fs = FileSystem(self.mortal, 16)
         data_dir = LogDirectory(ROOT, self.fs, randomness=SeededRandomness(1))
         self.log = Log.load(NAME, data_dir, self.config, NOW, clean=False, recovery_point=recovery_point)

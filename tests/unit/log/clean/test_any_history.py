@@ -15,7 +15,7 @@ from tests.unit.log.clean.support import (
     DAY,
     NOW,
     Died,
-    Room,
+    PersistentDirectory,
     clean,
     committed,
     complete,
@@ -37,7 +37,7 @@ entries = st.lists(
 class CleanerMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.room = Room()
+        self.directory = PersistentDirectory()
         self.now = NOW
         self.written: dict[int, BatchRecord] = {}
         self.last: dict[bytes, bytes] = {}
@@ -49,7 +49,7 @@ class CleanerMachine(RuleBasedStateMachine):
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def append(self, pairs: list[tuple[str, str | None]], producer: int, transactional: bool, codec: Codec) -> None:
-        log = self.room.log
+        log = self.directory.log
         base = log.end_offset
         found = [
             BatchRecord(base + number, self.now + number, key.encode(), None if value is None else value.encode())
@@ -86,7 +86,7 @@ class CleanerMachine(RuleBasedStateMachine):
     def end(self, producer: int, commit: bool) -> None:
         if producer not in self.pending:
             return
-        end_transaction(self.room.log, producer, commit=commit, timestamp=self.now)
+        end_transaction(self.directory.log, producer, commit=commit, timestamp=self.now)
         found = self.pending.pop(producer)
         if commit:
             # The model is ordered by offset: a record of a transaction that commits late keeps its offset.
@@ -108,7 +108,7 @@ class CleanerMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        complete(self.room.log)
+        complete(self.directory.log)
 
     @rule(days=st.integers(0, 2))
     def time_passes(self, days: int) -> None:
@@ -119,7 +119,7 @@ class CleanerMachine(RuleBasedStateMachine):
     @rule(slots=st.sampled_from([1, 3, 100]), from_start=st.booleans())
     def clean(self, slots: int, from_start: bool) -> None:
         first = None if from_start else self.first_dirty
-        cleaned = clean(self.room.log, now_ms=self.now, first_dirty=first, slots=slots)
+        cleaned = clean(self.directory.log, now_ms=self.now, first_dirty=first, slots=slots)
         assert cleaned.failure is None
         assert cleaned.taken == len(cleaned.replacements)
         self.first_dirty = cleaned.end_offset
@@ -131,41 +131,41 @@ class CleanerMachine(RuleBasedStateMachine):
         slots=st.sampled_from([3, 100]),
     )
     def die_while_cleaning(self, steps: int, power_loss: int | None, recover_from: float, slots: int) -> None:
-        log = self.room.log
+        log = self.directory.log
         flush(log)  # unflushed records may be lost with the power, independent of the cleaner
-        self.room.mortal.dies_at = self.room.mortal.changes + steps
+        self.directory.mortal.dies_at = self.directory.mortal.changes + steps
         try:
             clean(log, now_ms=self.now, first_dirty=self.first_dirty, slots=slots)
         except Died:
             pass
-        self.room.restart(power_loss=power_loss, recovery_point=int(log.recovery_point * recover_from))
+        self.directory.restart(power_loss=power_loss, recovery_point=int(log.recovery_point * recover_from))
 
     @rule(recover_from=st.floats(0, 1))
     def die(self, recover_from: float) -> None:
-        flush(self.room.log)
-        self.room.restart(recovery_point=int(self.room.log.recovery_point * recover_from))
+        flush(self.directory.log)
+        self.directory.restart(recovery_point=int(self.directory.log.recovery_point * recover_from))
 
     # -- invariants ------------------------------------------------------------------------------------------------
 
     @invariant()
     def the_last_values_are_the_same(self) -> None:
-        readable = self.room.log
+        readable = self.directory.log
         if not self.pending:
             assert committed(readable) == self.last
 
     @invariant()
     def no_record_changes(self) -> None:
-        for record in records(self.room.log):
+        for record in records(self.directory.log):
             assert record == self.written[record.offset]
 
     @invariant()
     def the_end_stays(self) -> None:
         if self.written:
-            assert self.room.log.end_offset > max(self.written)
+            assert self.directory.log.end_offset > max(self.written)
 
     @invariant()
     def producers_are_known(self) -> None:
-        producers = self.room.log.producers
+        producers = self.directory.log.producers
         for producer, sequence in self.sequences.items():
             assert producers.producers[producer].next_sequence == sequence
         assert {producer for producer, _ in producers.open_transactions()} == set(self.pending)

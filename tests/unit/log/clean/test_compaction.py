@@ -19,7 +19,7 @@ from moldau.records import (
 from tests.unit.log.clean.support import (
     DAY,
     NOW,
-    Room,
+    PersistentDirectory,
     batches,
     clean,
     committed,
@@ -35,7 +35,7 @@ from tests.unit.log.support import aborted_transactions
 
 
 def test_the_last_record_of_each_key_stays_where_it_was() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "1"), ("b", "1"), ("c", "1"))
     put(log, ("a", "2"))
     put(log, ("b", "2"), ("a", "3"))
@@ -50,7 +50,7 @@ def test_the_last_record_of_each_key_stays_where_it_was() -> None:
 
 
 def test_the_active_segment_is_left_alone_and_does_not_count() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "1"))
     complete(log)
     put(log, ("a", "2"))
@@ -60,7 +60,7 @@ def test_the_active_segment_is_left_alone_and_does_not_count() -> None:
 
 
 def test_a_batch_that_loses_nothing_keeps_its_bytes() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "1"), ("b", "1"))
     put(log, ("a", "2"))
     put(log, ("c", "1"), ("d", "1"), codec=Codec.GZIP)
@@ -71,16 +71,16 @@ def test_a_batch_that_loses_nothing_keeps_its_bytes() -> None:
 
 
 def test_a_segment_that_loses_nothing_is_not_replaced() -> None:
-    room = Room()
-    put(room.log, ("a", "1"), ("b", "1"))
-    complete(room.log)
-    files = room.files()
-    assert clean(room.log).replacements == []
-    assert room.files() == files
+    directory = PersistentDirectory()
+    put(directory.log, ("a", "1"), ("b", "1"))
+    complete(directory.log)
+    files = directory.files()
+    assert clean(directory.log).replacements == []
+    assert directory.files() == files
 
 
 def test_a_rewritten_batch_keeps_everything_except_removed_records() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(
         log, ("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), codec=Codec.LZ4, producer_id=5, producer_epoch=3,
         base_sequence=70,
@@ -95,8 +95,8 @@ def test_a_rewritten_batch_keeps_everything_except_removed_records() -> None:
     assert after._replace(size=0, crc=0, count=0) == before._replace(size=0, crc=0, count=0)
 
 
-def test_records_without_a_key_go() -> None:
-    log = Room(with_settings(cleanup_policy="delete")).log
+def test_records_without_a_key_are_removed() -> None:
+    log = PersistentDirectory(with_settings(cleanup_policy="delete")).log
     log.append(memoryview(encode_batch([BatchRecord(0, NOW, None, b"x"), BatchRecord(1, NOW, b"k", b"v")])), 0, NOW)
     complete(log)
     clean(log)
@@ -105,7 +105,7 @@ def test_records_without_a_key_go() -> None:
 
 @pytest.mark.parametrize("kind", list(TimestampType))
 def test_the_latest_timestamp_is_that_of_the_records_that_stay(kind: TimestampType) -> None:
-    log = Room(with_settings(message_timestamp_type=("CreateTime", "LogAppendTime")[kind])).log
+    log = PersistentDirectory(with_settings(message_timestamp_type=("CreateTime", "LogAppendTime")[kind])).log
     found = [BatchRecord(0, NOW - 5, b"a", b"1"), BatchRecord(1, NOW - 1, b"b", b"1")]
     log.append(memoryview(encode_batch(found)), 0, NOW)
     put(log, ("b", "2"))
@@ -120,7 +120,7 @@ def test_the_latest_timestamp_is_that_of_the_records_that_stay(kind: TimestampTy
 
 
 def test_a_tombstone_removes_its_key_at_once_and_stays_for_delete_retention() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "1"), ("b", "1"))
     put(log, ("a", None), ("c", "1"), timestamp=NOW + 7)
     complete(log)
@@ -140,7 +140,7 @@ def test_a_tombstone_removes_its_key_at_once_and_stays_for_delete_retention() ->
 
 
 def test_the_time_of_a_delete_begins_when_a_cleaning_weighs_it() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "1"))
     put(log, ("b", "1"))
     put(log, ("a", None))
@@ -151,8 +151,8 @@ def test_the_time_of_a_delete_begins_when_a_cleaning_weighs_it() -> None:
     assert not any(peek_header(batch).has_delete_horizon for batch in batches(log))
 
 
-def test_a_delete_retention_without_end_is_no_trouble() -> None:
-    log = Room(with_settings(delete_retention_ms=2**63 - 1)).log
+def test_an_unlimited_delete_retention_is_supported() -> None:
+    log = PersistentDirectory(with_settings(delete_retention_ms=2**63 - 1)).log
     put(log, ("a", "1"), ("b", "1"))
     put(log, ("a", None))
     complete(log)
@@ -169,8 +169,8 @@ def put_in_transaction(log: object, producer: int, sequence: int, *entries: tupl
     put(log, *entries, producer_id=producer, producer_epoch=0, base_sequence=sequence, transactional=True)  # type: ignore[arg-type]
 
 
-def test_aborted_records_go_and_replace_nothing() -> None:
-    log = Room().log
+def test_aborted_records_are_removed_and_replace_nothing() -> None:
+    log = PersistentDirectory().log
     put(log, ("a", "good"))
     put_in_transaction(log, 7, 0, ("a", "bad"), ("b", "bad"))
     put_in_transaction(log, 7, 2, ("c", "bad"))
@@ -183,7 +183,7 @@ def test_aborted_records_go_and_replace_nothing() -> None:
 
 
 def test_a_transaction_aborted_by_a_marker_in_a_later_segment_is_seen_as_aborted() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "good"))
     put_in_transaction(log, 8, 0, ("x", "1"))
     put_in_transaction(log, 7, 0, ("a", "bad"))
@@ -197,7 +197,7 @@ def test_a_transaction_aborted_by_a_marker_in_a_later_segment_is_seen_as_aborted
 
 
 def test_nothing_at_or_after_an_open_transaction_is_cleaned() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "1"))
     put(log, ("a", "2"))
     complete(log)
@@ -220,7 +220,7 @@ def kinds(log: object) -> list[tuple[int, ControlType | None]]:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_marker_stays_until_its_records_are_gone_and_its_time_has_passed(commit: bool) -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put_in_transaction(log, 7, 0, ("a", "1"))
     end_transaction(log, 7, commit=commit)
     put_in_transaction(log, 7, 1, ("b", "1"))
@@ -241,7 +241,7 @@ def test_a_marker_stays_until_its_records_are_gone_and_its_time_has_passed(commi
 
 
 def test_an_abort_is_listed_as_long_as_its_marker_ends_records() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put_in_transaction(log, 7, 0, ("a", "bad"))
     end_transaction(log, 7, commit=False)
     put(log, ("b", "1"))
@@ -254,26 +254,26 @@ def test_an_abort_is_listed_as_long_as_its_marker_ends_records() -> None:
 
 
 def test_the_last_sequence_of_an_active_producer_can_always_be_read() -> None:
-    room = Room()
-    put(room.log, ("a", "1"), ("a", "2"), producer_id=5, producer_epoch=1, base_sequence=40)
-    put(room.log, ("a", "3"))
-    complete(room.log)
-    put(room.log, ("b", "1"))
-    complete(room.log)
-    clean(room.log)
-    assert [one.offset for one in records(room.log)] == [2, 3]
-    emptied = peek_header(batches(room.log)[0])
+    directory = PersistentDirectory()
+    put(directory.log, ("a", "1"), ("a", "2"), producer_id=5, producer_epoch=1, base_sequence=40)
+    put(directory.log, ("a", "3"))
+    complete(directory.log)
+    put(directory.log, ("b", "1"))
+    complete(directory.log)
+    clean(directory.log)
+    assert [one.offset for one in records(directory.log)] == [2, 3]
+    emptied = peek_header(batches(directory.log)[0])
     assert (emptied.count, emptied.producer_id, emptied.base_sequence, emptied.last_offset) == (0, 5, 40, 1)
-    for name in room.files():
+    for name in directory.files():
         if name.endswith(file_names.SNAPSHOT):
-            room.fs.remove(path(room.log, name))
-    log = room.restart()
+            directory.fs.remove(path(directory.log, name))
+    log = directory.restart()
     assert log.producers.producers[5].next_sequence == 42
     assert log.producers.producers[5].epoch == 1
 
 
 def test_records_of_a_forgotten_producer_can_be_removed_completely() -> None:
-    log = Room().log
+    log = PersistentDirectory().log
     put(log, ("a", "1"), producer_id=5, producer_epoch=1, base_sequence=40)
     put(log, ("a", "2"))
     complete(log)
@@ -282,16 +282,16 @@ def test_records_of_a_forgotten_producer_can_be_removed_completely() -> None:
     assert [peek_header(batch).base_offset for batch in batches(log)] == [1]
 
 
-def test_a_control_batch_that_was_emptied_is_no_stumbling_block() -> None:
-    room = Room()
-    put_in_transaction(room.log, 7, 0, ("a", "1"))
-    end_transaction(room.log, 7, commit=True, epoch=1)  # a later epoch, which only the marker contains
-    put(room.log, ("a", "2"))
-    complete(room.log)
+def test_an_emptied_control_batch_is_cleaned_without_an_error() -> None:
+    directory = PersistentDirectory()
+    put_in_transaction(directory.log, 7, 0, ("a", "1"))
+    end_transaction(directory.log, 7, commit=True, epoch=1)  # a later epoch, which only the marker contains
+    put(directory.log, ("a", "2"))
+    complete(directory.log)
     for day in range(4):
-        clean(room.log, now_ms=NOW + day * DAY)
-    assert kinds(room.log) == [(1, None)]
-    log = room.restart()
+        clean(directory.log, now_ms=NOW + day * DAY)
+    assert kinds(directory.log) == [(1, None)]
+    log = directory.restart()
     assert committed(log) == {b"a": b"2"}
 
 
@@ -299,22 +299,22 @@ def test_a_control_batch_that_was_emptied_is_no_stumbling_block() -> None:
 
 
 def test_small_segments_become_one_and_large_ones_stay_apart() -> None:
-    room = Room()
+    directory = PersistentDirectory()
     for number in range(8):
-        put(room.log, ("a", "x" * 100), (f"{number}", "x" * 100))
-        complete(room.log)
-    assert len(room.log._segments.segments) == 9
-    clean(room.log)
-    sizes = [segment.file.size for segment in room.log._segments.segments]
+        put(directory.log, ("a", "x" * 100), (f"{number}", "x" * 100))
+        complete(directory.log)
+    assert len(directory.log._segments.segments) == 9
+    clean(directory.log)
+    sizes = [segment.file.size for segment in directory.log._segments.segments]
     assert len(sizes) < 6
-    assert max(sizes) <= room.config.segment_bytes
-    assert len(committed(room.log)) == 9
-    restarted = room.restart()
+    assert max(sizes) <= directory.config.segment_bytes
+    assert len(committed(directory.log)) == 9
+    restarted = directory.restart()
     assert len(committed(restarted)) == 9
 
 
 def test_offsets_and_times_are_found_in_a_cleaned_segment() -> None:
-    log = Room(with_settings(segment_bytes=100_000, max_message_bytes=100_000)).log
+    log = PersistentDirectory(with_settings(segment_bytes=100_000, max_message_bytes=100_000)).log
     for number in range(200):
         put(log, (f"{number % 150}", "x" * 50), timestamp=NOW + number)
     complete(log)
@@ -332,41 +332,41 @@ def test_offsets_and_times_are_found_in_a_cleaned_segment() -> None:
 
 
 def test_keys_that_do_not_fit_are_cleaned_in_several_passes() -> None:
-    room = Room(with_settings(segment_bytes=2000, max_message_bytes=2000))
+    directory = PersistentDirectory(with_settings(segment_bytes=2000, max_message_bytes=2000))
     for turn in range(3):
         for number in range(20):
-            put(room.log, (f"{number}", f"{turn}"))
-    complete(room.log)
-    expected = committed(room.log)
+            put(directory.log, (f"{number}", f"{turn}"))
+    complete(directory.log)
+    expected = committed(directory.log)
     first, passes = 0, 0
-    while first < room.log._segments.bases[-1]:
-        cleaned = clean(room.log, first_dirty=first, slots=8)
+    while first < directory.log._segments.bases[-1]:
+        cleaned = clean(directory.log, first_dirty=first, slots=8)
         assert cleaned.end_offset > first
         first, passes = cleaned.end_offset, passes + 1
     assert passes > 2
-    assert committed(room.log) == expected
-    assert len(records(room.log)) == 20
+    assert committed(directory.log) == expected
+    assert len(records(directory.log)) == 20
 
 
 @pytest.mark.parametrize("byte", [69, 70, 131])
 def test_a_damaged_log_is_not_cleaned(byte: int) -> None:
     """One damaged byte: in a value, in an offset that no checksum covers, and in a value again."""
-    room = Room()
-    put(room.log, ("a", "1"))
-    put(room.log, ("a", "2"))
-    complete(room.log)
-    inode = room.disk._seen[path(room.log, file_names.segment_file(0, file_names.LOG))]
+    directory = PersistentDirectory()
+    put(directory.log, ("a", "1"))
+    put(directory.log, ("a", "2"))
+    complete(directory.log)
+    inode = directory.disk._seen[path(directory.log, file_names.segment_file(0, file_names.LOG))]
     assert inode is not None
     inode.data[byte] ^= 1
-    files = room.files()
-    cleaned = clean(room.log)
+    files = directory.files()
+    cleaned = clean(directory.log)
     assert isinstance(cleaned.failure, CleaningFailed) and cleaned.failure.lasting
     assert cleaned.taken == 0
-    assert room.files() == files
+    assert directory.files() == files
 
 
 def test_a_topic_with_both_policies_is_compacted_and_loses_old_segments() -> None:
-    log = Room(with_settings(cleanup_policy="compact,delete", retention_ms=DAY)).log
+    log = PersistentDirectory(with_settings(cleanup_policy="compact,delete", retention_ms=DAY)).log
     put(log, ("a", "1"), ("b", "1"), timestamp=NOW)
     put(log, ("a", "2"), timestamp=NOW)
     complete(log)

@@ -53,7 +53,7 @@ def test_a_log_is_due_when_enough_of_it_is_dirty(ratio: float, due: bool) -> Non
     assert worth_cleaning(assess(view(checkpoint=20), config, NOW), config) is due
 
 
-def test_nothing_new_is_never_due() -> None:
+def test_a_log_without_new_records_is_never_due() -> None:
     config = LogConfig(cleanup_policy="compact", min_cleanable_dirty_ratio=0.0)
     assert not worth_cleaning(assess(view(checkpoint=30), config, NOW), config)
     assert not worth_cleaning(assess(view([0], [0], end=0, settled=0), config, NOW), config)
@@ -66,7 +66,7 @@ def test_only_whole_segments_below_the_cleanable_offset_are_cleaned(settled: int
 
 
 @pytest.mark.parametrize("checkpoint", [-5, 3, 36, 1000])
-def test_a_checkpoint_outside_of_the_log_means_nothing(checkpoint: int) -> None:
+def test_a_checkpoint_outside_the_log_is_ignored(checkpoint: int) -> None:
     assert assess(view(start=4, checkpoint=checkpoint), COMPACTED, NOW).first_dirty_offset == 4
 
 
@@ -117,7 +117,7 @@ def test_offsets_stay_within_reach_of_the_base() -> None:
     assert group(sources(1, 1, 1, step=far), 3 * far, 100, 100) == [range(2), range(2, 3)]
 
 
-def test_nothing_makes_no_group() -> None:
+def test_no_segments_make_no_group() -> None:
     assert group([], 0, 100, 100) == []
 
 
@@ -135,7 +135,7 @@ def test_a_throttle_asks_for_the_time_that_the_bytes_should_take() -> None:
     assert throttle.wait(5.5 - LEAST_WAIT_S / 2) == 0
 
 
-def test_a_throttle_saves_no_time_up_and_waits_in_parts() -> None:
+def test_a_throttle_accumulates_no_credit_and_waits_in_parts() -> None:
     throttle = CleanerThrottle(1000.0, now=0.0)
     assert throttle.wait(100.0) == 0
     throttle.spend(50_000)

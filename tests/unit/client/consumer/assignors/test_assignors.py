@@ -67,7 +67,7 @@ def test_every_partition_has_one_reader_that_subscribes_to_it(
 
 @pytest.mark.parametrize("kind", [RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor])
 @given(partitions=topics, count=st.integers(1, 7))
-def test_where_all_read_the_same_topics_loads_differ_by_one_at_most(
+def test_if_all_read_the_same_topics_loads_differ_by_one_at_most(
     kind: type[Assignor], partitions: dict[str, int], count: int
 ) -> None:
     who = {f"m{number}": MemberSubscription(tuple(sorted(partitions))) for number in range(count)}
@@ -81,14 +81,14 @@ def test_range_gives_neighbours_and_equal_partitions_of_two_topics_to_the_same_m
     assert given_ == {"x": of("a", 0, 1) + of("b", 0, 1), "y": of("a", 2) + of("b", 2)}
 
 
-def test_round_robin_deals_partitions_like_cards() -> None:
+def test_round_robin_assigns_partitions_in_turn() -> None:
     who = {name: MemberSubscription(("a", "b")) for name in ("x", "y")}
     given_ = RoundRobinAssignor().assign({"a": 3, "b": 3}, who)
     assert given_ == {"x": of("a", 0, 2) + of("b", 1), "y": of("a", 1) + of("b", 0, 2)}
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_static_member_that_comes_back_under_another_id_moves_nobody(kind: type[Assignor]) -> None:
+def test_a_static_member_that_returns_with_another_member_id_moves_no_partition(kind: type[Assignor]) -> None:
     def assigned(ids: tuple[str, str]) -> list[list[TopicPartition]]:
         who = {
             member: MemberSubscription(("a",), instance_id=instance)
@@ -117,7 +117,7 @@ def sticky_groups(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, MemberSubs
 
 
 @given(sticky_groups())
-def test_cooperative_gives_nothing_to_anybody_that_another_still_reads(
+def test_cooperative_assigns_no_partition_that_another_member_still_owns(
     group: tuple[dict[str, int], dict[str, MemberSubscription]],
 ) -> None:
     partitions, who = group
@@ -128,7 +128,7 @@ def test_cooperative_gives_nothing_to_anybody_that_another_still_reads(
 
 
 @given(sticky_groups())
-def test_cooperative_comes_to_rest_with_every_partition_assigned(
+def test_cooperative_ends_with_every_partition_assigned(
     group: tuple[dict[str, int], dict[str, MemberSubscription]],
 ) -> None:
     partitions, who = group
@@ -142,7 +142,7 @@ def test_cooperative_comes_to_rest_with_every_partition_assigned(
     assert CooperativeStickyAssignor().assign(partitions, who) == given_
 
 
-def test_a_newcomer_takes_only_its_share_and_the_others_keep_the_rest() -> None:
+def test_a_new_member_gets_only_its_share_and_the_others_keep_the_rest() -> None:
     who = {
         "x": MemberSubscription(("a",), tuple(of("a", 0, 1, 2)), 1),
         "y": MemberSubscription(("a",), tuple(of("a", 3, 4, 5)), 1),
@@ -156,7 +156,7 @@ def test_a_newcomer_takes_only_its_share_and_the_others_keep_the_rest() -> None:
     assert CooperativeStickyAssignor().assign({"a": 6}, who)["z"] == []
 
 
-def test_of_two_that_claim_a_partition_the_later_generation_is_believed() -> None:
+def test_of_two_owners_of_a_partition_the_later_generation_wins() -> None:
     who = {
         "x": MemberSubscription(("a",), user_data=encode_memory(of("a", 0, 1), 3)),
         "y": MemberSubscription(("a",), user_data=encode_memory(of("a", 1, 2), 4)),
@@ -164,7 +164,7 @@ def test_of_two_that_claim_a_partition_the_later_generation_is_believed() -> Non
     assert StickyAssignor().assign({"a": 4}, who) == {"x": of("a", 0, 3), "y": of("a", 1, 2)}
 
 
-def test_an_eager_sticky_member_says_what_it_had() -> None:
+def test_an_eager_sticky_member_sends_its_previous_partitions() -> None:
     assignor = StickyAssignor()
     assert assignor.user_data(("a",)) is None
     assignor.on_assignment(of("a", 1, 2), 7)
@@ -173,24 +173,24 @@ def test_an_eager_sticky_member_says_what_it_had() -> None:
     assert decode_memory(data) == (7, of("a", 1, 2))
 
 
-def test_a_cooperative_member_says_its_generation_in_the_user_data_too() -> None:
+def test_a_cooperative_member_sends_its_generation_in_the_user_data_too() -> None:
     assignor = CooperativeStickyAssignor()
     assignor.on_assignment((), 9)
     assert assignor.user_data(()) == bytes.fromhex("00000009")
 
 
 @given(st.binary(max_size=60))
-def test_memory_that_is_no_memory_counts_for_nothing_and_never_fails(data: bytes) -> None:
+def test_invalid_user_data_is_ignored(data: bytes) -> None:
     generation, partitions = decode_memory(data)
     assert isinstance(generation, int) and all(isinstance(one, TopicPartition) for one in partitions)
 
 
-def test_the_memory_of_older_clients_has_no_generation() -> None:
+def test_user_data_of_older_clients_has_no_generation() -> None:
     assert decode_memory(encode_memory(of("a", 5), 7)[:-4]) == (-1, of("a", 5))
 
 
 @pytest.mark.parametrize("count", [300])
-def test_members_with_different_topics_are_balanced_in_time_that_does_not_grow_wildly(count: int) -> None:
+def test_members_with_different_topics_are_balanced_in_bounded_time(count: int) -> None:
     partitions = {f"t{number}": 10 for number in range(count // 10)}
     who = {
         f"m{number}": MemberSubscription(tuple(f"t{topic}" for topic in range(number % 3, count // 10)))
@@ -204,25 +204,27 @@ def test_members_with_different_topics_are_balanced_in_time_that_does_not_grow_w
 
 
 @given(sticky_groups())
-def test_what_is_said_is_what_is_heard(group: tuple[dict[str, int], dict[str, MemberSubscription]]) -> None:
+def test_encoded_subscriptions_and_assignments_are_decoded_unchanged(
+    group: tuple[dict[str, int], dict[str, MemberSubscription]],
+) -> None:
     for one in group[1].values():
         said = one._replace(topics=tuple(sorted(one.topics)), user_data=b"x", rack="r")
         assert decode_subscription(encode_subscription(said)) == said
         assert decode_assignment(encode_assignment(one.owned)) == list(one.owned)
 
 
-def test_older_subscriptions_are_understood() -> None:
+def test_older_subscriptions_are_decoded() -> None:
     assert decode_subscription(bytes.fromhex("0000 00000001 0001 61 ffffffff")) == MemberSubscription(("a",))
     owned = bytes.fromhex("0001 00000001 0001 61 ffffffff 00000001 0001 61 00000001 00000003")
     assert decode_subscription(owned) == MemberSubscription(("a",), tuple(of("a", 3)))
 
 
-def test_a_member_that_was_left_out_has_nothing() -> None:
+def test_a_member_that_is_missing_in_an_assignment_has_no_partitions() -> None:
     assert decode_assignment(b"") == ()
 
 
 @given(st.binary(max_size=40))
-def test_words_that_cannot_be_read_are_one_kind_of_error(data: bytes) -> None:
+def test_undecodable_bytes_raise_one_kind_of_error(data: bytes) -> None:
     try:
         decode_subscription(data)
     except WireError:
@@ -244,19 +246,19 @@ class Greedy(Assignor):
         return {max(members): everything(partitions, members)}
 
 
-def test_assignors_are_named_as_kafka_names_them_or_are_your_own() -> None:
+def test_assignors_are_given_by_kafkas_names_or_as_objects() -> None:
     chosen = assignors_of(["range", "org.apache.kafka.clients.consumer.StickyAssignor", Greedy, RoundRobinAssignor()])
     assert [one.name for one in chosen] == ["range", "sticky", "greedy", "roundrobin"]
     assert [one.name for one in assignors_of("range, cooperative-sticky")] == ["range", "cooperative-sticky"]
 
 
 @pytest.mark.parametrize("wrong", ["ranje", 7, [], ["range", "range"], [int]])
-def test_what_is_no_assignor_is_an_error_that_says_so(wrong: object) -> None:
+def test_an_invalid_assignor_is_reported(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match=r"partition\.assignment\.strategy"):
         assignors_of(wrong)
 
 
-def test_members_cooperate_only_if_every_assignor_that_may_be_chosen_can() -> None:
+def test_members_cooperate_only_if_all_their_assignors_do() -> None:
     assert protocol_of(assignors_of("cooperative-sticky")) is RebalanceProtocol.COOPERATIVE
     assert protocol_of(assignors_of("range,cooperative-sticky")) is RebalanceProtocol.EAGER
 
@@ -265,7 +267,7 @@ def joined(**who: MemberSubscription) -> list[JoinGroupResponseMember]:
     return [JoinGroupResponseMember(member_id=member, metadata=encode_subscription(one)) for member, one in who.items()]
 
 
-def test_an_assignor_of_your_own_need_not_know_that_partitions_are_still_read() -> None:
+def test_a_custom_assignor_need_not_know_that_partitions_are_still_owned() -> None:
     who = joined(x=MemberSubscription(("a",), tuple(of("a", 0)), 1), y=MemberSubscription(("a",)))
     given_ = assign_all(Greedy(), {"a": 2}, who, cooperative=True)
     assert {member: list(decode_assignment(data)) for member, data in given_.items()} == {"x": [], "y": of("a", 1)}
@@ -295,7 +297,7 @@ class Wrong(Assignor):
         ({"z": of("a", 0)}, "not a member"),
     ],
 )
-def test_a_wrong_assignor_is_found_out(assigned: dict[str, list[TopicPartition]] | None, complaint: str) -> None:
+def test_a_mistake_of_an_assignor_is_reported(assigned: dict[str, list[TopicPartition]] | None, complaint: str) -> None:
     who = joined(x=MemberSubscription(("a",)), y=MemberSubscription(("a",)))
     with pytest.raises(IllegalStateError, match=complaint):
         assign_all(Wrong(assigned), {"a": 1}, who, cooperative=False)

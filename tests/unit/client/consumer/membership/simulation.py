@@ -45,7 +45,7 @@ from moldau.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from moldau.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from moldau.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.unit.groups.world import World, topics
+from tests.unit.groups.shard_driver import ShardDriver, topics
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000
@@ -229,7 +229,7 @@ class Simulation:
         config = GroupConfig(
             initial_rebalance_delay_ms=500, consumer_session_ms=SESSION_MS, consumer_heartbeat_ms=HEARTBEAT_MS
         )
-        self.world = World(config, topics(t=10, u=3))
+        self.coordinator = ShardDriver(config, topics(t=10, u=3))
         self.new_protocol = new_protocol
         self.strategies = tuple(strategies)
         self.clients: list[Client] = []
@@ -241,10 +241,10 @@ class Simulation:
 
     @property
     def now_s(self) -> float:
-        return self.world.now / 1_000
+        return self.coordinator.now / 1_000
 
     def topic_infos(self) -> dict[str, TopicInfo]:
-        return {name: TopicInfo(one.id, len(one.partitions)) for name, one in self.world.known.items()}
+        return {name: TopicInfo(one.id, len(one.partitions)) for name, one in self.coordinator.known.items()}
 
     # -- clients ---------------------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Simulation:
 
     def later(self, wait_ms: int, client: Client | None, what: Callable[[], None]) -> None:
         self._sequence += 1
-        heappush(self._agenda, (self.world.now + wait_ms, self._sequence, client, what))
+        heappush(self._agenda, (self.coordinator.now + wait_ms, self._sequence, client, what))
 
     def send(self, client: Client, action: Send) -> None:
         fate = self.fates.popleft() if self.fates else GOOD
@@ -302,9 +302,9 @@ class Simulation:
         self.later(give_up_ms, client, lambda: self._give_up(client, connection, action, cut=fate.cut_ms is not None))
         if fate.there_ms is not None:
             # One connection keeps the order of requests; another connection does not wait for it.
-            at_ms = max(self.world.now + fate.there_ms, client.sent_until_ms + 1)
+            at_ms = max(self.coordinator.now + fate.there_ms, client.sent_until_ms + 1)
             client.sent_until_ms = at_ms
-            self.later(at_ms - self.world.now, None, lambda: self._arrive(client, connection, action, fate))
+            self.later(at_ms - self.coordinator.now, None, lambda: self._arrive(client, connection, action, fate))
 
     def _give_up(self, client: Client, connection: int, action: Send, *, cut: bool) -> None:
         if action.ticket in client.answered:
@@ -324,19 +324,19 @@ class Simulation:
         # Encode and decode, so that only messages are sent that can be encoded.
         request = type(action.request).decode(action.request.encode(version), version)
         if isinstance(request, DescribeGroupsRequest):
-            groups = [self.world.ask(DescribeGroup, GROUP)]
+            groups = [self.coordinator.ask(DescribeGroup, GROUP)]
             ticket: Any = object()
-            self.world.answers[ticket] = DescribeGroupsResponse(groups=groups)
+            self.coordinator.answers[ticket] = DescribeGroupsResponse(groups=groups)
         else:
-            ticket = self.world.call(request, version, client.name)
-        self._waiting[ticket] = client, connection, self.world.now, action, fate
+            ticket = self.coordinator.call(request, version, client.name)
+        self._waiting[ticket] = client, connection, self.coordinator.now, action, fate
         self._pass_on()
 
     def _pass_on(self) -> None:
         """Send the coordinator's answers to their members."""
-        for ticket in [one for one in self._waiting if one in self.world.answers]:
+        for ticket in [one for one in self._waiting if one in self.coordinator.answers]:
             client, _, _, action, fate = self._waiting.pop(ticket)
-            answer = self.world.answers.pop(ticket)
+            answer = self.coordinator.answers.pop(ticket)
             response_type, version = RESPONSES[type(action.request)]
             if isinstance(answer, ErrorCode):  # nothing could be stored
                 answer = response_type(error_code=answer)
@@ -351,36 +351,36 @@ class Simulation:
     # -- the coordinator -------------------------------------------------------------------------------------------
 
     def coordinator_dies(self) -> None:
-        self.world.reload()
+        self.coordinator.reload()
         waiting, self._waiting = self._waiting, {}
         for client, connection, _, action, _ in waiting.values():
             self.later(1, client, lambda c=client, n=connection, a=action: self._give_up(c, n, a, cut=True))  # type: ignore[misc]
 
     def topics_are(self, **counts: int) -> None:
-        self.world.known = topics(**counts)
-        self.world.feed(TopicsChanged(self.world.known))
+        self.coordinator.known = topics(**counts)
+        self.coordinator.feed(TopicsChanged(self.coordinator.known))
         for client in self.living:
             self.later(200, client, lambda c=client: c.step(MetadataChanged(self.topic_infos())))  # type: ignore[misc]
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def run(self, milliseconds: int) -> None:
-        end = self.world.now + milliseconds
+        end = self.coordinator.now + milliseconds
         while True:
-            next_timer = min(self.world.timers.values(), default=end + 1)
+            next_timer = min(self.coordinator.timers.values(), default=end + 1)
             next_mine = self._agenda[0][0] if self._agenda else end + 1
             at_ms = min(next_timer, next_mine)
             if at_ms > end:
                 break
-            self.world.advance(max(0, at_ms - self.world.now))
+            self.coordinator.advance(max(0, at_ms - self.coordinator.now))
             self._pass_on()
-            while self._agenda and self._agenda[0][0] <= self.world.now:
+            while self._agenda and self._agenda[0][0] <= self.coordinator.now:
                 _, _, client, what = heappop(self._agenda)
                 if client is None:
                     what()
                 else:
                     client.deliver(what)
-        self.world.advance(end - self.world.now)
+        self.coordinator.advance(end - self.coordinator.now)
         self._pass_on()
 
     # -- invariants ------------------------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ class Simulation:
         """
         if client.misread is not None:
             return False
-        group = self.world.shard.groups.get(GROUP)
+        group = self.coordinator.shard.groups.get(GROUP)
         member_id = client.machine.member_id
         if group is None or client.machine.generation == NO_GENERATION:
             return False
@@ -417,11 +417,11 @@ class Simulation:
             return known and (client.instance is None or client.machine.generation == group.classic.generation)
         return group.consumer is not None and member_id in group.consumer.members
 
-    def everybody_behaves(self) -> None:
+    def recover(self) -> None:
         """No fault on the network, no paused process, and every application polls, until the group must have
         recovered."""
         self.fates.clear()
-        self.world.broken = False
+        self.coordinator.broken = False
         for client in self.living:
             client.polls, client.hearing_ms = True, 0
             if client.stands_still:
@@ -430,8 +430,8 @@ class Simulation:
         expected = sorted(
             TopicPartition(name, index)
             for name in {topic for one in self._members() for topic in self.subscribed(one)}
-            if name in self.world.known
-            for index in range(len(self.world.known[name].partitions))
+            if name in self.coordinator.known
+            for index in range(len(self.coordinator.known[name].partitions))
         )
         assert sorted(p for one in self._members() for p in one.reads) == expected, self.state()
         assert all(one.machine.settled for one in self._members()), self.state()

@@ -60,7 +60,7 @@ class GroupMachine(RuleBasedStateMachine):
     # -- rules -----------------------------------------------------------------------------------------------------
 
     @rule(instance=st.sampled_from([None, None, "one", "two"]), subscribed=subscriptions)
-    def somebody_comes(self, instance: str | None, subscribed: tuple[str, ...]) -> None:
+    def a_member_joins(self, instance: str | None, subscribed: tuple[str, ...]) -> None:
         taken = {one.instance for one in self.sim.living}
         if len(self.sim.living) < MAX_CLIENTS and (instance is None or instance not in taken):
             self.sim.start(instance, subscribed)
@@ -76,17 +76,17 @@ class GroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.sim.living)
     @rule(place=places)
-    def somebody_dies(self, place: int) -> None:
+    def a_member_dies(self, place: int) -> None:
         self.client(place).die()
 
     @precondition(lambda self: self.sim.living)
     @rule(place=places)
-    def somebody_leaves(self, place: int) -> None:
+    def a_member_leaves(self, place: int) -> None:
         self.client(place).leaving = True
 
     @precondition(lambda self: self.sim.living)
     @rule(place=places, milliseconds=st.sampled_from([500, SESSION_MS - 1_000, SESSION_MS + 1_000, REBALANCE_MS * 2]))
-    def somebody_stands_still(self, place: int, milliseconds: int) -> None:
+    def a_process_is_paused(self, place: int, milliseconds: int) -> None:
         client = self.client(place)
         client.stand_still()
         self.sim.run(milliseconds)
@@ -107,7 +107,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.sim.living)
     @rule(place=places, subscribed=subscriptions)
-    def somebody_subscribes_to_other_topics(self, place: int, subscribed: tuple[str, ...]) -> None:
+    def a_member_changes_its_subscription(self, place: int, subscribed: tuple[str, ...]) -> None:
         self.sim.subscribe(self.client(place), subscribed)
 
     @precondition(lambda self: any(one.instance for one in self.sim.living))
@@ -122,19 +122,19 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(milliseconds=st.integers(1, 4_000))
     def the_coordinator_can_store_nothing_for_a_while(self, milliseconds: int) -> None:
-        self.sim.world.broken = True
+        self.sim.coordinator.broken = True
         self.sim.run(milliseconds)
-        self.sim.world.broken = False
+        self.sim.coordinator.broken = False
 
     @rule(count=st.sampled_from([10, 11, 13]), other=st.sampled_from([3, 4]))
     def topics_grow(self, count: int, other: int) -> None:
-        now = self.sim.world.known
+        now = self.sim.coordinator.known
         self.sim.topics_are(t=max(count, len(now["t"].partitions)), u=max(other, len(now["u"].partitions)))
 
     # -- invariants ------------------------------------------------------------------------------------------------
 
     @invariant()
-    def nobody_fails_whose_name_was_not_taken(self) -> None:
+    def only_members_whose_instance_id_was_taken_fail(self) -> None:
         failed = [(one.name, one.machine.failure) for one in self.sim.living if one.machine.failure is not None]
         assert not failed
 
@@ -143,8 +143,8 @@ class GroupMachine(RuleBasedStateMachine):
         self.sim.look()
 
     def teardown(self) -> None:
-        self.sim.everybody_behaves()
-        self.nobody_fails_whose_name_was_not_taken()
+        self.sim.recover()
+        self.only_members_whose_instance_id_was_taken_fail()
 
 
 class EagerGroup(GroupMachine):
@@ -177,7 +177,7 @@ TestEagerGroup.settings = TestStickyGroup.settings = HISTORIES
 TestCooperativeGroup.settings = TestNewGroup.settings = HISTORIES
 
 
-def test_of_two_processes_with_one_instance_id_the_later_stays_and_the_earlier_is_told() -> None:
+def test_of_two_processes_with_one_instance_id_the_later_stays_and_the_earlier_is_fenced() -> None:
     sim = Simulation()
     first = sim.start("one")
     sim.run(15_000)
@@ -188,7 +188,7 @@ def test_of_two_processes_with_one_instance_id_the_later_stays_and_the_earlier_i
     assert len(second.reads) == 10
 
 
-def test_a_late_request_of_its_own_does_not_end_a_static_member() -> None:
+def test_a_late_join_request_does_not_fence_its_own_static_member() -> None:
     sim = Simulation()
     sim.fates.append(Fate(there_ms=9_000, cut_ms=1))  # its first JoinGroup times out, and arrives after the second
     member = sim.start("one")
@@ -199,7 +199,7 @@ def test_a_late_request_of_its_own_does_not_end_a_static_member() -> None:
     assert len(member.reads) == 10
 
 
-def test_long_after_a_late_request_a_static_member_that_is_replaced_is_told_so() -> None:
+def test_a_replaced_static_member_is_fenced_long_after_a_late_request() -> None:
     sim = Simulation()
     sim.fates.append(Fate(there_ms=None, cut_ms=1))
     first = sim.start("one")
@@ -210,15 +210,15 @@ def test_long_after_a_late_request_a_static_member_that_is_replaced_is_told_so()
     assert second.machine.settled
 
 
-def test_an_id_that_was_never_stored_does_not_end_a_static_member() -> None:
+def test_a_member_id_that_was_never_stored_does_not_fence_a_static_member() -> None:
     sim = Simulation()
     first = sim.start("one")
     sim.run(15_000)
-    sim.world.broken = True
+    sim.coordinator.broken = True
     second = sim.restart(first)
     sim.run(300)
     sim.coordinator_dies()
-    sim.world.broken = False
+    sim.coordinator.broken = False
     sim.run(15_000)
     assert second.machine.failure is None
     assert len(second.reads) == 10
@@ -237,7 +237,7 @@ def test_a_static_leader_that_was_away_while_partitions_were_added_finds_them() 
 
 
 @pytest.mark.parametrize("new_protocol", [False, True])
-def test_a_connection_that_swallows_everything_is_found_out(new_protocol: bool) -> None:
+def test_a_connection_that_drops_everything_is_detected(new_protocol: bool) -> None:
     sim = Simulation(new_protocol=new_protocol)
     sim.fates += [Fate(there_ms=None)] * 3
     member = sim.start()
@@ -245,7 +245,7 @@ def test_a_connection_that_swallows_everything_is_found_out(new_protocol: bool) 
     assert len(member.reads) == 10
 
 
-def test_a_late_heartbeat_of_its_own_costs_a_member_no_partition_for_long() -> None:
+def test_a_late_heartbeat_costs_its_member_no_partition_for_long() -> None:
     sim = Simulation(new_protocol=True)
     first = sim.start()
     sim.run(5_000)

@@ -145,7 +145,7 @@ ANSWERS = {
 @pytest.mark.parametrize(
     "code", [code for code in E if code not in (E.NONE, E.MEMBER_ID_REQUIRED)], ids=lambda c: c.name
 )
-def test_after_any_error_a_member_goes_on_or_fails_but_never_stands_still(place: Any, code: ErrorCode) -> None:
+def test_after_any_error_a_member_continues_or_fails_but_never_stalls(place: Any, code: ErrorCode) -> None:
     driver = place()
     before = len(driver.sent)
     driver.answer(ANSWERS[place](error_code=code))
@@ -164,7 +164,7 @@ def test_after_any_error_a_member_goes_on_or_fails_but_never_stands_still(place:
 
 @pytest.mark.parametrize("place", [joining, syncing, beating, member], ids=lambda place: place.__name__)
 @pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
-def test_a_coordinator_that_is_none_is_looked_for(place: Any, code: ErrorCode) -> None:
+def test_after_not_coordinator_the_coordinator_is_looked_up_again(place: Any, code: ErrorCode) -> None:
     driver = place()
     driver.answer(ANSWERS[place](error_code=code))
     assert CoordinatorGone() in driver.actions
@@ -183,14 +183,14 @@ def test_a_missing_answer_costs_no_partition(place: Any, error: Any) -> None:
 
 
 @pytest.mark.parametrize("place", [joining, syncing, beating, member], ids=lambda place: place.__name__)
-def test_what_no_waiting_heals_is_raised(place: Any) -> None:
+def test_fatal_errors_are_raised(place: Any) -> None:
     driver = place()
     error = UnsupportedByBroker("too old")
     driver.feed(RequestFailed(driver.sent[-1].ticket, error))
     assert driver.machine.failure is error
 
 
-def test_an_answer_that_comes_twice_or_too_late_is_not_heard() -> None:
+def test_duplicate_and_late_answers_are_ignored() -> None:
     driver = beating()
     ticket = driver.sent[-1].ticket
     driver.feed(Answered(ticket, HeartbeatResponse()))
@@ -198,14 +198,14 @@ def test_an_answer_that_comes_twice_or_too_late_is_not_heard() -> None:
     assert driver.machine.settled
 
 
-def test_a_member_id_that_is_given_out_is_used_at_once() -> None:
+def test_an_assigned_member_id_is_used_at_once() -> None:
     driver = joining()
     driver.answer(JoinGroupResponse(error_code=E.MEMBER_ID_REQUIRED, member_id="me-1"))
     assert isinstance(driver.last, JoinGroupRequest) and driver.last.member_id == "me-1"
 
 
 @pytest.mark.parametrize(("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, "me")])
-def test_a_member_that_is_thrown_out_loses_its_partitions_before_it_joins_anew(code: ErrorCode, member_id: str) -> None:
+def test_a_removed_member_loses_its_partitions_before_it_joins_again(code: ErrorCode, member_id: str) -> None:
     driver = beating()
     driver.answer(HeartbeatResponse(error_code=code))
     assert driver.machine.generation == -1
@@ -214,14 +214,14 @@ def test_a_member_that_is_thrown_out_loses_its_partitions_before_it_joins_anew(c
     assert isinstance(driver.last, JoinGroupRequest) and driver.last.member_id == member_id
 
 
-def test_a_rebalance_lets_a_cooperative_member_read_on() -> None:
+def test_a_cooperative_member_continues_to_read_during_a_rebalance() -> None:
     driver = beating()
     driver.answer(HeartbeatResponse(error_code=E.REBALANCE_IN_PROGRESS))
     assert isinstance(driver.last, JoinGroupRequest)
     assert driver.machine.owned == BOTH and driver.machine.due is None
 
 
-def test_what_is_to_be_revoked_may_be_lost_before_the_application_hears_of_it() -> None:
+def test_partitions_to_revoke_may_be_lost_before_the_callback() -> None:
     driver = member()
     given = ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=TOPIC_ID, partitions=[0])
     driver.answer(
@@ -239,7 +239,7 @@ def test_what_is_to_be_revoked_may_be_lost_before_the_application_hears_of_it() 
     assert driver.last.member_epoch == 0 and driver.last.topic_partitions == []
 
 
-def test_an_application_in_the_middle_of_hearing_hears_of_the_loss_afterwards() -> None:
+def test_a_loss_during_a_callback_is_reported_after_it() -> None:
     driver = syncing()
     driver.answer(SyncGroupResponse(assignment=encode_assignment(BOTH)))
     driver.feed(CallbackStarted())
@@ -251,14 +251,16 @@ def test_an_application_in_the_middle_of_hearing_hears_of_the_loss_afterwards() 
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
-def test_a_member_of_the_new_protocol_leaves_for_good_or_for_a_while(instance: str | None, epoch: int) -> None:
+def test_a_member_of_the_new_protocol_leaves_permanently_or_as_a_static_member(
+    instance: str | None, epoch: int
+) -> None:
     driver = member(instance)
     driver.feed(LeaveRequested())
     assert isinstance(driver.last, ConsumerGroupHeartbeatRequest) and driver.last.member_epoch == epoch
 
 
 @pytest.mark.parametrize(("instance", "leaves"), [(None, True), ("one", False)])
-def test_a_classic_member_says_goodbye_unless_it_is_expected_back(instance: str | None, leaves: bool) -> None:
+def test_a_classic_member_sends_leave_group_unless_it_is_static(instance: str | None, leaves: bool) -> None:
     driver = stable(instance)
     driver.feed(LeaveRequested())
     assert isinstance(driver.last, LeaveGroupRequest) == leaves
@@ -266,7 +268,7 @@ def test_a_classic_member_says_goodbye_unless_it_is_expected_back(instance: str 
 
 
 @pytest.mark.parametrize("make", [stable, member], ids=lambda make: make.__name__)
-def test_a_member_whose_application_does_not_poll_leaves_and_comes_back_with_the_next_poll(make: Any) -> None:
+def test_a_member_whose_application_does_not_poll_leaves_and_rejoins_at_the_next_poll(make: Any) -> None:
     driver = make()
     driver.now += CONFIG.max_poll_interval_s
     driver.feed(Tick())
@@ -277,7 +279,7 @@ def test_a_member_whose_application_does_not_poll_leaves_and_comes_back_with_the
     assert isinstance(driver.last, JoinGroupRequest) or driver.last.member_epoch == 0
 
 
-def test_a_static_member_of_the_new_protocol_waits_for_its_name_but_not_for_ever() -> None:
+def test_a_static_member_of_the_new_protocol_waits_a_bounded_time_for_its_instance_id() -> None:
     driver = Driver(consumer_protocol.ConsumerMachine(CONFIG._replace(instance_id="one"), "me"))
     driver.feed(Polled())
     for _ in range(1_000):
@@ -291,13 +293,13 @@ def test_a_static_member_of_the_new_protocol_waits_for_its_name_but_not_for_ever
     assert driver.now >= 1_000 + consumer_protocol.UNRELEASED_TIMEOUT_S
 
 
-def test_an_error_about_the_group_is_the_one_that_applications_catch() -> None:
+def test_group_errors_have_the_public_class() -> None:
     driver = joining()
     driver.answer(JoinGroupResponse(error_code=E.GROUP_AUTHORIZATION_FAILED))
     assert isinstance(driver.machine.failure, GroupAuthorizationFailed)
 
 
-def test_only_what_has_changed_is_said_again_to_a_coordinator_that_answers() -> None:
+def test_only_changed_fields_are_sent_to_a_coordinator_that_answers() -> None:
     driver = member()
     driver.answer(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=3_000))
     driver.wait()
@@ -314,7 +316,7 @@ def test_only_what_has_changed_is_said_again_to_a_coordinator_that_answers() -> 
     assert driver.last.subscribed_topic_names == ["t"] and driver.last.subscribed_topic_regex == ""
 
 
-def test_a_topic_that_was_made_anew_is_another_one() -> None:
+def test_a_topic_that_was_created_again_is_another_one() -> None:
     driver = member()
     driver.answer(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=3_000))
     driver.feed(MetadataChanged({"t": TopicInfo(b"u" * 16, 1)}))
@@ -331,7 +333,7 @@ def test_a_topic_that_was_made_anew_is_another_one() -> None:
     assert driver.machine.due == ("assigned", (BOTH[0],))
 
 
-def test_partitions_that_the_application_is_hearing_of_are_not_given_away_meanwhile() -> None:
+def test_partitions_in_a_running_callback_are_not_given_up() -> None:
     driver = Driver(consumer_protocol.ConsumerMachine(CONFIG, "me"))
     driver.feed(Polled())
     given = ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1])

@@ -51,7 +51,7 @@ def test_network_errors_are_retried(error: MoldauError) -> None:
     assert of_request(error) is of_init(error) is Severity.RETRY
 
 
-def test_a_broker_that_cannot_do_it_never_will() -> None:
+def test_an_unsupported_request_is_a_fatal_error() -> None:
     assert of_request(UnsupportedByBroker("old")) is of_batch(UnsupportedByBroker("old")) is Severity.FATAL
 
 
@@ -62,7 +62,7 @@ def test_a_consumer_that_lost_its_partitions_fails_the_transaction_and_says_so(c
     assert of_request(refusal.value) is Severity.ABORT
 
 
-def test_of_many_errors_the_one_that_stays_counts_and_tells_its_place() -> None:
+def test_of_many_errors_the_lasting_one_counts_and_names_its_partition() -> None:
     found = [
         (E.NONE, "a"),
         (E.OPERATION_NOT_ATTEMPTED, "b"),

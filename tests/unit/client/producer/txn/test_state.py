@@ -66,7 +66,7 @@ CALLS: dict[str, tuple[Callable[[TransactionMachine], object], set[ProducerTxnSt
 
 @pytest.mark.parametrize("state", S)
 @pytest.mark.parametrize("name", CALLS)
-def test_each_call_is_taken_in_its_states_and_refused_with_advice_in_all_others(
+def test_each_call_is_allowed_in_its_states_and_refused_with_advice_in_all_others(
     name: str, state: ProducerTxnState
 ) -> None:
     call, allowed = CALLS[name]
@@ -86,7 +86,7 @@ def test_each_call_is_taken_in_its_states_and_refused_with_advice_in_all_others(
         assert ADVICE[state] in str(refusal.value)
 
 
-def test_the_table_is_about_every_state_and_every_state_can_be_reached_and_left() -> None:
+def test_the_table_has_every_state_and_every_state_can_be_reached_and_left() -> None:
     assert set(TRANSITIONS) == set(ADVICE) == set(S)
     reached = {state for following in TRANSITIONS.values() for state in following} | {S.UNINITIALISED}
     assert reached == set(S)
@@ -147,7 +147,7 @@ def test_an_answer_after_the_abort_adds_no_partition() -> None:
 
 
 @pytest.mark.parametrize("state", [S.READY, S.PREPARED, S.ABORTABLE_ERROR, S.FATAL_ERROR])
-def test_records_that_come_where_there_is_no_transaction_for_them_stay(state: ProducerTxnState) -> None:
+def test_records_without_a_transaction_are_not_sent(state: ProducerTxnState) -> None:
     machine = machine_in(state)
     assert not machine.partition_seen(HERE)
     assert not machine.may_drain(HERE)
@@ -162,7 +162,7 @@ def test_records_that_lingered_leave_while_the_transaction_is_committed_until_it
     assert not machine.may_drain(HERE) and not machine.may_drain(THERE)
 
 
-def test_the_next_transaction_knows_nothing_of_the_one_before() -> None:
+def test_the_next_transaction_starts_without_state_of_the_previous_one() -> None:
     machine = machine_in(S.IN_TRANSACTION)
     machine.partition_seen(HERE)
     machine.begin_commit()
@@ -203,7 +203,7 @@ def test_a_kept_transaction_has_to_be_ended_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "with:colons:7", "ümlaut", "-1:2"])
-def test_a_prepared_transaction_goes_through_text(name: str) -> None:
+def test_a_prepared_transaction_is_read_back_from_its_text(name: str) -> None:
     prepared = PreparedTransaction(name, 2**40, 12)
     assert PreparedTransaction.parse(str(prepared)) == prepared
 

@@ -74,7 +74,7 @@ def subscription(
     return version.to_bytes(2, "big") + message.encode(version)
 
 
-class World:
+class ShardDriver:
     """One shard, run like in a broker, with a clock that the test moves."""
 
     def __init__(self, config: GroupConfig | None = None, known: Mapping[str, TopicImage] | None = None) -> None:
@@ -303,7 +303,7 @@ class World:
 
     # -- consumer protocol -----------------------------------------------------------------------------------------
 
-    def beat(
+    def consumer_heartbeat(
         self,
         member_id: str,
         epoch: int,
