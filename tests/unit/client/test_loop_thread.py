@@ -160,7 +160,7 @@ SCRIPTS = {
         import asyncio, os
         from moldau.client.loop_thread import LoopThread
         async def double(value):
-            await loop_turns()
+            await asyncio.sleep(0)
             return 2 * value
         loop = LoopThread.acquire()
         child = os.fork()
