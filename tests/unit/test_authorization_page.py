@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "authorization.md"
 
 
 def test_the_table_of_the_page_is_that_of_the_matrix() -> None:
-    """To write it anew: python -m tests.authorization.table"""
+    """To write it again: python -m tests.authorization.table"""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     start = lines.index(HEAD[0])
     end = next(place for place in range(start, len(lines)) if not lines[place].startswith("|"))

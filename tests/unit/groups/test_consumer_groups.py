@@ -294,50 +294,50 @@ def visible(*names: str) -> MaySee:
 
 
 def test_a_pattern_matches_only_topics_that_the_member_may_see() -> None:
-    world = World(known=topics(orders_a=1, orders_b=1))
-    world.may_see = visible("orders_a")
-    assert world.assigned(world.beat("m1", 0, regex="orders.*")) == {"orders_a": [0]}
-    world.may_see = visible("orders_a", "orders_b")
-    assert world.assigned(world.beat("m1", 1)) == {"orders_a": [0], "orders_b": [0]}
+    driver = ShardDriver(known=topics(orders_a=1, orders_b=1))
+    driver.may_see = visible("orders_a")
+    assert driver.assigned(driver.consumer_heartbeat("m1", 0, regex="orders.*")) == {"orders_a": [0]}
+    driver.may_see = visible("orders_a", "orders_b")
+    assert driver.assigned(driver.consumer_heartbeat("m1", 1)) == {"orders_a": [0], "orders_b": [0]}
 
 
 def test_each_member_gets_topics_that_it_may_see() -> None:
-    world = World(known=topics(orders_a=2, orders_b=2))
-    world.may_see = visible("orders_a")
-    world.beat("m1", 0, regex="orders.*")
-    world.may_see = visible("orders_b")
-    assert world.assigned(world.beat("m2", 0, regex="orders.*")) == {"orders_b": [0, 1]}
-    assert set(group(world).topics) == {"orders_a", "orders_b"}
+    driver = ShardDriver(known=topics(orders_a=2, orders_b=2))
+    driver.may_see = visible("orders_a")
+    driver.consumer_heartbeat("m1", 0, regex="orders.*")
+    driver.may_see = visible("orders_b")
+    assert driver.assigned(driver.consumer_heartbeat("m2", 0, regex="orders.*")) == {"orders_b": [0, 1]}
+    assert set(group(driver).topics) == {"orders_a", "orders_b"}
 
 
 def test_rules_that_change_are_applied_at_the_next_heartbeat() -> None:
-    world = World(known=topics(orders_a=1, orders_b=1))
+    driver = ShardDriver(known=topics(orders_a=1, orders_b=1))
     shown = {"orders_a"}
-    world.may_see = shown.__contains__  # the same view, which follows the rules
-    world.beat("m1", 0, regex="orders.*")
+    driver.may_see = shown.__contains__  # the same view, which follows the rules
+    driver.consumer_heartbeat("m1", 0, regex="orders.*")
     shown.add("orders_b")
-    assert world.assigned(world.beat("m1", 1)) is None
-    world.feed(TopicsChanged(world.known, []))
-    assert world.assigned(world.beat("m1", 1)) == {"orders_a": [0], "orders_b": [0]}
+    assert driver.assigned(driver.consumer_heartbeat("m1", 1)) is None
+    driver.feed(TopicsChanged(driver.known, []))
+    assert driver.assigned(driver.consumer_heartbeat("m1", 1)) == {"orders_a": [0], "orders_b": [0]}
 
 
 def test_a_new_coordinator_shows_a_member_nothing_new_before_it_knows_what_it_may_see() -> None:
-    world = World(known=topics(orders_a=1, orders_b=1, t=1))
-    world.may_see = visible("orders_a")
-    world.beat("m1", 0, regex="orders.*")
-    world.reload()
-    world.may_see = visible("t")
-    world.beat("m2", 0, names=["t"])
-    assert set(group(world).topics) == {"orders_a", "t"}
+    driver = ShardDriver(known=topics(orders_a=1, orders_b=1, t=1))
+    driver.may_see = visible("orders_a")
+    driver.consumer_heartbeat("m1", 0, regex="orders.*")
+    driver.reload()
+    driver.may_see = visible("t")
+    driver.consumer_heartbeat("m2", 0, names=["t"])
+    assert set(group(driver).topics) == {"orders_a", "t"}
 
 
 def test_a_member_that_left_leaves_no_view_behind() -> None:
-    world = World(known=topics(orders_a=1))
-    world.may_see = visible("orders_a")
-    world.beat("m1", 0, regex="orders.*")
-    assert world.shard.consumer.views
-    world.beat("m1", -1)
-    assert not world.shard.consumer.views
+    driver = ShardDriver(known=topics(orders_a=1))
+    driver.may_see = visible("orders_a")
+    driver.consumer_heartbeat("m1", 0, regex="orders.*")
+    assert driver.shard.consumer.views
+    driver.consumer_heartbeat("m1", -1)
+    assert not driver.shard.consumer.views
 
 
 def test_a_pattern_subscribes_to_topics_whose_whole_name_matches() -> None:

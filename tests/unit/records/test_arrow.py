@@ -201,7 +201,7 @@ def test_control_batches_have_no_rows_and_move_the_offset() -> None:
     assert seen == [(False, 0), (True, len(buf) - len(marker))]
 
 
-def test_batches_outside_the_wanted_range_are_left_out() -> None:
+def test_batches_that_a_filter_refuses_are_left_out() -> None:
     ours = encode_batch([BatchRecord(0)], producer_id=1, producer_epoch=0, transactional=True)
     theirs = encode_batch([BatchRecord(1)], producer_id=2, producer_epoch=0, transactional=True)
     plain_one = encode_batch([BatchRecord(2)], producer_id=2, producer_epoch=0)
