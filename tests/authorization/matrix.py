@@ -159,7 +159,11 @@ class Resources:
     def roles(self) -> dict[str, str]:
         """The roles by name: to recognise resources in answers."""
         case = self.case
-        named = {need.role for need in case.needs} | {*case.topics, *case.groups, *case.txns, *case.consumers}
+        named = (
+            {need.role for need in case.needs}
+            | {role for _, _, role in case.also}
+            | {*case.topics, *case.groups, *case.txns, *case.consumers}
+        )
         tokens = {found: role for role, found in self.token_ids.items()}
         return {self[role]: role for role in named} | tokens | {NODE_ID: "broker"}
 

@@ -68,18 +68,15 @@ def play(server: Server, variants: Sequence[Variant]) -> dict[str, Outline]:
     """The outlines of the answers, by variant."""
     staged = {str(variant): variant.resources() for variant in variants}
     with server.connect(ADMIN) as admin:
-        _create_resources(admin, list(staged.values()))
+        create_resources(admin, list(staged.values()))
     rules = [rule for variant in variants for rule in variant.acl_rules(staged[str(variant)])]
     server.add_rules(list(dict.fromkeys(rules)))
     return {str(variant): ask(server, variant, staged[str(variant)]) for variant in variants}
 
 
 def ask(server: Server, variant: Variant, resources: Resources) -> Outline:
-    case = variant.case
-    api = APIS[case.api]
-    version = version_of(case)
-    message = message_of(f"{api.name}Request")
-    request = build(message, message.definition.top, case.request(resources), version)
+    version = version_of(variant.case)
+    request = request_of(variant.case, resources)
     with server.connect(variant.user) as connection:
         answer: Any = None
         for _ in range(100):
@@ -90,6 +87,11 @@ def ask(server: Server, variant: Variant, resources: Resources) -> Outline:
             if not _comes_back(answer):
                 break
         return answer
+
+
+def request_of(case: Case, resources: Resources) -> Any:
+    message = message_of(f"{APIS[case.api].name}Request")
+    return build(message, message.definition.top, case.request(resources), version_of(case))
 
 
 def version_of(case: Case) -> int:
@@ -119,7 +121,7 @@ def _comes_back(found: Outline) -> bool:
 # Resources ------------------------------------------------------------------------------------------------------------
 
 
-def _create_resources(admin: RawConnection, staged: list[Resources]) -> None:
+def create_resources(admin: RawConnection, staged: list[Resources]) -> None:
     topics = list(dict.fromkeys(of[role] for of in staged for role in of.case.topics))
     ids = _create_topics(admin, topics)
     find_group_coordinator(admin)

@@ -70,6 +70,20 @@ def _(of: Resources) -> dict[str, Any]:
 
 @case(
     ApiKey.PRODUCE,
+    "transactional, to an unknown topic",
+    Need(Operation.WRITE, TXN, "txn", TXN_DENIED),
+    version=11,
+    txns=("txn",),
+    also=((Operation.WRITE, TOPIC, "missing"),),
+    **NAMED,
+)
+def _(of: Resources) -> dict[str, Any]:
+    batch = records(transactional=True, base_sequence=0, **of.producer("txn"))
+    return _produce(batch, name=of["missing"], transactional_id=of["txn"])
+
+
+@case(
+    ApiKey.PRODUCE,
     "transactional, which adds the partition",
     WRITE,
     Need(Operation.WRITE, TXN, "txn", TXN_DENIED),

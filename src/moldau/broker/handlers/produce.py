@@ -115,10 +115,11 @@ def _produce(request: Request, call: ProduceCall, verification: Verification | N
     results: Results = []
     failures: Failures = {}
     unsafe: list[tuple[tuple[int, int], Partition, int]] = []
+    denied = None if call.transactional_id is None else _transaction_refusal(request, call)
     for topic_place, (topic, partitions) in enumerate(call.topics):
         answers: list[PartitionAnswer] = []
         results.append((topic, answers))
-        refusal = _topic_refusal(request, call, topic)
+        refusal = denied or _topic_refusal(request, call, topic)
         for place, (index, records) in enumerate(partitions):
             partition = None
             try:
@@ -145,6 +146,18 @@ def _produce(request: Request, call: ProduceCall, verification: Verification | N
     if unsafe:
         return PendingProduce(request, call, results, failures, unsafe)
     return [_encode(request, results, failures)]
+
+
+def _transaction_refusal(request: Request, call: ProduceCall) -> LogError | None:
+    """The error if this client cannot write in this transaction. It is for the whole request, as in Kafka: nothing is
+    said about the topics."""
+    assert call.transactional_id is not None
+    if request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, call.transactional_id, audited=False):
+        return None
+    if not any(transactional_producer(records) for _, partitions in call.topics for _, records in partitions):
+        return None
+    request.authorized(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, call.transactional_id)  # for the audit log
+    return LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
 
 
 def _topic_refusal(request: Request, call: ProduceCall, topic: str | bytes) -> LogError | None:
