@@ -36,6 +36,8 @@ class ResourceType(IntEnum):
     DELEGATION_TOKEN = 6
     USER = 7
 
+    __hash__ = int.__hash__  # Enum's own is a Python function; decisions are looked up by these for every request
+
 
 class Operation(IntEnum):
     """The operations on resources. UNKNOWN and ANY occur in filters only, ALL in rules only."""
@@ -56,6 +58,8 @@ class Operation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
+
+    __hash__ = int.__hash__  # as above
 
 
 OPERATIONS: Mapping[ResourceType, tuple[Operation, ...]] = {

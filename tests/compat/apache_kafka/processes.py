@@ -135,6 +135,7 @@ class ApacheKafka(ServerProcess):
         self._properties = directory / "server.properties"
         controller_port = free_port()
         addresses = {protocol: self.bootstrap, **(other_listeners or {})}
+        protocols = [*(f"{name}:{name}" for name in addresses), "CONTROLLER:PLAINTEXT"]
         served = ",".join(f"{name}://{address}" for name, address in addresses.items())
         properties = {
             "process.roles": "broker,controller",
@@ -143,6 +144,7 @@ class ApacheKafka(ServerProcess):
             "listeners": f"{served},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": served,
             "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": ",".join(protocols),
             "log.dirs": str(self.data),
             # Internal topics of one node with as few partitions as possible.
             "offsets.topic.replication.factor": "1",

@@ -88,6 +88,9 @@ EMPTY = b""
 WAITING_ERRORS = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Errors that do not end the wait: the partition may be about to be created."""
 
+READ, TOPIC = Operation.READ, ResourceType.TOPIC
+"""Once, not per partition: the lookup of an enum's member takes a tenth of a microsecond."""
+
 
 @handles(ApiKey.FETCH, raw=True)
 def fetch(request: Request, body: memoryview) -> Answer:
@@ -263,7 +266,7 @@ class FetchOperation(DeferredAnswer):
             if known is None:
                 return True  # the answer for an unknown id is the same for everyone
             name = known
-        return self.request.authorized(Operation.READ, ResourceType.TOPIC, name)
+        return self.request.authorized(READ, TOPIC, name)
 
     def _read(self, place: int, watched: WatchedPartition, partition: Partition) -> FetchAnswer:
         target = watched.target

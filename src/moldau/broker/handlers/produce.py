@@ -48,6 +48,9 @@ LEADERS_FROM = 10
 Results = list[tuple[str | bytes, list[PartitionAnswer]]]
 Failures = dict[tuple[int, int], LogError]
 
+WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
+"""Once, not per request: the lookup of an enum's member takes a tenth of a microsecond."""
+
 
 @handles(ApiKey.PRODUCE, min_version=0, raw=True)
 def produce(request: Request, body: memoryview) -> Answer:
@@ -171,7 +174,7 @@ def _topic_refusal(request: Request, call: ProduceCall, topic: str | bytes) -> L
             return LogError(ErrorCode.UNKNOWN_TOPIC_ID, "")
         name = known.name
     assert isinstance(name, str)
-    if not request.authorized(Operation.WRITE, ResourceType.TOPIC, name):
+    if not request.authorized(WRITE, TOPIC, name):
         return LogError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
     if name in INTERNAL_TOPICS:
         return LogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic: only brokers write to it")
