@@ -5,8 +5,10 @@ A request may use what the token bucket of its client has, and overdraw it once.
 * a request of a new version is refused topic by topic, with THROTTLING_QUOTA_EXCEEDED (strict);
 * a request of an older version, whose clients do not know that error, is carried out (permissive).
 
-In both cases `throttle_time_ms` says when the bucket is no longer overdrawn, and the broker reads no further request
-from the client meanwhile, for at most the window of the quota.
+A request that was refused, or that an older client had carried out, is throttled: `throttle_time_ms` says when the
+bucket is no longer overdrawn, and the broker reads no further request from the client meanwhile, for at most the window
+of the quota. As in Kafka, a new client that has overdrawn its bucket is not throttled for it: its next request is
+refused.
 """
 
 from __future__ import annotations
@@ -31,12 +33,13 @@ A = TypeVar("A")
 class MutationQuota:
     """The quota of one request."""
 
-    __slots__ = ("_bucket", "_now", "_request", "_strict")
+    __slots__ = ("_bucket", "_now", "_pause_s", "_request", "_strict")
 
     def __init__(self, request: Request, strict_from: int) -> None:
         self._request = request
         self._strict = request.version >= strict_from
         self._now = request.broker.loop.time
+        self._pause_s = 0.0
         active = request.broker.quotas.active
         self._bucket = request.session.quota.limits(request.client_id).mutations if active else None
 
@@ -49,9 +52,13 @@ class MutationQuota:
         bucket = self._bucket
         if bucket is not None:
             now = self._now()
-            if self._strict and bucket.pause(now) > 0:
+            if not self._strict:
+                self._pause_s = bucket.take(partitions, now)
+            elif (pause_s := bucket.pause(now)) > 0:
+                self._pause_s = pause_s
                 return Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, REFUSED)
-            bucket.take(partitions, now)
+            else:
+                bucket.take(partitions, now)
         return None
 
     async def apply(
@@ -76,10 +83,8 @@ class MutationQuota:
         return list(answers.values())
 
     def throttle_ms(self) -> int:
-        """Throttle the client if its bucket is overdrawn. Returns `throttle_time_ms` of the response."""
-        if self._bucket is None:
-            return 0
-        seconds = min(self._bucket.pause(self._now()), self._request.broker.quotas.longest_mutation_pause_s)
+        """Throttle the client if this request was above its quota. Returns `throttle_time_ms` of the response."""
+        seconds = min(self._pause_s, self._request.broker.quotas.longest_mutation_pause_s)
         if not self._request.session.quota.throttle(CONTROLLER_MUTATION_RATE, seconds):
             return 0
         return max(1, round(seconds * 1000))
