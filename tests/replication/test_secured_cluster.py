@@ -132,10 +132,15 @@ def replaced(path: Path, text: str) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_the_brokers_password_is_changed_without_an_error_for_clients(cluster: Cluster) -> None:
+def test_the_brokers_password_is_changed_without_an_error_for_clients(cluster: Cluster, tmp_path: Path) -> None:
+    """In the settings, or in a file that the settings refer to."""
+    file = tmp_path / "password"
+    file.write_text(PASSWORD)
     with Load(cluster) as load, Admin(cluster.client_settings("writer")) as admin:
+        admin.alter_configs({ConfigResource.broker(cluster.brokers[0].node_id): {JAAS: jaas(f"${{file:{file}}}")}})
         admin.alter_user_scram_credentials(UserScramUpsertion(USER, NEXT_PASSWORD, ScramMechanism.SCRAM_SHA_256))
-        for broker in cluster.brokers:
+        file.write_text(NEXT_PASSWORD)
+        for broker in cluster.brokers[1:]:
             admin.alter_configs({ConfigResource.broker(broker.node_id): {JAAS: jaas(NEXT_PASSWORD)}})
         restart_followers(cluster, load)
         load.more()

@@ -81,6 +81,7 @@ def _store(settings: BrokerSettings, directory: str, fs: FileSystem, threads: Th
 def open_zookeeper(settings: BrokerSettings) -> OpenStore:
     """Open sessions with the ensemble of `zookeeper.connect`."""
     try:
+        from moldau.cluster.zookeeper_security import zookeeper_security
         from moldau.cluster.zookeeper_store import ZookeeperStore
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("kazoo"):
@@ -96,4 +97,5 @@ def open_zookeeper(settings: BrokerSettings) -> OpenStore:
         settings["zookeeper.connect"],
         session_timeout_s=session_timeout_ms / 1000,
         connection_timeout_s=(connection_timeout_ms or session_timeout_ms) / 1000,
+        security=zookeeper_security(settings),
     )

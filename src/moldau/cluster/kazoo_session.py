@@ -16,6 +16,7 @@ import logging
 import os
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -38,8 +39,11 @@ from kazoo.protocol.serialization import (
 from kazoo.protocol.states import Callback, ZnodeStat
 from kazoo.retry import KazooRetry
 
+from moldau.cluster.zookeeper_security import ZookeeperSecurity
 from moldau.host.clock import SystemClock
 from moldau.host.event_log import event_logger
+from moldau.net.tls_errors import tls_problem
+from moldau.settings.setting import SettingError
 
 FIRST_RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
@@ -107,7 +111,12 @@ class _ToLoop:
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """Provides kazoo's thread and sockets. Callbacks run on the loop; `break_off` ends the thread's waits."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, connect_timeout_s: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connect_timeout_s: float,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
         super().__init__()
         self._loop = loop
         self._connect_timeout_s = connect_timeout_s
@@ -119,6 +128,9 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._broken_off, self._break_off = os.pipe()
         self._is_broken_off = False
         self._closed = False
+        self._tls = tls
+        self.tls_error = ""
+        """Why the last TLS connection failed; empty if it did not."""
         self.orphaned: Callable[[], None] = self.break_off
         """Called in the thread if the loop was closed."""
 
@@ -173,12 +185,17 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         for one in writers:
             poll.register(one, select.POLLOUT)
         poll.register(self._broken_off, select.POLLIN)
+        # TLS may have decrypted more than was read: no event of the socket tells of that.
+        buffered = [one for one in readers if isinstance(one, ssl.SSLSocket) and one.pending()]
+        if buffered:
+            timeout = 0
         ready = {descriptor for descriptor, _ in poll.poll(None if timeout is None else max(0.0, timeout) * 1000)}
         if self._broken_off in ready:
             raise self.timeout_exception("broken off")
-        return [one for one in readers if one.fileno() in ready], [one for one in writers if one.fileno() in ready], []
+        readable = [one for one in readers if one.fileno() in ready or one in buffered]
+        return readable, [one for one in writers if one.fileno() in ready], []
 
-    def create_connection(self, address: tuple[str, int], **_more: object) -> socket.socket:
+    def create_connection(self, address: tuple[str, int], hostname: str = "", **_more: object) -> socket.socket:
         """Connect with a timeout per server. kazoo would try one server for the whole session timeout; the session
         would expire before the other servers are tried."""
         connection = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
@@ -195,10 +212,41 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
                 code = errno.ECONNREFUSED
             if code:
                 raise OSError(code, os.strerror(code))
+            if self._tls is not None:
+                connection = self._encrypted(connection, self._tls, hostname or address[0])
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _encrypted(self, connection: socket.socket, tls: Callable[[], ssl.SSLContext], hostname: str) -> socket.socket:
+        """The connection after the TLS handshake, which has the same timeout as the connection itself."""
+        try:
+            secure = tls().wrap_socket(connection, server_hostname=hostname, do_handshake_on_connect=False)
+        except SettingError as error:
+            self.tls_error = str(error)
+            raise OSError(errno.EINVAL, str(error)) from None
+        try:
+            while True:
+                try:
+                    secure.do_handshake()
+                except ssl.SSLWantReadError:
+                    ready = self.select([secure], [], [], self._connect_timeout_s)[0]
+                except ssl.SSLWantWriteError:
+                    ready = self.select([], [secure], [], self._connect_timeout_s)[1]
+                else:
+                    self.tls_error = ""
+                    return secure
+                if not ready:
+                    raise TimeoutError(errno.ETIMEDOUT, "no answer to the TLS handshake")
+        except OSError as error:
+            problem = tls_problem("the server", hostname, error) if isinstance(error, ssl.SSLError) else str(error)
+            self.tls_error = problem
+            secure.close()
+            raise
+        except BaseException:
+            secure.close()
+            raise
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
@@ -243,10 +291,12 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         *,
         heard: Callable[[int, str], None],
         state_changed: Callable[[str], None],
+        security: ZookeeperSecurity | None = None,
     ) -> None:
         """`heard(type, path)` receives watch events, `state_changed(KazooState)` the connection state. Both run on the
         loop."""
-        handler = LoopHandler(asyncio.get_running_loop(), timeout_s / len(hosts))
+        security = security or ZookeeperSecurity()
+        handler = LoopHandler(asyncio.get_running_loop(), timeout_s / len(hosts), security.tls)
         retry = KazooRetry(
             max_tries=-1, delay=FIRST_RETRY_S, backoff=2, max_delay=MAX_RETRY_S, sleep_func=handler.sleep_func
         )
@@ -256,6 +306,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
             handler=handler,
             connection_retry=retry,
             command_retry=retry,
+            auth_data=[("digest", security.digest)] if security.digest else None,
             logger=_log,
         )
         self.heard = heard

@@ -22,6 +22,7 @@ from kazoo import exceptions as kazoo_errors
 from kazoo.protocol.states import KazooState, ZnodeStat
 
 from moldau.cluster.kazoo_session import AddWatch, KazooSession, ReadMany
+from moldau.cluster.security_nodes import SECRET_FOLDERS
 from moldau.cluster.store import (
     Check,
     Conflict,
@@ -41,6 +42,7 @@ from moldau.cluster.store import (
     check_operations,
     split,
 )
+from moldau.cluster.zookeeper_security import ZookeeperSecurity
 from moldau.host.event_log import event_logger
 from moldau.settings.zookeeper import EnsembleAddress
 
@@ -77,8 +79,9 @@ class ZookeeperStore(Store):
 
     shared: ClassVar[bool] = True
 
-    def __init__(self, connect: str, session_timeout_s: float) -> None:
+    def __init__(self, connect: str, session_timeout_s: float, security: ZookeeperSecurity | None = None) -> None:
         self._connect = connect
+        self._security = security or ZookeeperSecurity()
         try:
             ensemble = EnsembleAddress.parse(connect)
         except ValueError as error:
@@ -86,7 +89,11 @@ class ZookeeperStore(Store):
         self._root = ensemble.root
         self._phase = _Phase.OPENING
         self._session = KazooSession(
-            ensemble.hosts, session_timeout_s, heard=self._heard, state_changed=self._state_changed
+            ensemble.hosts,
+            session_timeout_s,
+            heard=self._heard,
+            state_changed=self._state_changed,
+            security=self._security,
         )
         self._watches = Watches()
         self._session_listeners: dict[int, SessionListener] = {}
@@ -99,15 +106,27 @@ class ZookeeperStore(Store):
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, connect: str, *, session_timeout_s: float, connection_timeout_s: float) -> ZookeeperStore:
+    async def open(
+        cls,
+        connect: str,
+        *,
+        session_timeout_s: float,
+        connection_timeout_s: float,
+        security: ZookeeperSecurity | None = None,
+    ) -> ZookeeperStore:
         """Open a new session, and create the chroot if it is missing. `StoreError` if no server answers in time."""
-        store = cls(connect, session_timeout_s)
+        store = cls(connect, session_timeout_s, security)
         store._session.begin()
         try:
             async with asyncio.timeout(connection_timeout_s):
                 await store._opened
         except TimeoutError:
             await store.close()
+            if store._session.handler.tls_error:
+                raise store._error(
+                    f"no TLS connection within {connection_timeout_s:g} s: {store._session.handler.tls_error}; check "
+                    "the settings zookeeper.ssl.*, and that zookeeper.connect has the secureClientPort"
+                ) from None
             raise store._error(
                 f"no server answers within {connection_timeout_s:g} s; check the addresses of zookeeper.connect, "
                 "or start one (moldau zookeeper)"
@@ -198,7 +217,8 @@ class ZookeeperStore(Store):
         for operation in operations:
             place = self._root + operation.path
             if isinstance(operation, Create):
-                transaction.create(place, operation.value, ephemeral=operation.ephemeral)
+                acl = self._security.acl(operation.path)
+                transaction.create(place, operation.value, acl=acl, ephemeral=operation.ephemeral)
             elif isinstance(operation, Set):
                 transaction.set_data(place, operation.value, operation.version)
             elif isinstance(operation, Delete):
@@ -295,6 +315,7 @@ class ZookeeperStore(Store):
         try:
             if self._phase is _Phase.OPENING:
                 await self._make_root()
+                await self._protect_secrets()
             await asyncio.gather(
                 self._answer(self._session.ask(AddWatch(self._place("/")))),
                 self._answer(self._session.sync_async(self._place("/"))),
@@ -319,8 +340,21 @@ class ZookeeperStore(Store):
         """Create the chroot, beginning with its first component."""
         for place in _ancestry(self._root):
             try:
-                await self._answer(self._session.create_async(place))
+                await self._answer(self._session.create_async(place, acl=self._security.acl("/")))
             except kazoo_errors.NodeExistsError:
+                continue
+
+    async def _protect_secrets(self) -> None:
+        """Close nodes with secrets that were created before there was a login."""
+        if not self._security.protects_secrets:
+            return
+        for folder in SECRET_FOLDERS:
+            try:
+                names = await self._answer(self._session.get_children_async(self._root + folder))
+                acl = self._security.acl(folder)
+                for path in (folder, *(f"{folder}/{name}" for name in names)):
+                    await self._answer(self._session.set_acls_async(self._root + path, acl))
+            except kazoo_errors.NoNodeError:
                 continue
 
     async def close(self) -> None:
@@ -387,7 +421,10 @@ class ZookeeperStore(Store):
         if isinstance(error, kazoo_errors.ConnectionLoss):
             return self._error(f"the connection was lost before the answer arrived{and_so}")
         if isinstance(error, kazoo_errors.NoAuthError):
-            return self._error(f"no permission{and_so}; allow this broker in the access control lists of ZooKeeper")
+            return self._error(
+                f"no permission{and_so}; give this broker the moldau.zookeeper.digest or key store of the others, or "
+                "allow it in the access control lists of ZooKeeper"
+            )
         if isinstance(error, kazoo_errors.UnimplementedError):
             return self._error("it is older than 3.6, which is needed for recursive watches; use a newer one")
         return self._error(f"it refused the request ({type(error).__name__}){and_so}; check its log")

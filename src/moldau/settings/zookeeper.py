@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from moldau.settings.setting import Setting, SettingType, Value
 
-INT, STRING = SettingType.INT, SettingType.STRING
+INT, STRING, BOOLEAN = SettingType.INT, SettingType.STRING, SettingType.BOOLEAN
+PASSWORD, LIST = SettingType.PASSWORD, SettingType.LIST
 
 DEFAULT_PORT: Final = 2181
 
@@ -74,5 +75,57 @@ ZOOKEEPER = (
         None,
         "The time in milliseconds that a broker waits for ZooKeeper when it starts. Without it, "
         "`zookeeper.session.timeout.ms`.",
+    ),
+    Setting(
+        "zookeeper.ssl.client.enable",
+        BOOLEAN,
+        False,
+        "Whether connections to ZooKeeper use TLS: `zookeeper.connect` then has the servers' secureClientPort.",
+    ),
+    Setting(
+        "zookeeper.ssl.keystore.location",
+        STRING,
+        None,
+        "The broker's key and certificate for ZooKeeper, in PEM or PKCS12, if the servers ask for one.",
+    ),
+    Setting(
+        "zookeeper.ssl.keystore.password", PASSWORD, None, "The password of the key store, or of its encrypted key."
+    ),
+    Setting("zookeeper.ssl.keystore.type", STRING, None, "Accepted for Kafka's files; the content decides."),
+    Setting(
+        "zookeeper.ssl.truststore.location",
+        STRING,
+        None,
+        "The authorities of ZooKeeper's certificates, in PEM or PKCS12. Without it, those of the operating system.",
+    ),
+    Setting("zookeeper.ssl.truststore.password", PASSWORD, None, "The password of a PKCS12 trust store."),
+    Setting("zookeeper.ssl.truststore.type", STRING, None, "Accepted for Kafka's files; the content decides."),
+    Setting(
+        "zookeeper.ssl.enabled.protocols",
+        LIST,
+        ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS towards ZooKeeper.",
+        choices=("TLSv1.2", "TLSv1.3"),
+    ),
+    Setting("zookeeper.ssl.cipher.suites", LIST, (), "The cipher suites towards ZooKeeper; empty: OpenSSL's choice."),
+    Setting(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        STRING,
+        "HTTPS",
+        "Whether the host names in `zookeeper.connect` must be in the servers' certificates; empty for no check.",
+    ),
+    Setting(
+        "zookeeper.set.acl",
+        BOOLEAN,
+        False,
+        "Whether nodes that the brokers create in ZooKeeper can be changed by the brokers only. Needs "
+        "`moldau.zookeeper.digest` or a key store, the same for all brokers.",
+    ),
+    Setting(
+        "moldau.zookeeper.digest",
+        PASSWORD,
+        None,
+        "USER:PASSWORD with which all brokers log in to ZooKeeper (scheme digest). Nodes with secrets are then for the "
+        "brokers only.",
     ),
 )
