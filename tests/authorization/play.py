@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from moldau.security.acls import AclEntry, AclRule, ResourcePattern
-from moldau.wire.api import APIS
+from moldau.wire.api import APIS, ApiKey
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
@@ -66,17 +67,37 @@ def users(variants: Iterable[Variant]) -> dict[str, str]:
 
 def play(server: Server, variants: Sequence[Variant]) -> dict[str, Outline]:
     """The outlines of the answers, by variant."""
+    staged = _prepare(server, variants)
+    return {str(one): ask(server, one, staged[str(one)], version_of(one.case)) for one in variants}
+
+
+def play_versions(
+    server: Server, variants: Sequence[Variant], versions: Callable[[ApiKey], Iterable[int]]
+) -> dict[str, Outline]:
+    """The outlines of the answers in several versions, by variant and version. A version that does not have the fields
+    of the request gets a request without them; one that demands other fields is left out."""
+    staged = _prepare(server, variants)
+    found: dict[str, Outline] = {}
+    for one in variants:
+        resources = staged[str(one)]
+        for version in versions(one.case.api):
+            with suppress(ValueError):  # "may not be null in version 0"
+                request_of(one.case, resources, version).encode(version)
+                found[f"{one} v{version}"] = ask(server, one, resources, version)
+    return found
+
+
+def _prepare(server: Server, variants: Sequence[Variant]) -> dict[str, Resources]:
     staged = {str(variant): variant.resources() for variant in variants}
     with server.connect(ADMIN) as admin:
         create_resources(admin, list(staged.values()))
     rules = [rule for variant in variants for rule in variant.acl_rules(staged[str(variant)])]
     server.add_rules(list(dict.fromkeys(rules)))
-    return {str(variant): ask(server, variant, staged[str(variant)]) for variant in variants}
+    return staged
 
 
-def ask(server: Server, variant: Variant, resources: Resources) -> Outline:
-    version = version_of(variant.case)
-    request = request_of(variant.case, resources)
+def ask(server: Server, variant: Variant, resources: Resources, version: int) -> Outline:
+    request = request_of(variant.case, resources, version)
     with server.connect(variant.user) as connection:
         answer: Any = None
         for _ in range(100):
@@ -89,9 +110,9 @@ def ask(server: Server, variant: Variant, resources: Resources) -> Outline:
         return answer
 
 
-def request_of(case: Case, resources: Resources) -> Any:
+def request_of(case: Case, resources: Resources, version: int) -> Any:
     message = message_of(f"{APIS[case.api].name}Request")
-    return build(message, message.definition.top, case.request(resources), version_of(case))
+    return build(message, message.definition.top, case.request(resources), version)
 
 
 def version_of(case: Case) -> int:

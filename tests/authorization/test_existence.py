@@ -51,7 +51,7 @@ def answer_about(server: Server, case: Case, resources: Resources) -> bytes:
     """The bytes of the answer, with the same names and ids for both kinds."""
     version = version_of(case)
     with server.connect(NOBODY) as connection:
-        answer = wire.ask(connection, request_of(case, resources), version)
+        answer = wire.ask(connection, request_of(case, resources, version), version)
     encoded: bytes = answer.encode(version)
     for topic_id in resources.topic_ids.values():
         encoded = encoded.replace(topic_id, NO_TOPIC)
