@@ -14,7 +14,7 @@ from moldau.wire.messages.create_partitions import (
 )
 from moldau.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic, CreateTopicsResponse
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic, DeleteTopicsResponse
-from tests.compat.wire import ask, describe_topic
+from tests.compat.wire import ask, describe_topic, metadata
 from tests.support.raw import RawConnection
 from tests.system.quotas.worlds import World, is_quiet, world
 
@@ -150,6 +150,16 @@ def test_a_checked_creation_counts_as_in_kafka(here: World) -> None:
     with here.connect() as connection:
         assert codes(create(connection, 7, ("a", 13), validate_only=True)) == [NONE]
         assert codes(create(connection, 7, ("a", 13), validate_only=True)) == [EXCEEDED]
+
+
+def test_topics_that_metadata_creates_count() -> None:
+    with world({"num.partitions": 12}) as here:
+        here.everyone(controller_mutation_rate=1)
+        with here.connect() as connection:
+            response = metadata(connection, ["by-itself"], auto_create=True)
+            assert [len(topic.partitions) for topic in response.topics] == [12]
+            assert 500 <= response.throttle_time_ms <= 1_000
+            assert here.muted == 1
 
 
 def test_without_a_quota_nothing_is_throttled(here: World) -> None:

@@ -23,7 +23,9 @@ from typing import Any
 
 from moldau.broker.connection.session import Request
 from moldau.broker.requests.handler_registry import handles
+from moldau.broker.requests.mutation_quota import NEVER_STRICT, MutationQuota
 from moldau.broker.requests.partition_view import PartitionView, listed_brokers
+from moldau.cluster.errors import Refusal
 from moldau.cluster.image import INTERNAL_TOPICS, TopicImage
 from moldau.cluster.topic_names import topic_name_error
 from moldau.cluster.topics import TopicCreation
@@ -98,8 +100,14 @@ def _may_create(request: Request, name: str) -> bool:
 
 async def _create_then_answer(request: Request, message: MetadataRequest, names: list[str]) -> MetadataResponse:
     # If the creation fails (colliding name, full store), the response has an unknown topic, as without auto-creation.
-    await request.broker.create_topics([TopicCreation(name) for name in names])
-    return _answer(request, message)
+    created = await request.broker.create_topics([TopicCreation(name) for name in names])
+    quota = MutationQuota(request, NEVER_STRICT)
+    for answer in created:
+        if not isinstance(answer, Refusal):
+            quota.take(len(answer.partitions))
+    response = _answer(request, message)
+    response.throttle_time_ms = quota.throttle_ms()
+    return response
 
 
 def _answer(request: Request, message: MetadataRequest) -> MetadataResponse:

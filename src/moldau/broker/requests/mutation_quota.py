@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 REFUSED: Final = "The throttling quota has been exceeded."
 """Kafka's message for THROTTLING_QUOTA_EXCEEDED."""
 
+NEVER_STRICT: Final = 1 << 15
+"""For an API whose responses cannot refuse a change: it is carried out, and its client is throttled."""
+
 W = TypeVar("W")
 A = TypeVar("A")
 
