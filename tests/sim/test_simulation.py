@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from moldau.settings.authorization import KAFKA_AUTHORIZERS
 from moldau.testing.simulation import __main__ as command
 from moldau.testing.simulation.__main__ import report, run_all
 from moldau.testing.simulation.scenario import Options, Result, simulate
@@ -38,6 +39,14 @@ def test_a_cluster_without_faults_serves_everything() -> None:
     result = simulate(7, Options(faults=False, faults_s=10.0, brokers=3))
     assert result.anomalies == []
     assert result.counts["acked"] > 50
+
+
+def test_a_cluster_with_access_control_lives_through_faults() -> None:
+    """Clients and brokers are anonymous here. Each of their requests is decided by the authorizer."""
+    settings = {"authorizer.class.name": KAFKA_AUTHORIZERS[0], "allow.everyone.if.no.acl.found": "true"}
+    result = simulate(12, Options(faults_s=5.0, brokers=3, settings=settings))
+    assert result.anomalies == []
+    assert result.counts["acked"] > 20
 
 
 def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
