@@ -21,10 +21,13 @@ def create_acls(image: ClusterImage, rules: Sequence[AclRule]) -> MetadataDecisi
     answers: list[Refusal | None] = []
     places: dict[ResourcePattern, list[int]] = {}
     added: dict[ResourcePattern, dict[AclEntry, None]] = {}
+    known: dict[ResourcePattern, frozenset[AclEntry]] = {}
     for place, (pattern, entry) in enumerate(rules):
         error = rule_error(pattern, entry)
         answers.append(None if error is None else Refusal(ErrorCode.INVALID_REQUEST, error))
-        if error is None and entry not in image.security.acls.get(pattern, ()):
+        if pattern not in known:
+            known[pattern] = frozenset(image.security.acls.get(pattern, ()))
+        if error is None and entry not in known[pattern]:
             places.setdefault(pattern, []).append(place)
             added.setdefault(pattern, {})[entry] = None
     steps = [

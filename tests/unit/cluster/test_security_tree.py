@@ -22,10 +22,10 @@ from moldau.cluster.metadata import Metadata
 from moldau.cluster.nodes import FOLDERS
 from moldau.cluster.security_image import NO_SECURITY, SecurityImage
 from moldau.cluster.security_nodes import AclNode
-from moldau.cluster.store import Create, Delete, Set
+from moldau.cluster.store import MAX_TOGETHER, Create, Delete, Set
 from moldau.cluster.tree import Tree
 from moldau.cluster.tree_import import import_tree
-from moldau.security.acls import AclEntry, PatternType, Permission, ResourcePattern
+from moldau.security.acls import AclEntry, AclFilter, AclRule, PatternType, Permission, ResourcePattern
 from moldau.security.credentials import DelegationToken, ScramCredential, ScramMechanism
 from moldau.security.quota_entities import DEFAULT, QuotaEntity
 from moldau.security.resources import Operation, Principal, ResourceType
@@ -212,5 +212,29 @@ def test_an_import_into_a_cluster_carries_the_security() -> None:
         await metadata.close()
         await import_tree(source.session(), target.session())
         assert (await Tree(target.session()).load()).security == IMAGE
+
+    run(scenario())
+
+
+def test_a_deletion_in_several_commits_is_complete_also_after_a_conflict() -> None:
+    """The first commit of a filter's rules is stored, the second one meets a conflict: the filter is decided again."""
+
+    async def scenario() -> None:
+        tree, session = interposed()
+        metadata = await started(session, 1)
+        patterns = [ResourcePattern(ResourceType.TOPIC, f"t{number}") for number in range(MAX_TOGETHER + 50)]
+        await change(metadata, [AclsChanged(pattern, (READ,)) for pattern in patterns])
+        commits: list[int] = []
+
+        def race(operations: Sequence[object]) -> None:
+            commits.append(len(operations))
+            if len(commits) == 2:
+                tree.commit(tree.session(), [Set(AclNode.path(patterns[-1]), AclNode.encode((READ, WRITE)))])
+
+        session.before_commit = race  # type: ignore[method-assign]
+        (answer,) = await metadata.security.delete_acls([AclFilter()])
+        assert metadata.image.security.acls == {}
+        assert AclRule(patterns[-1], WRITE) in answer
+        assert commits == [MAX_TOGETHER, 50, 50]
 
     run(scenario())
