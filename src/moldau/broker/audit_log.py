@@ -32,20 +32,32 @@ DENIED: Final = "operation denied"
 class AuditLog:
     """The audit log of one broker."""
 
-    __slots__ = ("_in_this_second", "_loop")
+    __slots__ = ("_in_this_second", "_last", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._in_this_second: dict[str, int] = {}
+        self._last: object = None
 
     def record(self, event: str, facts: Mapping[str, object]) -> None:
         """Log an event, unless there were too many of its kind in this second."""
+        if self._has_room(event):
+            log.info(event, extra=dict(facts))
+
+    def repeats(self, question: object) -> bool:
+        """Whether this is the question that was asked last. Handlers ask for each partition of a topic, but a request
+        that is denied a topic is one event."""
+        if question == self._last:
+            return True
+        self._last = question
+        return False
+
+    def _has_room(self, event: str) -> bool:
         count = self._in_this_second.get(event, 0) + 1
         self._in_this_second[event] = count
         if count == 1:
             self._loop.call_later(1.0, self._second_passed, event)
-        if count <= EVENTS_LOGGED_PER_SECOND:
-            log.info(event, extra=dict(facts))
+        return count <= EVENTS_LOGGED_PER_SECOND
 
     def denied(
         self,
@@ -56,7 +68,8 @@ class AuditLog:
         resource: tuple[ResourceType, str],
         decision: Decision,
     ) -> None:
-        self.record(DENIED, _facts(api, who, host, operation, resource, decision))
+        if self._has_room(DENIED):
+            log.info(DENIED, extra=_facts(api, who, host, operation, resource, decision))
 
     @property
     def logs_allowed(self) -> bool:

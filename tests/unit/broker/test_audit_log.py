@@ -78,6 +78,14 @@ def test_the_rate_is_bounded_and_the_rest_is_counted(caplog: pytest.LogCaptureFi
     assert len(caplog.records) == EVENTS_LOGGED_PER_SECOND + 2
 
 
+def test_a_question_that_is_repeated_is_one_event() -> None:
+    audit, _ = make()
+    assert not audit.repeats(("10.0.0.7:1", 1, "orders"))
+    assert audit.repeats(("10.0.0.7:1", 1, "orders"))
+    assert not audit.repeats(("10.0.0.7:1", 1, "payments"))
+    assert not audit.repeats(("10.0.0.7:1", 2, "payments"))
+
+
 def test_kinds_of_events_do_not_hide_each_other(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "moldau.audit")
     audit, _ = make()

@@ -142,6 +142,8 @@ class Request:
 
     def _audit(self, operation: Operation, resource_type: ResourceType, name: str, decision: Decision) -> None:
         session, audit_log = self.session, self.broker.audit_log
+        if audit_log.repeats((session.peer, self.correlation_id, operation, resource_type, name)):
+            return
         write = audit_log.allowed if decision.allowed else audit_log.denied
         if not decision.allowed:
             self.broker.metrics.authorization_denied += 1
