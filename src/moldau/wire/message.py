@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from moldau.wire.errors import WireError
 from moldau.wire.primitives import Buffer, Data, Write
+
+SECRETS: Final = frozenset({"auth_bytes", "hmac", "salted_password"})
+"""Fields that `repr` does not show: who reads them in a log can log in."""
 
 
 class WireStruct:
@@ -47,7 +50,7 @@ class WireStruct:
         return list(self._items()) == list(other._items())
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in self._items())
+        fields = ", ".join(f"{name}={'…' if name in SECRETS else repr(value)}" for name, value in self._items())
         return f"{type(self).__name__}({fields})"
 
 

@@ -6,6 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from moldau.wire.message import Message
+from moldau.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsRequestUpsertion,
+)
+from moldau.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from moldau.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from tests.unit.wire.schema import Case, all_messages, any_message, as_carried, forbidden_nulls
 
 # Each example is tried in all versions of its message, so a fifth of the usual number is enough.
@@ -39,3 +45,15 @@ def test_every_version_decodes_the_fields_that_it_carries(case: Case) -> None:
             check_round_trip(case, message, version)
 
     check()
+
+
+def test_repr_shows_no_secret() -> None:
+    upsertion = AlterUserScramCredentialsRequestUpsertion(name="alice", salt=b"s", salted_password=b"do-not-show")
+    messages = (
+        AlterUserScramCredentialsRequest(upsertions=[upsertion]),
+        RenewDelegationTokenRequest(hmac=b"do-not-show"),
+        SaslAuthenticateRequest(auth_bytes=b"do-not-show"),
+    )
+    for message in messages:
+        assert "do-not-show" not in repr(message)
+    assert "alice" in repr(messages[0])
