@@ -18,6 +18,7 @@ from tests.support.raw import RawConnection
 from tests.support.waiting import NETWORK_ERRORS, NotYet, wait_until
 from tests.system import calls
 from tests.system.cluster.network import Bridge, Loopback
+from tests.system.cluster.secured import between_brokers
 from tests.system.cluster.zookeeper import Ensemble
 
 SESSION_TIMEOUT_S = 2.0
@@ -79,6 +80,14 @@ class ClusterBroker(BrokerProcess):
         )
         self.paused = False
 
+    def command(self) -> list[str]:
+        """With a second listener for the other brokers, if the settings name one."""
+        listener = self.settings.get("inter.broker.listener.name")
+        if listener is None:
+            return super().command()
+        listeners = f"PLAINTEXT://{self.host}:{self.port},{listener}://{self.host}:0"
+        return [*super().command(), "--set", f"listeners={listeners}"]
+
     def pause(self) -> None:
         """Pause the process by SIGSTOP."""
         assert self.process is not None
@@ -112,10 +121,15 @@ class ProcessCluster:
         brokers: int = 3,
         zookeepers: int = 1,
         settings: Mapping[str, str] | None = None,
+        secured: bool = False,
     ) -> None:
+        """With `secured`, brokers log in to each other by SCRAM over TLS."""
         self.directory = directory
         self.network = network or Loopback()
         self.settings = {**SETTINGS, **(settings or {})}
+        if secured:
+            hosts = [self.network.address(f"broker-{number}") for number in range(1, brokers + 1)]
+            self.settings |= between_brokers(directory / "security", hosts)
         self.zookeeper = Ensemble(directory, self.network, zookeepers)
         self.brokers: dict[int, ClusterBroker] = {}
         for number in range(1, brokers + 1):

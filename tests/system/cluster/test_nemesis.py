@@ -51,8 +51,10 @@ def test_acknowledged_records_are_there_once_and_in_order_under_any_fault(
 ) -> None:
     rng = random.Random(seed)
     until = now() + count(SHORT_S, SOAK_S)
-    # With `make soak`, every other seed runs an ensemble of ZooKeeper servers, one of which may fail unnoticed.
-    cluster = ProcessCluster(tmp_path, network, zookeepers=3 if soak and seed % 2 else 1)
+    # With `make soak`, every other seed runs an ensemble of ZooKeeper servers, one of which may fail unnoticed. In
+    # every other pair of seeds, brokers log in to each other by SCRAM over TLS.
+    secured = bool(seed & 2)
+    cluster = ProcessCluster(tmp_path, network, zookeepers=3 if soak and seed % 2 else 1, secured=secured)
     disks = {}
     with ExitStack() as stack:
         disk = stack.enter_context(small_disk(cluster.brokers[3].data, count(DISK_MB, SOAK_DISK_MB)))
