@@ -85,7 +85,7 @@ IMPOSSIBLE = {
     ("--set", "num.partitions=0"): "num.partitions",
     ("--set", "num.partitions"): "name=value",
     ("--set", "listeners=PLAINTEXT://nowhere"): "NAME://HOST:PORT",
-    ("--set", "listeners=SSL://127.0.0.1:0"): "SSL",
+    ("--set", "listeners=SSL://127.0.0.1:0"): "ssl.keystore.location",
     ("--set", "node.id=-7"): "node.id",
     ("--config", "nowhere.properties"): "nowhere.properties",
 }

@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from moldau import Admin, ConfigResource
+from moldau import Admin, ConfigResource, Producer
+from moldau.errors import BrokerError, MoldauError
+from moldau.settings.sources import read_properties
 
 END_TIMEOUT_S = 60.0
 
@@ -96,3 +98,30 @@ def test_settings_of_the_user_override_its_defaults(up: Callable[..., Up], way: 
     else:
         broker = up("--port", "0", "--set", "group.initial.rebalance.delay.ms=1234")
     assert broker.setting("group.initial.rebalance.delay.ms") == "1234"
+
+
+def test_a_secured_broker_serves_its_users_and_nobody_else(up: Callable[..., Up], tmp_path: Path) -> None:
+    broker = up("--port", "0", "--secure")
+    files = tmp_path / "data" / "security"
+    assert f"--command-config {files / 'admin.properties'}" in broker.banner[1]
+    admin = {"bootstrap.servers": broker.address, **read_properties((files / "admin.properties").read_text())}
+    user = {"bootstrap.servers": broker.address, **read_properties((files / "user.properties").read_text())}
+    with Producer(admin) as producer:
+        assert producer.send("greetings", b"hello").result().offset == 0
+    with pytest.raises(BrokerError, match="AUTHORIZATION_FAILED"), Producer(user) as producer:
+        producer.send("greetings", b"hello").result()
+    with pytest.raises(MoldauError, match="TLS"), Admin(bootstrap_servers=broker.address) as nobody:
+        nobody.list_topics()
+    broker.process.send_signal(signal.SIGINT)
+    assert broker.end()[0] == 0
+
+    again = up("--port", "0", "--secure")
+    with Admin({**admin, "bootstrap.servers": again.address}) as same:
+        assert "greetings" in [topic.name for topic in same.list_topics()]
+    again.process.send_signal(signal.SIGINT)
+    assert again.end()[0] == 0
+
+    command = [sys.executable, "-m", "moldau", "up", "--data", str(tmp_path / "data"), "--port", "0"]
+    opened = subprocess.run(command, capture_output=True, text=True, timeout=END_TIMEOUT_S, check=False)
+    assert opened.returncode == 2
+    assert "--secure" in opened.stderr

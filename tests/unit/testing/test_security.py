@@ -9,7 +9,7 @@ from confluent_kafka import Producer as ConfluentProducer
 
 from moldau import Admin, Consumer, Producer
 from moldau.errors import BrokerError, MoldauError
-from moldau.testing import Broker, Security, allow, deny
+from moldau.testing import Broker, Cluster, Security, allow, deny
 
 ALICE = Security(
     users={"alice": 'a "quoted" \\ secret', "bob": "other"},
@@ -106,6 +106,17 @@ def test_tls(tmp_path_factory: pytest.TempPathFactory) -> None:
         producer.produce("orders", b"value", on_delivery=lambda error, message: offsets.append(message.offset()))
         assert producer.flush(30) == 0
         assert offsets == [1]
+
+
+def test_a_cluster_with_logins_replicates() -> None:
+    with Cluster(3, security=ALICE) as cluster:
+        cluster.create_topic("orders")
+        with Producer(cluster.client_settings("alice"), acks="all") as producer:
+            assert producer.send("orders", b"value").result().offset == 0
+            cluster.brokers[cluster.leader_of("orders")].crash()
+            assert producer.send("orders", b"value").result().offset == 1
+        cluster.start()
+        cluster.wait_in_sync()
 
 
 @pytest.mark.parametrize(
