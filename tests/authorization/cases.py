@@ -8,6 +8,7 @@ from moldau.wire.api import ApiKey
 from tests.authorization import (  # noqa: F401  (they register their cases)
     cluster_cases,
     group_cases,
+    mixed_cases,
     security_cases,
     topic_cases,
     transaction_cases,

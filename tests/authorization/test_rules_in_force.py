@@ -20,6 +20,10 @@ from moldau.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from moldau.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
+from moldau.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+)
 from tests.authorization.matrix import CLUSTER, TOPIC
 from tests.authorization.moldau_server import moldau_server
 from tests.authorization.play import ADMIN, Server, find_group_coordinator, password_of
@@ -134,6 +138,24 @@ def test_a_client_that_claims_to_be_a_replica_does_not_end_the_session_of_the_re
     assert refused.session_id == 0
     assert wire.only_partition(refused).error_code == DENIED
     assert as_replica(admin, session_id, 1).error_code == 0
+
+
+def test_the_pages_of_a_description_do_not_name_hidden_topics(
+    server: Server, admin: RawConnection, alice: RawConnection
+) -> None:
+    prefix = f"page-{next(NUMBERS)}"
+    names = [f"{prefix}-{name}" for name in ("a", "b-hidden", "c")]
+    for name in names:
+        wire.create_topic(admin, name, 1, {})
+    server.add_rules([rule(name, Operation.DESCRIBE) for name in names if "hidden" not in name])
+    request = DescribeTopicPartitionsRequest(
+        topics=[],
+        response_partition_limit=1,
+        cursor=DescribeTopicPartitionsRequestCursor(topic_name=prefix, partition_index=0),
+    )
+    answer = wire.ask(alice, request)
+    assert [one.name for one in answer.topics] == [names[0]]
+    assert answer.next_cursor.topic_name == names[2]
 
 
 # Subscriptions --------------------------------------------------------------------------------------------------------

@@ -42,16 +42,17 @@ def describe_topic_partitions(
     for name in sorted(named or image.topics):
         if name < first_topic:
             continue
-        if not left:
-            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
-            break
-        topic = image.topics.get(name)
+        # Before the limit: the cursor must not name a topic that the client may not see.
         if not request.authorized(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=name in named):
             if named:
                 response.topics.append(
                     DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
                 )
             continue
+        if not left:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(request, name))
             continue
