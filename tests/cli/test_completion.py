@@ -1,4 +1,4 @@
-"""Shell completion of topic and group names, read from the cluster."""
+"""Shell completion of names of topics, groups and users, read from the cluster."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from moldau import Admin, TopicPartition
 from moldau.cli import completion
 from moldau.cli.completion import join_addresses
 from moldau.cli.main import app
+from moldau.client.admin import UserScramDeletion, UserScramUpsertion
 from tests.cli.conftest import Command
 
 TIMEOUT_S = 60
@@ -67,6 +68,18 @@ def test_internal_topics_are_completed_where_their_name_is_begun(bootstrap: str,
         assert "__completed" not in completed(f"moldau topics describe -b {bootstrap} ")
     finally:
         moldau("topics", "delete", "__completed")
+
+
+def test_users_and_principals_are_completed(bootstrap: str, topics: list[str]) -> None:
+    user = f"user-of-{topics[0]}"
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_user_scram_credentials(UserScramUpsertion(user, "a password"))
+        for line in ("users remove", "users list", "users add", "quotas list --user", "quotas set --user"):
+            command, _, option = line.partition(" --")
+            start = f"moldau {command} -b {bootstrap} {f'--{option} ' if option else ''}"
+            assert completed(start + user[:-1]) == [user], line
+        assert f"User:{user}" in completed(f"moldau acls list -b {bootstrap} --principal Use")
+        admin.alter_user_scram_credentials(UserScramDeletion(user))
 
 
 def test_groups_are_completed(bootstrap: str, topics: list[str]) -> None:

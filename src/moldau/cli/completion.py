@@ -70,8 +70,12 @@ def principals(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete a principal of a user with a password, or of a rule."""
 
     def names(admin: Admin) -> list[str]:
-        found = {entry.principal for _, entry in admin.describe_acls()}
-        return [*found, *(f"User:{user}" for user in admin.describe_user_scram_credentials())]
+        from moldau.client.errors import SecurityDisabled
+
+        found = [f"User:{user}" for user in admin.describe_user_scram_credentials()]
+        with suppress(SecurityDisabled):
+            found += [entry.principal for _, entry in admin.describe_acls()]
+        return found
 
     return _matching(ctx, incomplete, names)
 

@@ -179,6 +179,23 @@ def test_renewals_and_ends_are_refused_as_by_kafka(both: tuple[TokenClients, Tok
     assert same(both, lambda clients: within(clients.expire("bob", secrets[clients].hmac), secrets[clients])) == (0, 0)
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_version_is_answered_as_by_kafka(both: tuple[TokenClients, TokenClients], version: int) -> None:
+    codes = []
+    for clients in both:
+        raw = clients.raw["alice"]
+        made = ask(raw, CreateDelegationTokenRequest(max_lifetime_ms=DAY_MS), version)
+        assert (made.error_code, made.principal_name, len(made.hmac)) == (0, "alice", 64)
+        earlier = min(version, 2)
+        renewal = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=HOUR_MS)
+        wait_until(lambda: ask(raw, renewal, earlier).error_code == 0)  # noqa: B023
+        described = ask(raw, DescribeDelegationTokenRequest(owners=None), version)
+        ended = ask(raw, ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1), earlier)
+        (token,) = [one for one in described.tokens if one.token_id == made.token_id]
+        codes.append((described.error_code, ended.error_code, token.hmac == made.hmac, token.principal_name))
+    assert codes[0] == codes[1] == (0, 0, True, "alice")
+
+
 def test_the_secret_is_the_hmac_of_the_id_under_the_key(both: tuple[TokenClients, TokenClients]) -> None:
     for clients in both:
         answer = clients.created("alice")

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from moldau.wire.api import ApiKey
+from moldau.wire.messages.api_versions import ApiVersionsRequest
 from tests.compat.apache_kafka.jars import KafkaJars
 from tests.compat.apache_kafka.processes import ApacheKafka
 from tests.compat.apache_kafka.security_cases import (
@@ -89,6 +91,33 @@ def same(both: tuple[SecurityAdmin, SecurityAdmin], question: Callable[[Security
         assert ours == theirs[0], "Moldau's answer, and Kafka's"
         raise
     return ours
+
+
+APIS_OF_SECURITY = (
+    *(ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
+    *(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
+    *(ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
+    *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN),
+    *(ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN),
+)
+
+
+def test_the_versions_are_those_of_kafka(both: tuple[SecurityAdmin, SecurityAdmin]) -> None:
+    def versions(admin: SecurityAdmin) -> dict[int, tuple[int, int]]:
+        request = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
+        keys = admin.ask(request).api_keys
+        return {one.api_key: (one.min_version, one.max_version) for one in keys if one.api_key in APIS_OF_SECURITY}
+
+    assert len(same(both, versions)) == len(APIS_OF_SECURITY)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_version_of_rules(both: tuple[SecurityAdmin, SecurityAdmin], version: int) -> None:
+    one = (TOPIC, "t", LITERAL, None, None, ANY, ANY)
+    assert same(both, lambda admin: admin.create(RULE, version=version)) == [0]
+    assert same(both, lambda admin: admin.describe(one, version=version))[1] == [RULE]
+    kafka, moldau = both
+    assert moldau.delete(one, version=version) == kafka.delete(one, version=version)
 
 
 def test_rules_are_created_once_described_and_deleted(both: tuple[SecurityAdmin, SecurityAdmin]) -> None:
