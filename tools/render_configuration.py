@@ -37,6 +37,32 @@ refused, because Moldau would not check anything.
 A name that neither Kafka nor Moldau knows is accepted with a warning in a file and at run time, as in Kafka, because
 plugins have their own settings. Its value is never shown, because it may be a secret. On the command line and in the
 environment such a name is an error. A name in the file that is almost a known one is also an error.
+
+## Secrets
+
+A value may name the place of a secret, or of any other text, instead of the secret itself. The broker reads it at its
+start. What it finds is not searched for such names again. Run-time changes are taken literally.
+
+| value | stands for |
+|---|---|
+| `${env:NAME}` | the environment variable NAME |
+| `${file:/path}` | the content of a file, without the line break at its end |
+| `${file:/path:key}` | one entry of a properties file, as with Kafka's `FileConfigProvider` |
+
+For example `sasl.jaas.config=... required user_alice="${file:/run/secrets/alice}";`. Settings of the type password are
+never described, logged or quoted in an error. A run-time change of such a setting is stored in the metadata store as it
+is; prefer files.
+
+## Settings of one listener
+
+`listener.name.NAME.SETTING` sets an `ssl.` or `sasl.` setting, or `connections.max.reauth.ms`, for the listener NAME.
+`listener.name.NAME.MECHANISM.SETTING` sets `sasl.jaas.config`, `connections.max.reauth.ms` or
+`sasl.server.callback.handler.class` for one mechanism of it: `listener.name.external.plain.sasl.jaas.config`. The most
+specific one counts. NAME must be a listener of this broker, so that a misspelt name cannot leave a listener without its
+protection. At run time, `ssl.` settings and `sasl.jaas.config` can be changed only in this form.
+
+Changed certificates (in the files, or by a run-time change) and changed login settings are used for new connections.
+Open ones go on. If the new ones cannot be used, the old ones stay in use, and the log says why.
 """
 
 TABLE_HEAD = "| name | type | default | allowed | what it does |\n|---|---|---|---|---|\n"
