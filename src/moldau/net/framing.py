@@ -90,11 +90,16 @@ class FramedConnection(asyncio.BufferedProtocol):
     """One peer: bytes in, frames out. Subclasses override `opened`, `frame_received` and `closed`."""
 
     growth_bytes: ClassVar[int] = GROWTH_BYTES
+    takes_turns: ClassVar[bool] = False
+    """Whether other connections get their turn after each large frame, and after each read that fills the scratch
+    buffer. libuv reads up to 32 times from a connection that always has more: 16 MB of one client's requests, while all
+    others wait."""
 
     __slots__ = (
         "_backlog",
         "_closing",
         "_collected",
+        "_ending_turn",
         "_filled",
         "_holds",
         "_memory",
@@ -119,6 +124,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._closing = False
         self._reading = False
         self._waiting_for_memory = False
+        self._ending_turn = False
         self._out: list[Buffer] = []
         self._collected = 0  # bytes in it
 
@@ -244,8 +250,13 @@ class FramedConnection(asyncio.BufferedProtocol):
         try:
             if self._partial is None:
                 self._cut(self._memory.scratch[:nbytes])
+                # Unless it was the beginning of a large frame, which ends the turn when it is complete.
+                turn_is_over = nbytes >= SCRATCH_BYTES and self._wanted <= SCRATCH_BYTES
             else:
                 self._fill(nbytes)
+                turn_is_over = self._partial is None
+            if turn_is_over and self.takes_turns and not self._ending_turn:
+                self._end_turn()
         except FrameError as error:
             self.rejected(error)
             self.close()
@@ -253,6 +264,17 @@ class FramedConnection(asyncio.BufferedProtocol):
             self._reading = False
             if self._out:  # empty after most reads: a large frame needs ten of them
                 self._flush()
+
+    def _end_turn(self) -> None:
+        """Read no more in this turn of the loop."""
+        self._ending_turn = True
+        self.hold()
+        asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._ending_turn = False
+        if self.transport is not None:
+            self.release()
 
     # -- cutting frames --------------------------------------------------------------------------------------------
 

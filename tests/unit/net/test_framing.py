@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from moldau.net.framing import GROWTH_BYTES, SCRATCH_BYTES, FramedConnection, FrameError, FrameMemory
 
 MAX_FRAME = 4 * GROWTH_BYTES
+
+P = ParamSpec("P")
 
 
 class Transport(asyncio.Transport):
@@ -196,3 +200,116 @@ def test_frames_after_a_close_are_ignored() -> None:
     connection = ClosesAtFirst(FrameMemory(1 << 20))
     connection.feed(framed(b"last", b"never"))
     assert connection.frames == [b"last"]
+
+
+# Held and fair connections -------------------------------------------------------------------------------------------
+
+
+class HoldsAtOnce(Recorder):
+    """Processes one frame, and is then held until the test releases it."""
+
+    def frame_received(self, frame: memoryview) -> None:
+        super().frame_received(frame)
+        self.hold()
+
+
+@given(rest=st.binary(max_size=200), announced=st.integers(300, MAX_FRAME))
+def test_the_beginning_of_a_frame_reserves_memory_only_when_its_connection_is_released(
+    rest: bytes, announced: int
+) -> None:
+    memory = FrameMemory(1 << 30)
+    connection = HoldsAtOnce(memory)
+    connection.feed(framed(b"first") + struct.pack(">i", announced) + rest)
+    assert memory.in_use == 4 + len(rest)
+    connection.release()
+    assert memory.in_use == 4 + announced
+    assert connection.wire.reading
+    connection.feed(b"x" * (announced - len(rest)))
+    assert connection.frames == [b"first", rest + b"x" * (announced - len(rest))]
+    assert memory.in_use == 0
+
+
+def test_a_connection_that_is_lost_while_it_is_held_gives_back_the_beginning_of_its_frame() -> None:
+    memory = FrameMemory(1 << 30)
+    connection = HoldsAtOnce(memory)
+    connection.feed(framed(b"first", b"second") + struct.pack(">i", 1000) + b"third")
+    assert memory.in_use > 0
+    connection.connection_lost(None)
+    assert memory.in_use == 0
+
+
+def test_an_impossible_length_is_noticed_while_the_connection_is_held() -> None:
+    connection = HoldsAtOnce(FrameMemory(1 << 30))
+    connection.feed(framed(b"first") + struct.pack(">i", -1) + b"rest")
+    assert len(connection.errors) == 1
+    assert connection.wire.closed
+
+
+def test_a_held_connection_that_finds_no_memory_waits_for_it_after_its_release() -> None:
+    memory = FrameMemory(1000)
+    connection, other = HoldsAtOnce(memory), Recorder(memory)
+    connection.feed(framed(b"first") + struct.pack(">i", 900) + b"second")
+    other.feed(struct.pack(">i", 800) + b"x")
+    connection.release()
+    assert not connection.wire.reading
+    other.feed(b"x" * 799)
+    assert connection.wire.reading
+
+
+class TakesTurns(Recorder):
+    takes_turns = True
+
+
+def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+@pytest.mark.parametrize("size", [SCRATCH_BYTES + 1, GROWTH_BYTES])
+@in_a_loop
+async def test_a_connection_reads_no_more_in_the_turn_of_the_loop_in_which_a_large_frame_was_complete(
+    size: int,
+) -> None:
+    """libuv goes on reading while there are bytes, up to 32 times; other connections would wait for 32 large frames."""
+    connection = TakesTurns(FrameMemory(1 << 30))
+    for turn in range(3):
+        connection.feed(framed(b"x" * size))
+        assert len(connection.frames) == turn + 1
+        assert not connection.wire.reading
+        await asyncio.sleep(0)
+        assert connection.wire.reading
+
+
+@in_a_loop
+async def test_a_connection_reads_no_more_in_the_turn_in_which_small_frames_filled_the_buffer() -> None:
+    connection = TakesTurns(FrameMemory(1 << 30))
+    connection.feed(framed(*[b"x" * 60] * (SCRATCH_BYTES // 64)))
+    assert not connection.wire.reading
+    await asyncio.sleep(0)
+    assert connection.wire.reading
+    connection.feed(framed(b"a little"))
+    assert connection.wire.reading
+
+
+@in_a_loop
+async def test_the_end_of_a_turn_does_not_end_a_hold() -> None:
+    connection = TakesTurns(FrameMemory(1 << 30))
+    connection.feed(framed(b"x" * GROWTH_BYTES))
+    connection.hold()
+    await asyncio.sleep(0)
+    assert not connection.wire.reading
+    connection.release()
+    assert connection.wire.reading
+
+
+@in_a_loop
+async def test_a_connection_that_is_lost_at_the_end_of_its_turn_stays_closed() -> None:
+    connection = TakesTurns(FrameMemory(1 << 30))
+    connection.feed(framed(b"x" * GROWTH_BYTES))
+    wire = connection.wire
+    connection.connection_lost(None)
+    await asyncio.sleep(0)
+    assert not wire.reading

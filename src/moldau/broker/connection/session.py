@@ -194,6 +194,8 @@ class PendingReply:
 
 
 class Session(FramedConnection):
+    takes_turns = True
+
     __slots__ = (
         "_accepted",
         "_api_versions_fallback",
