@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from moldau.client.client_errors import (
     BrokerUnavailable,
@@ -18,13 +19,15 @@ from moldau.client.client_errors import (
     UnsupportedByBroker,
     error_copy,
 )
-from moldau.net.client_logins import ClientLogins
-from moldau.net.client_session import ClientSession
 from moldau.net.connect import TLS_RECORDS
 from moldau.net.framing import FrameMemory
 from moldau.net.request_pipeline import AnswerFrames, RequestPipeline
 from moldau.net.tls_errors import is_lasting, tls_problem
 from moldau.wire.api import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from moldau.net.client_logins import LoginSource
+    from moldau.net.client_session import ClientSession
 
 MAX_FIRST_ANSWER_BYTES = 1024 * 1024
 """The limit for the first response, the list of versions. It has a few hundred bytes; a larger one is not Kafka."""
@@ -65,8 +68,10 @@ class Connection(RequestPipeline[MoldauError]):
         self.versions = versions
         self._frames.max_frame_bytes = MAX_ANSWER_BYTES
 
-    async def log_in(self, login: ClientLogins, deadline: float, timeout_s: float, random: Callable[[], float]) -> None:
+    async def log_in(self, login: LoginSource, deadline: float, timeout_s: float, random: Callable[[], float]) -> None:
         """Log in, and again before each session ends. Raises AuthenticationError, or the error of the connection."""
+        from moldau.net.client_session import ClientSession  # imported late: most clients have no login
+
         self._session = ClientSession(
             self,
             login,

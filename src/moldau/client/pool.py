@@ -25,7 +25,6 @@ from moldau.client.client_errors import (
 from moldau.client.connection import ANSWERS_MEMORY_BYTES, Connection, tls_port
 from moldau.client.data_types import Node
 from moldau.client.handshake import check_no_login, introduce
-from moldau.client.security import client_security
 from moldau.client.settings import Address, ClientSettings
 from moldau.client.unreachable import UnreachableWarning
 from moldau.host.clock import Randomness
@@ -43,6 +42,9 @@ from moldau.settings.setting import SettingError
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+    from moldau.net.client_logins import LoginSource
+    from moldau.net.tls_client import ClientTls
 
 COORDINATOR_BASE: Final = 1 << 32
 """Node ids have 32 bits. Ids from here on stand for the same nodes, on a second connection."""
@@ -92,7 +94,12 @@ class ConnectionPool:
         self._client_id = client_id
         self._random = randomness.random
         self._on_lost = on_lost
-        self._security = client_security(settings, self._random)
+        self._tls: ClientTls | None = None
+        self._login: LoginSource | None = None
+        if settings["security.protocol"] != "PLAINTEXT":
+            from moldau.client.security import client_security  # imported late: most clients need none of it
+
+            self._tls, self._login = client_security(settings, self._random)
         self._described = False
         """Whether a broker has ever answered a request for metadata."""
         self._lost_unknown = False
@@ -324,8 +331,8 @@ class ConnectionPool:
             request_timeout_s = self._settings.seconds("request.timeout.ms")
             deadline = asyncio.get_running_loop().time() + request_timeout_s
             await introduce(connection, deadline)
-            if self._security.login is not None:
-                await connection.log_in(self._security.login, deadline, request_timeout_s, self._random)
+            if self._login is not None:
+                await connection.log_in(self._login, deadline, request_timeout_s, self._random)
             elif self._lost_unknown:
                 await check_no_login(connection, deadline)
             if connection.failure is not None:
@@ -354,10 +361,10 @@ class ConnectionPool:
         return connection
 
     async def _tls_context(self) -> SSLContext | None:
-        if self._security.tls is None:
+        if self._tls is None:
             return None
         try:
-            return await self._security.tls.context()
+            return await self._tls.context()
         except SettingError as error:
             raise ConfigurationError(str(error)) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from moldau.client.client_errors import ConfigurationError
 from moldau.client.settings import ClientSettings
@@ -28,7 +28,6 @@ from moldau.net.token_endpoint import TokenEndpoint
 from moldau.security.bearer_tokens import TokenError, TokenRefresh
 from moldau.security.client_login import Login, LoginError, TokenLogin, login_of, password_login
 from moldau.security.jaas import JaasError, parse_login_module
-from moldau.settings.setting import SettingError
 
 T = TypeVar("T")
 
@@ -36,23 +35,20 @@ DEFAULT_TIMEOUT_MS = 10_000
 """The time limit of a token endpoint. Kafka's own default is none."""
 
 
-class ClientSecurity:
-    """TLS and login of one client; both None with security.protocol=PLAINTEXT."""
+class ClientSecurity(NamedTuple):
+    """TLS and login of one client; None where security.protocol has none."""
 
-    __slots__ = ("login", "protocol", "tls")
-
-    def __init__(self, protocol: str, tls: ClientTls | None, login: ClientLogins | None) -> None:
-        self.protocol = protocol
-        self.tls = tls
-        self.login = login
+    tls: ClientTls | None
+    login: ClientLogins | None
 
 
 def client_security(settings: ClientSettings, random: Callable[[], float]) -> ClientSecurity:
     """Return the security of a client. Raises ConfigurationError."""
     protocol: str = settings["security.protocol"]
-    tls = ClientTls(tls_settings(settings), _in_thread) if protocol.endswith("SSL") else None
-    login = _sasl_login(settings, random) if protocol.startswith("SASL") else None
-    return ClientSecurity(protocol, tls, login)
+    return ClientSecurity(
+        ClientTls(tls_settings(settings), _in_thread) if protocol.endswith("SSL") else None,
+        _client_logins(settings, random) if protocol.startswith("SASL") else None,
+    )
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
@@ -95,11 +91,6 @@ def _file(settings: ClientSettings, name: str) -> str:
         raise ConfigurationError(f"{name}: the file {path} cannot be read: {reason}") from None
 
 
-def tls_error(error: SettingError) -> ConfigurationError:
-    """Return the client's error for TLS settings that cannot be used."""
-    return ConfigurationError(str(error))
-
-
 # -- SASL ----------------------------------------------------------------------------------------------------------
 
 
@@ -117,7 +108,7 @@ def login_settings(settings: ClientSettings) -> Login:
         raise ConfigurationError(f"{name}: {error}") from None
 
 
-def _sasl_login(settings: ClientSettings, random: Callable[[], float]) -> ClientLogins:
+def _client_logins(settings: ClientSettings, random: Callable[[], float]) -> ClientLogins:
     login = login_settings(settings)
     tokens = None
     if isinstance(login, TokenLogin):

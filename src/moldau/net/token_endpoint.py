@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import ssl
-import urllib.error
-import urllib.parse
-import urllib.request
 from base64 import b64encode
-from http.client import HTTPException
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from moldau.host.secret_files import read_bounded
 from moldau.security.bearer_tokens import MAX_TOKEN_BYTES, TokenError
+
+if TYPE_CHECKING:
+    from urllib.request import Request
 
 MAX_ANSWER_BYTES = MAX_TOKEN_BYTES + 64 * 1024
 WRONG_REQUEST = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501})
@@ -37,18 +37,20 @@ class EndpointBusy(TokenError):
 
 def request_token(endpoint: TokenEndpoint, client_id: str, client_secret: str, scope: str) -> str:
     """Return the text of a new token. Raises TokenError, or EndpointBusy if another attempt may succeed."""
-    url = urllib.parse.urlsplit(endpoint.url)
+    url = urlsplit(endpoint.url)
     if url.scheme == "file":
-        return _from_file(urllib.parse.unquote(url.path))
+        return _from_file(unquote(url.path))
     if url.scheme not in ("http", "https"):
         raise TokenError(f"sasl.oauthbearer.token.endpoint.url is not an http, https or file URL: {_shown(url)}")
     if not client_id or not client_secret:
         raise TokenError("the token endpoint needs clientId and clientSecret, which sasl.jaas.config does not have")
+    from urllib.request import Request  # imported late: it is slow, and few clients need it
+
     form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
     credentials = b64encode(f"{client_id}:{client_secret}".encode()).decode()
-    request = urllib.request.Request(
+    request = Request(
         endpoint.url,
-        urllib.parse.urlencode(form).encode(),
+        urlencode(form).encode(),
         {
             "Authorization": f"Basic {credentials}",
             "Content-Type": "application/x-www-form-urlencoded",
@@ -59,21 +61,22 @@ def request_token(endpoint: TokenEndpoint, client_id: str, client_secret: str, s
     return _token_in(_post(request, _shown(url), max(endpoint.connect_timeout_s, endpoint.read_timeout_s)))
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """No redirects: the credentials are for this endpoint only."""
+def _post(request: Request, where: str, timeout_s: float) -> bytes:
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
 
-    def redirect_request(self, *_: object) -> None:
-        return None
+    class NoRedirect(HTTPRedirectHandler):
+        """No redirects: the credentials are for this endpoint only."""
 
+        def redirect_request(self, *_: object) -> None:
+            return None
 
-def _post(request: urllib.request.Request, where: str, timeout_s: float) -> bytes:
-    opener = urllib.request.build_opener(
-        _NoRedirect(), urllib.request.HTTPSHandler(context=ssl.create_default_context())
-    )
+    opener = build_opener(NoRedirect(), HTTPSHandler(context=ssl.create_default_context()))
     try:
         with opener.open(request, timeout=timeout_s) as answer:
             body: bytes = answer.read(MAX_ANSWER_BYTES + 1)
-    except urllib.error.HTTPError as error:
+    except HTTPError as error:
         error.close()
         if error.code in WRONG_REQUEST or 300 <= error.code < 400:
             raise TokenError(f"the token endpoint {where} refused the request with HTTP {error.code}") from None
@@ -105,6 +108,6 @@ def _from_file(path: str) -> str:
         raise TokenError(f"the token file {path} cannot be read: {reason}") from None
 
 
-def _shown(url: urllib.parse.SplitResult) -> str:
+def _shown(url: SplitResult) -> str:
     """The URL without user, password and query, for messages."""
     return f"{url.scheme}://{url.hostname or ''}{f':{url.port}' if url.port else ''}{url.path}"

@@ -7,7 +7,6 @@ from typing import Any
 from moldau.client.client_errors import ConfigurationError
 from moldau.host.event_log import event_logger
 from moldau.net.tls_settings import PROTOCOLS
-from moldau.security.client_login import LoginError, check_mechanism
 from moldau.settings.setting import Setting, SettingType, Value
 
 log = event_logger(__name__)
@@ -188,6 +187,8 @@ def security_rules(values: dict[str, Any], given: frozenset[str]) -> None:
 
 
 def _check_login(values: dict[str, Any], given: frozenset[str]) -> None:
+    from moldau.security.client_login import LoginError, check_mechanism
+
     mechanism = values["sasl.mechanism"]
     if "sasl.mechanism" not in given and "sasl.mechanisms" not in given:
         raise ConfigurationError(
