@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from moldau.cluster.changes import AclsChanged
 from moldau.cluster.errors import Refusal
@@ -14,6 +15,10 @@ from moldau.security.resources import CLUSTER_NAME, Operation, ResourceType
 from moldau.wire.errors import ErrorCode
 
 Acls = Mapping[ResourcePattern, tuple[AclEntry, ...]]
+
+MAX_COMPARISONS: Final = 1_000_000
+"""How often a DeleteAcls request may compare a filter with a rule: about a second, in which the broker does nothing
+else. Filters that name one pattern are looked up, and do not count."""
 
 
 def create_acls(image: ClusterImage, rules: Sequence[AclRule]) -> MetadataDecision[None]:
@@ -43,9 +48,16 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> MetadataDe
     answers: list[tuple[AclRule, ...] | Refusal] = []
     places: dict[ResourcePattern, dict[int, None]] = {}
     removed: dict[ResourcePattern, set[AclEntry]] = {}
+    left = MAX_COMPARISONS
+    stored = sum(map(len, image.security.acls.values()))
     for place, wanted in enumerate(filters):
         if wanted.has_unknown:
             answers.append(Refusal(ErrorCode.INVALID_REQUEST, "The filter has a code that is not known."))
+            continue
+        if _pattern_of(wanted) is None:
+            left -= stored
+        if left < 0:
+            answers.append(Refusal(ErrorCode.POLICY_VIOLATION, "Too many filters in one request; send fewer."))
             continue
         matching = tuple(matching_rules(image.security.acls, wanted))
         answers.append(matching)
@@ -64,12 +76,22 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> MetadataDe
 
 def matching_rules(acls: Acls, wanted: AclFilter) -> list[AclRule]:
     """The rules that a filter matches."""
+    only = _pattern_of(wanted)
+    some = acls if only is None else {only: acls.get(only, ())}
     return [
         rule
-        for pattern, entries in acls.items()
+        for pattern, entries in some.items()
         for entry in entries
         if wanted.matches(rule := AclRule(pattern, entry))
     ]
+
+
+def _pattern_of(wanted: AclFilter) -> ResourcePattern | None:
+    """The only pattern whose rules a filter can match; None if there may be several."""
+    exact = wanted.pattern_type in (PatternType.LITERAL, PatternType.PREFIXED)
+    if wanted.name is None or wanted.resource_type == ResourceType.ANY or not exact:
+        return None
+    return ResourcePattern(wanted.resource_type, wanted.name, wanted.pattern_type)
 
 
 def rule_error(pattern: ResourcePattern, entry: AclEntry) -> str | None:

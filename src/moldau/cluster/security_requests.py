@@ -7,7 +7,7 @@ result itself, with the expected versions.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from moldau.cluster import acl_decisions, quota_decisions, scram_decisions, token_decisions
 from moldau.cluster.changes import DelegationTokenChanged, UserCredentialsChanged
@@ -22,6 +22,7 @@ from moldau.cluster.token_decisions import DelegationTokenRules, NewToken, Token
 from moldau.host.clock import Randomness
 from moldau.security.acls import AclFilter, AclRule
 from moldau.security.credentials import DelegationToken
+from moldau.wire.errors import ErrorCode
 
 R = TypeVar("R")
 A = TypeVar("A")
@@ -35,6 +36,10 @@ class Answers(Protocol):
     ) -> Awaitable[list[A | Refusal]]: ...
 
 
+MAX_CHANGES: Final = 10_000
+"""Changes in one request, as in Kafka."""
+
+
 class SecurityRequests:
     """The requests that change the security part of the metadata. Each answer is a result or a refusal."""
 
@@ -43,14 +48,14 @@ class SecurityRequests:
         self._randomness = randomness
 
     async def create_acls(self, rules: Sequence[AclRule]) -> list[Refusal | None]:
-        return await self._answers(rules, acl_decisions.create_acls)
+        return await self._bounded(rules, acl_decisions.create_acls)
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[tuple[AclRule, ...] | Refusal]:
         """Each answer has the rules that were deleted."""
-        return await self._answers(filters, acl_decisions.delete_acls)
+        return await self._bounded(filters, acl_decisions.delete_acls)
 
     async def alter_credentials(self, alterations: Sequence[UserAlteration]) -> list[Refusal | None]:
-        return await self._answers(alterations, scram_decisions.alter_credentials)
+        return await self._bounded(alterations, scram_decisions.alter_credentials)
 
     async def store_initial_users(self, users: Mapping[str, UserCredentials]) -> list[Refusal | None]:
         """Store these users if there are none yet. Of several brokers that start together, one stores them."""
@@ -69,7 +74,15 @@ class SecurityRequests:
     async def alter_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._answers(alterations, quota_decisions.alter_quotas, validate_only)
+        return await self._bounded(alterations, quota_decisions.alter_quotas, validate_only)
+
+    async def _bounded(
+        self, requests: Sequence[R], decide: Decide[R, A], validate_only: bool = False
+    ) -> list[A | Refusal]:
+        if len(requests) > MAX_CHANGES:
+            message = f"{len(requests)} changes in one request, at most {MAX_CHANGES} are allowed."
+            return [Refusal(ErrorCode.POLICY_VIOLATION, message)] * len(requests)
+        return await self._answers(requests, decide, validate_only)
 
     # -- delegation tokens -------------------------------------------------------------------------------------------
 

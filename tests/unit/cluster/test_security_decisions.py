@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from moldau.cluster.acl_decisions import create_acls, delete_acls, rule_error
+from moldau.cluster import acl_decisions
+from moldau.cluster.acl_decisions import create_acls, delete_acls, matching_rules, rule_error
 from moldau.cluster.changes import AclsChanged, ClientQuotasChanged, UserCredentialsChanged
 from moldau.cluster.errors import Refusal
 from moldau.cluster.image import ClusterImage
@@ -114,6 +115,26 @@ def test_a_deletion_leaves_the_other_rules_and_answers_each_filter() -> None:
         (AclsChanged(T, (WRITE,)), (0, 1)),
         (AclsChanged(U, ()), (1,)),
     ]
+
+
+def test_a_filter_that_names_one_pattern_is_looked_up() -> None:
+    acls = {ResourcePattern(ResourceType.TOPIC, f"t{number}"): (READ, WRITE) for number in range(100)}
+    for kind in (PatternType.LITERAL, PatternType.PREFIXED, PatternType.MATCH, PatternType.ANY):
+        wanted = AclFilter(ResourceType.TOPIC, "t7", kind, operation=Operation.READ)
+        everywhere = [AclRule(at, entry) for at, some in acls.items() for entry in some]
+        assert matching_rules(acls, wanted) == [rule for rule in everywhere if wanted.matches(rule)]
+
+
+def test_the_work_of_a_deletion_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acl_decisions, "MAX_COMPARISONS", 5)
+    here = image(acls={T: (READ,), U: (READ,)})
+    exact = AclFilter(*T)
+    decision = delete_acls(here, [AclFilter(principal="User:bob")] * 3 + [exact] * 10)
+    assert [isinstance(answer, Refusal) for answer in decision.answers[:3]] == [False, False, True]
+    assert all(
+        isinstance(answer, Refusal) and answer.code == ErrorCode.POLICY_VIOLATION for answer in decision.answers[2:]
+    )
+    assert len(delete_acls(here, [exact] * 10).steps) == 1
 
 
 # Users ----------------------------------------------------------------------------------------------------------------

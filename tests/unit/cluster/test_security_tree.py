@@ -22,6 +22,7 @@ from moldau.cluster.metadata import Metadata
 from moldau.cluster.nodes import FOLDERS
 from moldau.cluster.security_image import NO_SECURITY, SecurityImage
 from moldau.cluster.security_nodes import AclNode
+from moldau.cluster.security_requests import MAX_CHANGES
 from moldau.cluster.store import MAX_TOGETHER, Create, Delete, Set
 from moldau.cluster.tree import Tree
 from moldau.cluster.tree_import import import_tree
@@ -236,5 +237,17 @@ def test_a_deletion_in_several_commits_is_complete_also_after_a_conflict() -> No
         assert metadata.image.security.acls == {}
         assert AclRule(patterns[-1], WRITE) in answer
         assert commits == [MAX_TOGETHER, 50, 50]
+
+    run(scenario())
+
+
+def test_the_number_of_changes_in_a_request_is_bounded() -> None:
+    async def scenario() -> None:
+        metadata = await started(MemoryTree().session())
+        rules = [AclRule(ORDERS, READ._replace(principal=f"User:{number}")) for number in range(MAX_CHANGES + 1)]
+        answers = await metadata.security.create_acls(rules)
+        assert {code_of(answer) for answer in answers} == {ErrorCode.POLICY_VIOLATION}
+        assert metadata.image.security == NO_SECURITY
+        assert await metadata.security.create_acls(rules[1:]) == [None] * MAX_CHANGES
 
     run(scenario())
