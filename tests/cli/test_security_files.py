@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from moldau.cli.main import app
+from moldau.security.certificates import hosts_of
 from moldau.security.initial_users import read_user
 from moldau.security.jaas import parse_login_module
 from moldau.settings.sources import read_properties
@@ -92,6 +93,20 @@ def test_a_certificate_is_renewed(tmp_path: Path) -> None:
     code, printed, _ = security("certificate", tmp_path / "new", "--number", 0, "--hosts", "kafka9")
     assert (code, "kafka9" in printed) == (0, True)
     assert (tmp_path / "new" / "broker-0.pem").read_text() != before
+
+
+def test_a_renewed_certificate_is_for_the_same_hosts(tmp_path: Path) -> None:
+    assert security("init", tmp_path / "new", "--broker", "kafka1,10.0.0.1")[0] == 0
+    code, printed, _ = security("certificate", tmp_path / "new", "--number", 0)
+    assert (code, "is for kafka1, 10.0.0.1" in printed) == (0, True)
+    assert hosts_of((tmp_path / "new" / "broker-0.pem").read_text()) == ["kafka1", "10.0.0.1"]
+
+
+def test_a_damaged_certificate_is_renewed_for_this_machine(tmp_path: Path) -> None:
+    assert security("init", tmp_path / "new", "--broker", "kafka1")[0] == 0
+    (tmp_path / "new" / "broker-0.pem").write_text("damaged")
+    code, printed, _ = security("certificate", tmp_path / "new", "--number", 0)
+    assert (code, "is for localhost, 127.0.0.1" in printed) == (0, True)
 
 
 def test_a_certificate_needs_an_authority(tmp_path: Path) -> None:

@@ -122,8 +122,8 @@ def up(
         typer.Option(
             metavar="HOST:PORT",
             help=(
-                "Instead of --port: the address to listen on, without encryption. It may be reachable from other "
-                "machines."
+                "Instead of --port: the address to listen on. If other machines can reach it, use --secure: otherwise "
+                "nothing is encrypted."
             ),
         ),
     ] = None,

@@ -63,7 +63,11 @@ def certificate(
     number: Annotated[int, typer.Option("--number", min=0, help="The number of the broker: writes broker-NUMBER.pem.")],
     hosts: Annotated[
         str | None,
-        typer.Option("--hosts", metavar="HOST[,HOST...]", help=f"{HOSTS_HELP} (default: this machine)."),
+        typer.Option(
+            "--hosts",
+            metavar="HOST[,HOST...]",
+            help=f"{HOSTS_HELP} (default: as in the certificate that is replaced, or this machine).",
+        ),
     ] = None,
 ) -> None:
     """Make a certificate for one more broker, or a new one in place of the old. A running broker takes it on its own.
@@ -73,8 +77,8 @@ def certificate(
     from moldau.cli import security_files
     from moldau.security.certificates import MissingExtra
 
-    names = security_files.local_hosts() if hosts is None else _hosts(hosts)
     try:
+        names = security_files.hosts_of_broker(directory, number) if hosts is None else _hosts(hosts)
         path = security_files.renew(directory, number, names, datetime.now(UTC))
     except (security_files.SecurityFilesError, MissingExtra, OSError) as error:
         complain(str(error))

@@ -22,7 +22,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from moldau.security.certificates import Certificate, new_authority, new_certificate
+from moldau.security.certificates import Certificate, hosts_of, new_authority, new_certificate
 from moldau.security.credentials import ScramMechanism
 from moldau.security.initial_users import users_text
 from moldau.security.scram_keys import new_credential
@@ -113,6 +113,15 @@ def renew(directory: Path, number: int, hosts: Sequence[str], now: datetime) -> 
     certificate = new_certificate(authority, BROKER, now, hosts=hosts)
     write_file(path, certificate.pem + authority.certificate, secret=True)
     return path
+
+
+def hosts_of_broker(directory: Path, number: int) -> list[str]:
+    """The hosts of the certificate that broker N has; those of this machine if it has none, or a damaged one."""
+    try:
+        hosts = hosts_of((directory / f"broker-{number}.pem").read_text())
+    except (FileNotFoundError, ValueError):
+        hosts = []
+    return hosts or local_hosts()
 
 
 def write_file(path: Path, text: str, *, secret: bool) -> None:

@@ -8,6 +8,9 @@ NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "HTTPS_PR
 """Reasons of OpenSSL when the first bytes are not TLS."""
 
 
+CLOSED = "the client closed the connection"
+
+
 def handshake_problem(error: BaseException) -> str:
     """Why a handshake failed, and what to do, in one line."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -23,4 +26,4 @@ def handshake_problem(error: BaseException) -> str:
         return reason.lower().replace("_", " ")
     if isinstance(error, TimeoutError) or "handshake is taking longer" in str(error):
         return "not complete in time (moldau.authentication.timeout.ms)"
-    return "the client closed the connection"
+    return CLOSED

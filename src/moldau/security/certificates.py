@@ -96,6 +96,19 @@ def new_certificate(
     return _signed(builder, key, signer)
 
 
+def hosts_of(pem: str) -> list[str]:
+    """The names and addresses that the first certificate of a PEM text is for."""
+    require_cryptography()
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificates(pem.encode())[0]
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [str(name.value) for name in names]
+
+
 def require_cryptography() -> None:
     """Raise MissingExtra if the package is not installed."""
     try:

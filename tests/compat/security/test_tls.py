@@ -166,6 +166,14 @@ def test_plain_text_to_a_tls_port_is_closed_and_logged(
         assert log_lines.about("does not speak TLS; check its security.protocol")
 
 
+def test_a_connection_that_is_closed_unused_is_no_warning(secured: SecuredBroker, log_lines: LogLines) -> None:
+    """Load balancers connect and close every few seconds, to see whether a broker listens."""
+    RawConnection(secured.address("SASL_SSL")).socket.close()
+    wait_until(lambda: len(log_lines.about("TLS handshake failed")) == 1)
+    assert log_lines.about("the client closed the connection")
+    assert not log_lines.warnings
+
+
 def test_nothing_is_served_before_the_handshake_is_complete(required: SecuredBroker) -> None:
     """Requests that follow the client's hello at once are not read as requests."""
     outgoing = ssl.MemoryBIO()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -155,7 +156,7 @@ class Connections:
             self._none_left = asyncio.get_running_loop().create_future()
             await self._none_left
 
-    def log_client_error(self, what: str, session: Session, reason: str) -> None:
+    def log_client_error(self, what: str, session: Session, reason: str, level: int = logging.WARNING) -> None:
         """Log a mistake of a client, unless there were too many in this second."""
         now = self._now()
         if now - self._second_began >= 1.0:
@@ -167,7 +168,7 @@ class Connections:
             self._second_began, self._errors = now, 0
         self._errors += 1
         if self._errors <= CLIENT_ERRORS_LOGGED_PER_SECOND:
-            log.warning(what, extra={"client": session.peer, "reason": reason})
+            log.log(level, what, extra={"client": session.peer, "reason": reason})
 
     def close_idle(self, now: float) -> None:
         max_idle_s = self._settings()["connections.max.idle.ms"] / 1000

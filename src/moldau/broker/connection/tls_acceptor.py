@@ -7,9 +7,10 @@ limits. The session begins when the handshake is complete.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from moldau.net.tls_problems import handshake_problem
+from moldau.net.tls_problems import CLOSED, handshake_problem
 
 if TYPE_CHECKING:
     import socket
@@ -64,7 +65,10 @@ class TlsAcceptor:
             complete = True
         except (OSError, EOFError) as error:
             self._host.metrics.failed_authentications += 1
-            self._host.connections.log_client_error("TLS handshake failed", session, handshake_problem(error))
+            problem = handshake_problem(error)
+            # A health check of a load balancer, or a command that looks whether a broker listens, connects and closes.
+            level = logging.INFO if problem == CLOSED else logging.WARNING
+            self._host.connections.log_client_error("TLS handshake failed", session, problem, level)
         finally:
             if not complete:
                 sock.close()  # for a task that was cancelled before it began; otherwise the transport closes it
