@@ -20,10 +20,27 @@ with warnings.catch_warnings():
     import kafka.errors as errors
     import kafka.record.default_records
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-    from kafka.admin import AlterConfigOp, ConfigResource, KafkaAdminClient, OffsetSpec
+    from kafka.admin import (
+        ACL,
+        ACLFilter,
+        ACLOperation,
+        ACLPermissionType,
+        ACLResourcePatternType,
+        AlterConfigOp,
+        ConfigResource,
+        KafkaAdminClient,
+        OffsetSpec,
+        ResourcePattern,
+        ResourceType,
+    )
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
 __all__ = [
+    "ACL",
+    "ACLFilter",
+    "ACLOperation",
+    "ACLPermissionType",
+    "ACLResourcePatternType",
     "AbstractTokenProvider",
     "AlterConfigOp",
     "ConfigResource",
@@ -31,6 +48,8 @@ __all__ = [
     "KafkaConsumer",
     "KafkaProducer",
     "OffsetSpec",
+    "ResourcePattern",
+    "ResourceType",
     "TopicPartition",
     "errors",
 ]
