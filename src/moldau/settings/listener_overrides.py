@@ -104,6 +104,10 @@ class ListenerSettings:
         """The value that was given for this listener; None if it has none of its own."""
         return self._overrides.get(Override(self.listener, "", setting))
 
+    def has_own(self, setting: str) -> bool:
+        """Whether the listener has its own value, and not that of the broker."""
+        return Override(self.listener, "", setting) in self._overrides
+
     def of_mechanism(self, mechanism: str, setting: str) -> Any:
         """The value for one mechanism of the listener, otherwise for the listener, otherwise for the broker."""
         for key in (Override(self.listener, mechanism, setting), Override(self.listener, "", setting)):

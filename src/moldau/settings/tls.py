@@ -74,7 +74,8 @@ TLS: Final = (
         "ssl.client.auth",
         STRING,
         "none",
-        "Whether a client must (`required`) or may (`requested`) show a certificate.",
+        "Whether a client must (`required`) or may (`requested`) show a certificate. A SASL_SSL listener needs this "
+        "setting for itself (`listener.name.NAME.ssl.client.auth`), as in Kafka.",
         scope=DYNAMIC,
         choices=CLIENT_AUTH,
     ),

@@ -23,7 +23,7 @@ from moldau.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.compat import wire
 from tests.support.certificates import Authority, Certificate, self_signed
 from tests.support.raw import ConnectionClosedError, RawConnection
-from tests.support.secured import LogLines, SecuredBroker
+from tests.support.secured import ADMIN, ADMIN_PASSWORD, LogLines, SecuredBroker
 from tests.support.waiting import wait_until
 
 BROKER_RESOURCE = 4
@@ -137,6 +137,26 @@ def test_a_certificate_that_is_not_trusted_is_refused(required: SecuredBroker, c
     assert len(lines) == 1
     assert reason in lines[0]
     assert required.call(lambda: required.broker.metrics.failed_authentications) == before + 1
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_login_needs_a_certificate_only_if_its_listener_says_so(tmp_path: Path, own: bool) -> None:
+    """As in Kafka: files with `ssl.client.auth=required` for their SSL listener have clients of SASL_SSL without."""
+    settings = {"ssl.client.auth": "required"}
+    if own:
+        settings["listener.name.sasl_ssl.ssl.client.auth"] = "required"
+    with SecuredBroker(tmp_path, settings) as secured:
+        assert_refused(secured, client_context(secured))
+
+        def log_in() -> None:
+            with connect(secured, client_context(secured), "SASL_SSL") as raw:
+                raw.log_in(ADMIN, ADMIN_PASSWORD)
+
+        if own:
+            with pytest.raises((ssl.SSLError, ConnectionError, ConnectionClosedError)):
+                log_in()
+        else:
+            log_in()
 
 
 def test_a_wrong_certificate_is_refused_also_where_none_is_needed(secured: SecuredBroker) -> None:

@@ -68,11 +68,23 @@ class ListenerSecurity:
         of_listener = settings.for_listener(self.name)
         if self.protocol in TLS_PROTOCOLS:
             self.rules = listener_rules(of_listener)
-            tls = listener_tls(of_listener)
+            tls = self._tls_settings(of_listener)
+            if tls.client_auth != of_listener["ssl.client.auth"]:
+                log.warning(
+                    "ssl.client.auth applies to SSL listeners only",
+                    extra={"listener": self.name, "instead": f"{tls.prefix}ssl.client.auth"},
+                )
             self._files, self.context = await host.threads.run(LANE, _read_context, tls)
             self._tls = tls
         if self.protocol in SASL_PROTOCOLS:
             await self._open_login(of_listener, host)
+
+    def _tls_settings(self, settings: ListenerSettings) -> TlsSettings:
+        """As in Kafka, a SASL_SSL listener wants certificates only if its own settings say so: its clients log in."""
+        tls = listener_tls(settings)
+        if self.protocol in SASL_PROTOCOLS and not settings.has_own("ssl.client.auth"):
+            return tls._replace(client_auth="none")
+        return tls
 
     async def _open_login(self, settings: ListenerSettings, host: SecurityHost) -> None:
         config = sasl_config(settings)
@@ -97,7 +109,7 @@ class ListenerSecurity:
             return
         of_listener = settings.for_listener(self.name)
         if self.protocol in TLS_PROTOCOLS:
-            await self._refresh_context(listener_tls(of_listener), self._host)
+            await self._refresh_context(self._tls_settings(of_listener), self._host)
         if self.protocol in SASL_PROTOCOLS:
             await self._refresh_login(of_listener, self._host)
 
