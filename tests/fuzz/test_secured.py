@@ -115,7 +115,7 @@ class LoginFrames(Iterator[Frame]):
 
     def _client(self, mechanism: str) -> SaslClient:
         if mechanism == "PLAIN":
-            return PlainClient(ADMIN, ADMIN_PASSWORD + "x")
+            return PlainClient(ADMIN, "no change of a few bytes makes the right password of this")
         if mechanism == "OAUTHBEARER":
             return OAuthBearerClient(self._rng.choice(self._tokens))
         return ScramSaslClient(mechanism, ADMIN, ADMIN_PASSWORD)
