@@ -7,6 +7,7 @@
     admin.properties          client settings of `admin`, who may do everything
     user.properties           client settings of `user`, who may do nothing until `moldau acls add` allows it
     delegation-token.key      the key from which the secrets of delegation tokens are derived
+    zookeeper.digest          user and password as which the brokers of a cluster log in to ZooKeeper
 
 The directory is for its owner only, and so is every file with a secret. It appears complete or not at all.
 """
@@ -39,6 +40,7 @@ CA: Final = "ca.pem"
 CA_KEY: Final = "ca.key"
 USERS_FILE: Final = "users.properties"
 TOKEN_KEY: Final = "delegation-token.key"
+ZOOKEEPER_LOGIN: Final = "zookeeper.digest"
 _SECRET_MODE: Final = 0o600
 _PUBLIC_MODE: Final = 0o644
 
@@ -146,6 +148,11 @@ def _files(directory: Path, brokers: Sequence[Sequence[str]], now: datetime) -> 
         NewFile(CA_KEY, authority.key, "key of the authority: keep it apart from the brokers"),
         NewFile(USERS_FILE, users_text(credentials), "the first users, without passwords"),
         NewFile(TOKEN_KEY, secrets.token_urlsafe(PASSWORD_BYTES), "key of delegation tokens, the same for all brokers"),
+        NewFile(
+            ZOOKEEPER_LOGIN,
+            f"{BROKER}:{secrets.token_urlsafe(PASSWORD_BYTES)}",
+            "login of the brokers to ZooKeeper, if they form a cluster",
+        ),
         NewFile("admin.properties", _client(directory, ADMIN, passwords[ADMIN]), "client settings: may do everything"),
         NewFile("user.properties", _client(directory, USER, passwords[USER]), "client settings: may do nothing yet"),
     ]
@@ -187,6 +194,8 @@ def _broker(directory: Path, number: int, password: str) -> str:
             f"listener.name.sasl_ssl.{scram.lower()}.sasl.jaas.config": _login(BROKER, password),
             "moldau.initial.users.file": str(directory / USERS_FILE),
             "delegation.token.secret.key": f"${{file:{directory / TOKEN_KEY}}}",
+            "moldau.zookeeper.digest": f"${{file:{directory / ZOOKEEPER_LOGIN}}}",
+            "zookeeper.set.acl": "true",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": f"User:{ADMIN};User:{BROKER}",
         },
