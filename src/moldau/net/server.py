@@ -98,9 +98,10 @@ class PausableServer:
             self._server.close()
 
     async def resume(self) -> None:
-        if self._paused is None:
+        paused = self._paused
+        if paused is None or paused.fileno() < 0:  # it was closed meanwhile
             return
-        server = await self._create(self._paused)
+        server = await self._create(paused)
         if self._closed:
             server.close()
             return
