@@ -77,3 +77,8 @@ def _(context: CaseContext) -> Any:
 @case(ApiKey.DESCRIBE_CLIENT_QUOTAS, "invalid filter", {"error_message": TEXT})
 def _(context: CaseContext) -> Any:
     return {"components": [{"entity_type": "user", "match_type": 0, "match": None}], "strict": True}
+
+
+@case(ApiKey.SASL_AUTHENTICATE, "on a listener without logins", {"error_message": TEXT})
+def _(context: CaseContext) -> Any:
+    return {"auth_bytes": b"anything"}
