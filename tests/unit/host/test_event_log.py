@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from moldau.cli.logs import JsonFormatter, TextFormatter
-from moldau.host.event_log import event_logger
+from moldau.host.event_log import event_logger, fact_text
 
 NAME = "moldau.tests.event_log"
 
@@ -64,3 +64,20 @@ def test_an_event_without_fields_and_a_logger_that_is_asked_for_twice(kept: Kept
     event_logger(NAME).warning("stopped")
     event_logger(NAME).warning("ready", extra={"node": 1})
     assert [record.getMessage() for record in kept.records] == ["stopped", "ready node=1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("orders", "orders"),
+        ("two words", '"two words"'),
+        ("", '""'),
+        ("a\nb", r'"a\nb"'),
+        ("a\rb", r'"a\rb"'),
+        ("\x1b[31mred", r'"\u001b[31mred"'),
+        ("a\u2028b", r'"a\u2028b"'),
+        ("größe", "größe"),
+    ],
+)
+def test_a_value_cannot_end_its_line_or_change_the_terminal(value: str, shown: str) -> None:
+    assert fact_text(value) == shown
