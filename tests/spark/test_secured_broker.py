@@ -68,7 +68,7 @@ def test_a_stream_reads_and_writes_with_a_login(spark: SparkSession, broker: Sec
         .start()
     )
     assert query.awaitTermination(300)
-    found = read(spark, {**given, "kafka.isolation.level": "read_committed"}, "out")
+    found = read(spark, {**options(broker), "kafka.isolation.level": "read_committed"}, "out")
     assert sorted(int(row.value) for row in found.collect()) == list(range(20))
     plan = found._jdf.queryExecution().toString()
     assert ADMIN_PASSWORD not in plan
