@@ -44,7 +44,7 @@ def fact_text(value: object) -> str:
     """The value as text, in quotation marks where a reader could not see its end.
 
     Clients choose some values, such as the name of a group. Control characters are written as escapes, so that a name
-    can neither end the line nor change the terminal of whoever reads the log.
+    can neither end the line nor change the terminal of a reader.
     """
     text = str(value)
     return json.dumps(text) if not text.isprintable() or not text or any(c in text for c in ' "=') else text
