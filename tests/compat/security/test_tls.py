@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -322,3 +323,16 @@ def test_clients_that_do_not_read_cost_little_memory(tmp_path: Path) -> None:
             for raw in greedy:
                 raw.close()
             wait_until(lambda: secured.call(lambda: secured.broker.reply_memory.in_use) == 0)
+
+
+def test_a_broker_stops_while_handshakes_and_logins_are_under_way(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with SecuredBroker(tmp_path) as secured:
+        half_open = [
+            RawConnection(secured.address(one)) for one in ("SSL", "SASL_SSL", "SASL_PLAINTEXT") for _ in range(5)
+        ]
+        wait_until(lambda: secured.call(lambda: secured.broker.connections.unauthenticated) == len(half_open))
+    assert time.monotonic() - began < 4  # less than the time for connections that do not end
+    for raw in half_open:
+        assert raw.closed_by_peer()
+        raw.close()
