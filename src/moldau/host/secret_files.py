@@ -27,8 +27,8 @@ def read_bounded(path: str) -> bytes:
 
 @contextmanager
 def private_file(content: bytes) -> Iterator[str]:
-    """The path of a file that no other user can read; in memory where the system has such files (Linux)."""
-    if hasattr(os, "memfd_create"):
+    """The path of a file that no other user can read; in memory where the system has such files (Linux with /proc)."""
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         descriptor = os.memfd_create("moldau-secret", os.MFD_CLOEXEC)
         try:
             os.fchmod(descriptor, 0o600)
