@@ -15,6 +15,7 @@ from moldau.cluster.topics import TopicDefaults
 from moldau.log.config import LogConfig
 from moldau.security import AllowAll, Authorizer, Principal
 from moldau.security.acl_authorizer import AclAuthorizer
+from moldau.security.sasl_config import jaas_error
 from moldau.settings import GROUP, TOPIC, BrokerSettings, SettingType, declared
 from moldau.settings.authorization import super_users
 
@@ -39,7 +40,7 @@ def metadata_rules(current: Callable[[], BrokerSettings]) -> MetadataRules:
             default=lambda name: next((one.value for one in current().describe_topic({}, [name])), None),
         ),
         broker_configs=ConfigRules(
-            check=lambda texts: current().dynamic_error(texts),
+            check=lambda texts: current().dynamic_error(texts) or jaas_error(texts),
             is_list=lambda name: declared(name).type is SettingType.LIST,
             default=lambda name: next(
                 (one.value for one in current().describe([name])), declared(name).format(declared(name).default)

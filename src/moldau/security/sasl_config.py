@@ -65,6 +65,17 @@ def login_module(settings: ListenerSettings, mechanism: str) -> LoginModule | No
         raise SettingError(_jaas_name(settings, mechanism), str(error)) from None
 
 
+def jaas_error(texts: Mapping[str, str]) -> str | None:
+    """The reason why one of these settings is a malformed JAAS configuration, or None. It has no part of the text."""
+    for name, text in texts.items():
+        if name.endswith("sasl.jaas.config") and text.strip():
+            try:
+                parse_login_module(text)
+            except JaasError as error:
+                return f"{name}: {error}"
+    return None
+
+
 def _plain_users(settings: ListenerSettings) -> PlainUsers:
     module = login_module(settings, "PLAIN")
     name = _jaas_name(settings, "PLAIN")

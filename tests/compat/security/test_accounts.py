@@ -89,7 +89,8 @@ def test_users_of_plain_change_with_the_setting(tmp_path: Path, log_lines: LogLi
         assert alter('x.PlainLoginModule required user_carol="c4rol";') == 0
         wait_until(lambda: error_of(secured, "carol", "c4rol", "PLAIN") is ErrorCode.NONE)
         assert error_of(secured, ALICE, ALICE_PASSWORD, "PLAIN") is ErrorCode.SASL_AUTHENTICATION_FAILED
-        assert alter("x.PlainLoginModule c4rol") == 0  # stored, and of no use
+        assert alter("x.PlainLoginModule c4rol") != 0  # malformed
+        assert alter('x.AnotherLoginModule required user_dave="d4ve";') == 0  # stored, and of no use
         wait_until(lambda: bool(log_lines.about("new login settings not used, the old ones stay")))
         assert error_of(secured, "carol", "c4rol", "PLAIN") is ErrorCode.NONE
         assert "c4rol" not in "\n".join(log_lines.lines)
