@@ -75,6 +75,7 @@ class Broker(Hosted):
         """With `security`, clients log in with `client_settings` and may do what the rules allow."""
         self._wanted_security = security
         self._security: PreparedSecurity | None = None
+        self._security_stored = False
         self._security_files: tempfile.TemporaryDirectory[str] | None = None
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         self._data = None if data is None else os.fspath(data)
@@ -256,8 +257,9 @@ class Broker(Hosted):
         assert self._life is not None
         endpoint = self._life.call(broker.listeners[0].endpoint)
         self.bootstrap_servers = f"{endpoint.host}:{endpoint.port}"
-        if self._security is not None:
+        if self._security is not None and not self._security_stored:
             self._life.run(_store_security(broker, self._security))
+            self._security_stored = True  # a password that a test changes stays changed over restarts
         self.faults.attach(self._life)
         atexit.register(self.close)
 
@@ -290,6 +292,7 @@ class Broker(Hosted):
         if self._security_files is not None:
             self._security_files.cleanup()
             self._security_files = self._security = None
+            self._security_stored = False
 
 
 async def _store_security(broker: Served, security: PreparedSecurity) -> None:

@@ -8,7 +8,9 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 
 from moldau import Admin, Consumer, Producer
-from moldau.errors import BrokerError, MoldauError
+from moldau.client.admin.users import UserScramUpsertion
+from moldau.errors import AuthenticationError, BrokerError, MoldauError
+from moldau.security.credentials import ScramMechanism
 from moldau.testing import Broker, Cluster, Security, allow, deny
 
 ALICE = Security(
@@ -85,6 +87,16 @@ def test_users_and_rules_are_kept_over_a_restart() -> None:
         broker.create_topic("orders")
         broker.restart()
         assert send(broker, "alice", "orders") == 0
+
+
+def test_a_changed_password_stays_changed_over_a_restart() -> None:
+    with Broker(security=ALICE) as broker:
+        before = broker.client_settings("bob")
+        with Admin(broker.client_settings("admin")) as admin:
+            admin.alter_user_scram_credentials(UserScramUpsertion("bob", "changed", ScramMechanism.SCRAM_SHA_256))
+        broker.restart()
+        with pytest.raises(AuthenticationError), Admin(before) as admin:
+            admin.list_topics()
 
 
 def test_tls(tmp_path_factory: pytest.TempPathFactory) -> None:
