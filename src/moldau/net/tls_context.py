@@ -12,6 +12,7 @@ from __future__ import annotations
 import ssl
 
 from moldau.host.secret_files import private_file
+from moldau.net.tls_alerts import AlertingContext
 from moldau.net.tls_settings import CLIENT_AUTH, HTTPS, PROTOCOLS, TlsSettings
 from moldau.net.tls_stores import KeyMaterial, read_key, read_trust
 from moldau.settings.setting import SettingError
@@ -25,7 +26,7 @@ TLS_1_3_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", 
 
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
     """Return the context of a listener. Raises SettingError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     _use_protocols(context, tls)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     key = read_key(tls)

@@ -160,6 +160,24 @@ def test_a_login_needs_a_certificate_only_if_its_listener_says_so(tmp_path: Path
             log_in()
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(
+    ("case", "alert"), [("no certificate", "ALERT"), ("expired", "EXPIRED"), ("self-signed", "ALERT_UNKNOWN_CA")]
+)
+def test_a_client_is_told_why_its_certificate_is_refused(
+    required: SecuredBroker, version: ssl.TLSVersion, case: str, alert: str, log_lines: LogLines
+) -> None:
+    """Without an alert, clients take the end of the connection for a restart, and try again and again."""
+    make, _ = STRANGERS[case]
+    context = client_context(required, make(required.authority))
+    context.minimum_version = context.maximum_version = version
+    with socket.create_connection(("127.0.0.1", required.ports["SSL"])) as sock:
+        with pytest.raises(ssl.SSLError) as refused, context.wrap_socket(sock, server_hostname="localhost") as secure:
+            secure.recv(1)
+        assert alert in str(refused.value.reason)
+    wait_until(lambda: len(log_lines.about("TLS handshake failed")) == 1)
+
+
 def test_a_wrong_certificate_is_refused_also_where_none_is_needed(secured: SecuredBroker) -> None:
     assert_refused(secured, client_context(secured, self_signed("CN=admin")))
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from moldau.net.tls_alerts import ACCEPTED
 from moldau.net.tls_problems import CLOSED, handshake_problem
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class TlsAcceptor:
         context = self._listener.security.context
         assert context is not None
         complete = False
+        ACCEPTED.set(sock)
         try:
             await self._host.loop.connect_accepted_socket(
                 lambda: session,
