@@ -7,7 +7,8 @@ import gc
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -74,6 +75,15 @@ class Login:
             if self.mechanism != "OAUTHBEARER":
                 config |= {"sasl.username": ADMIN, "sasl.password": self.password}
         return config
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what a client left, while its warnings are ignored: not in the middle of another test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture
@@ -257,7 +267,6 @@ def test_a_client_with_a_wrong_password_is_told(
     login = Login(secured, "SASL_SSL", mechanism, password="wrong")
     with pytest.raises(ERRORS):
         CLIENTS[client](login, topic)
-    gc.collect()
     with RawConnection(secured.address("PLAINTEXT")) as raw:
         assert wire.stored_values(raw, topic) == []
 
