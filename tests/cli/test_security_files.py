@@ -87,6 +87,19 @@ def test_passwords_are_not_printed(tmp_path: Path) -> None:
         assert parse_login_module(settings["sasl.jaas.config"]).options["password"] not in printed + problem
 
 
+@pytest.mark.parametrize(
+    ("brokers", "address"),
+    [((), "127.0.0.1:9092"), (("--broker", "kafka1,10.0.0.1", "--broker", "kafka2"), "kafka1:9092")],
+)
+def test_the_commands_that_are_shown_have_an_address_of_the_certificate(
+    tmp_path: Path, brokers: tuple[str, ...], address: str
+) -> None:
+    _, printed, _ = security("init", tmp_path / "new", *brokers)
+    assert f"listeners=SASL_SSL://{address}" in printed
+    assert printed.count(f"-b {address}") == 2
+    assert address.partition(":")[0] in hosts_of((tmp_path / "new" / "broker-0.pem").read_text())
+
+
 def test_a_certificate_is_renewed(tmp_path: Path) -> None:
     assert security("init", tmp_path / "new")[0] == 0
     before = (tmp_path / "new" / "broker-0.pem").read_text()

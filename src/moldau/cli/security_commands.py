@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the security files.")]
+LOCAL = "127.0.0.1"
 HOSTS_HELP = "HOST[,HOST...]: the names and addresses under which clients reach the broker"
 
 
@@ -50,10 +51,13 @@ def init(
         raise typer.Exit(EXIT_ERROR) from None
     print_table(("file", "what it is"), [(file.name, file.what) for file in files], title=str(directory))
     where = directory.absolute()
+    host = hosts[0][0] if brokers else LOCAL
+    address = f"[{host}]:9092" if ":" in host else f"{host}:9092"
+    admin = f"-b {address} --command-config {where}/admin.properties"
     print(f"""
-Start     moldau broker --data DATA --config {where}/broker-0.properties --set listeners=SASL_SSL://127.0.0.1:9092
-Try       moldau topics list --command-config {where}/admin.properties
-Allow     moldau acls add --command-config {where}/admin.properties --principal User:user --operation read --topic NAME
+Start     moldau broker --data DATA --config {where}/broker-0.properties --set listeners=SASL_SSL://{address}
+Try       moldau topics list {admin}
+Allow     moldau acls add {admin} --principal User:user --operation read --topic NAME
 """)
 
 

@@ -110,7 +110,8 @@ def renew(directory: Path, number: int, hosts: Sequence[str], now: datetime) -> 
         authority = Certificate((directory / CA).read_text(), (directory / CA_KEY).read_text())
     except FileNotFoundError as missing:
         raise SecurityFilesError(
-            f"{missing.filename} is missing; moldau security init writes the authority of a new cluster"
+            f"{missing.filename} is missing; copy it here for the moment, if you keep it elsewhere. For a new cluster, "
+            "moldau security init makes it"
         ) from None
     certificate = new_certificate(authority, BROKER, now, hosts=hosts)
     write_file(path, certificate.pem + authority.certificate, secret=True)
