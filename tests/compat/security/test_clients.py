@@ -228,13 +228,19 @@ every_client = pytest.mark.parametrize(
 )
 
 
-@every_client
-@pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
+@pytest.mark.parametrize(
+    ("client", "protocol", "mechanism"),
+    [
+        pytest.param(client, protocol, mechanism, marks=[pytest.mark.needs_kcat] if client == "kcat" else [])
+        for client in CLIENTS
+        for protocol, mechanism in LOGINS
+        # kcat has no way to be given a token. Without an identity provider it makes unsecured ones, which are refused.
+        if not (client == "kcat" and mechanism == "OAUTHBEARER")
+    ],
+)
 def test_a_client_that_logs_in_writes_and_reads(
     secured: SecuredBroker, topic: str, client: str, protocol: str, mechanism: str
 ) -> None:
-    if client == "kcat" and mechanism == "OAUTHBEARER":
-        pytest.skip("Moldau differs here on purpose: kcat sends only unsecured tokens, which are refused")
     assert CLIENTS[client](Login(secured, protocol, mechanism), topic) == VALUES
 
 
