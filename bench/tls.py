@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,17 @@ from tests.compat.apache_kafka.processes import ApacheKafka
 LIMIT_TO_KAFKA = 0.5
 LIMIT_TO_BARE = 1.3
 KAFKA_WARM_UPS = 3
+KAFKA_JVM_FLAGS = (
+    "-Xms1G",
+    "-Xmx1G",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+"""As in Kafka's start script. The tests of compatibility switch the optimising compiler off, and with it the AES
+instructions: then TLS costs Kafka several times as much."""
 
 
 class Files(NamedTuple):
@@ -79,7 +91,7 @@ def run(context: Context) -> Iterator[Row]:
 @contextlib.contextmanager
 def _kafka(context: Context, directory: Path, files: Files) -> Iterator[Server]:
     try:
-        jars = fetch_jars()
+        jars = replace(fetch_jars(), jvm_flags=KAFKA_JVM_FLAGS)
     except JarsUnavailableError as error:
         raise RuntimeError(f"Apache Kafka could not be fetched: {error}") from error
     home, port = directory / "kafka", free_port()

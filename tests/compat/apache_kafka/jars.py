@@ -33,9 +33,10 @@ class KafkaJars:
     """A class path with Apache Kafka, and the command to run a program from it."""
 
     directory: Path
+    jvm_flags: Sequence[str] = JVM_FLAGS
 
     def command(self, main_class: str, *arguments: str) -> list[str]:
-        return ["java", *JVM_FLAGS, "-cp", f"{self.directory}/*", main_class, *arguments]
+        return ["java", *self.jvm_flags, "-cp", f"{self.directory}/*", main_class, *arguments]
 
     def run(self, main_class: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command-line tool to its end. The caller checks the exit code."""
