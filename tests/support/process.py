@@ -91,10 +91,13 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         command = [*self.enter, sys.executable, "-m", self.module, "broker", "--data", str(self.data)]
-        command += ["--listen", f"{self.host}:{self.port}", *self.arguments]
+        command += [*self.listen_arguments(), *self.arguments]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         return command
+
+    def listen_arguments(self) -> list[str]:
+        return ["--listen", f"{self.host}:{self.port}"]
 
     def start(self) -> Self:
         """Start the broker and return when it is ready."""

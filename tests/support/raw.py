@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any, Self
 
+from moldau.security.client_login import PasswordLogin
 from moldau.wire.api import APIS, ApiKey
 from moldau.wire.header import encode_request_header
 from moldau.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -20,22 +22,34 @@ class ConnectionClosedError(Exception):
 
 
 class RawConnection:
-    def __init__(self, bootstrap: str, client_id: str = "raw", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str = "raw",
+        timeout_s: float = TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self.client_id = client_id
         self._correlation_id = 0
 
-    def log_in(self, user: str, password: str) -> Self:
-        """Log in by SASL PLAIN."""
-        handshake = self.call(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse)
+    def log_in(self, user: str, password: str, mechanism: str = "PLAIN") -> Self:
+        """Log in by SASL."""
+        request = SaslHandshakeRequest(mechanism=mechanism)
+        handshake = self.call(ApiKey.SASL_HANDSHAKE, 1, request, SaslHandshakeResponse)
         assert handshake.error_code == 0, handshake
-        token = f"\0{user}\0{password}".encode()
-        answer = self.call(
-            ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse
-        )
-        assert answer.error_code == 0, answer.error_message
+        exchange = PasswordLogin(mechanism, user, password).exchange()
+        token: bytes | None = exchange.first()
+        while token is not None:
+            answer = self.call(
+                ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse
+            )
+            assert answer.error_code == 0, answer.error_message
+            token = exchange.respond(bytes(answer.auth_bytes))
         return self
 
     def send(self, api: ApiKey, version: int, body: bytes) -> int:

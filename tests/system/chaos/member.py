@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 RECORDS_A_TURN = 100
@@ -50,6 +51,8 @@ class Options:
     session_ms: int = 0
     rebalance_ms: int = 0
     heartbeat_ms: int = 0
+    login_file: str = ""
+    """A file with more settings, in librdkafka's names: how a client of librdkafka or of Moldau logs in."""
 
 
 class Stop:
@@ -102,6 +105,9 @@ def member_settings(options: Options) -> dict[str, Any]:
         }
     if options.instance:
         settings["group.instance.id"] = options.instance
+    if options.login_file:
+        lines = Path(options.login_file).read_text().splitlines()
+        settings |= dict(line.split("=", 1) for line in lines)
     return settings
 
 

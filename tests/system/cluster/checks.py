@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 import moldau
 from moldau.records import BatchHeader, peek_header
 from tests.support.process import BrokerProcess
-from tests.support.raw import RawConnection
 from tests.system import calls
 from tests.system.cluster.harness import ProcessCluster
 
@@ -20,16 +19,19 @@ READ_TIMEOUT_S = 30.0
 RECORDS_A_TURN = 5_000
 TURN_S = 0.05
 
+READERS_GROUP = "nobody"
+"""The group id of librdkafka's reader, which does not join it."""
+
 Numbers = list[tuple[int, int]]
 """(offset, number) of each record of a partition, in the order read."""
 
 
-def read_with_confluent_kafka(bootstrap: str, topic: str, partition: int) -> Numbers:
+def read_with_confluent_kafka(client: Mapping[str, str], topic: str, partition: int) -> Numbers:
     """All committed records of this partition, read by manual assignment."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
-            "group.id": "nobody",
+            **client,
+            "group.id": READERS_GROUP,
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
@@ -60,13 +62,11 @@ def read_with_confluent_kafka(bootstrap: str, topic: str, partition: int) -> Num
         consumer.close()
 
 
-def read_with_moldau(bootstrap: str, topic: str, partition: int) -> Numbers:
+def read_with_moldau(client: Mapping[str, str], topic: str, partition: int) -> Numbers:
     """The same, read by Moldau's consumer."""
     place = moldau.TopicPartition(topic, partition)
     found: Numbers = []
-    with moldau.Consumer(
-        bootstrap_servers=bootstrap, auto_offset_reset="none", isolation_level="read_committed"
-    ) as consumer:
+    with moldau.Consumer(client, auto_offset_reset="none", isolation_level="read_committed") as consumer:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets(place)[place]
@@ -76,16 +76,16 @@ def read_with_moldau(bootstrap: str, topic: str, partition: int) -> Numbers:
     return found
 
 
-READERS: dict[str, Callable[[str, str, int], Numbers]] = {
+READERS: dict[str, Callable[[Mapping[str, str], str, int], Numbers]] = {
     "confluent-kafka": read_with_confluent_kafka,
     "moldau": read_with_moldau,
 }
 
 
-def check_numbers(reader: str, bootstrap: str, topic: str, written: Sequence[int]) -> None:
+def check_numbers(reader: str, client: Mapping[str, str], topic: str, written: Sequence[int]) -> None:
     """Check that each number is in the topic once, in order, and at the offset that equals it."""
     for partition, count in enumerate(written):
-        found = READERS[reader](bootstrap, topic, partition)
+        found = READERS[reader](client, topic, partition)
         for expected, one in enumerate(found):
             assert one == (expected, expected), (
                 f"{topic}-{partition}: offset {one[0]} has number {one[1]} where {expected} was expected, {reader} says"
@@ -98,7 +98,7 @@ def high_watermarks(cluster: ProcessCluster) -> dict[tuple[str, int], int]:
     found = {}
     for topic, partitions in cluster.wait_whole().items():
         for index, state in partitions.items():
-            with RawConnection(cluster.brokers[state.leader].bootstrap) as connection:
+            with cluster.brokers[state.leader].connect() as connection:
                 found[topic, index] = calls.offset_of(connection, topic, index)
     return found
 

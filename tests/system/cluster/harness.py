@@ -6,19 +6,23 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from moldau import Admin
+from moldau.cli.security_files import ADMIN, USER
+from moldau.testing import allow
 from moldau.wire.errors import ErrorCode
 from moldau.wire.messages.metadata import MetadataResponse
 from tests.support.process import START_TIMEOUT_S, BrokerProcess
-from tests.support.raw import RawConnection
+from tests.support.raw import TIMEOUT_S, RawConnection
 from tests.support.waiting import NETWORK_ERRORS, NotYet, wait_until
 from tests.system import calls
 from tests.system.cluster.network import Bridge, Loopback
 from tests.system.cluster.secured import between_brokers
+from tests.system.cluster.secured_cluster import LISTENER, ClusterSecurity
 from tests.system.cluster.zookeeper import Ensemble
 
 SESSION_TIMEOUT_S = 2.0
@@ -67,10 +71,17 @@ class ClusterBroker(BrokerProcess):
     start_timeout_s = 2 * START_TIMEOUT_S
 
     def __init__(
-        self, number: int, data: Path, network: Loopback | Bridge, zookeeper: str, settings: Mapping[str, str]
+        self,
+        number: int,
+        data: Path,
+        network: Loopback | Bridge,
+        zookeeper: str,
+        settings: Mapping[str, str],
+        security: ClusterSecurity | None = None,
     ) -> None:
         self.id = number
         self.name = f"broker-{number}"
+        self.security = security
         super().__init__(
             data,
             {"node.id": str(number), **settings},
@@ -105,8 +116,20 @@ class ClusterBroker(BrokerProcess):
             self.kill()
         self.paused = False
 
+    def listen_arguments(self) -> list[str]:
+        if self.security is None:
+            return super().listen_arguments()
+        listener = f"listeners={LISTENER}://{self.host}:{self.port}"
+        return ["--config", str(self.security.broker_config(self.id)), "--set", listener]
+
+    def connect(self, timeout_s: float = TIMEOUT_S) -> RawConnection:
+        """A connection that may ask for everything."""
+        if self.security is None:
+            return RawConnection(self.bootstrap, timeout_s=timeout_s)
+        return self.security.connect(self.bootstrap, timeout_s)
+
     def ask_metadata(self, *topics: str) -> MetadataResponse:
-        with RawConnection(self.bootstrap, timeout_s=ASK_TIMEOUT_S) as connection:
+        with self.connect(ASK_TIMEOUT_S) as connection:
             return calls.metadata(connection, *topics)
 
 
@@ -122,13 +145,19 @@ class ProcessCluster:
         zookeepers: int = 1,
         settings: Mapping[str, str] | None = None,
         secured: bool = False,
+        secured_brokers: bool = False,
     ) -> None:
-        """With `secured`, brokers log in to each other by SCRAM over TLS."""
+        """With `secured`, all connections use TLS and SCRAM, and clients need rights. With `secured_brokers`, only the
+        connections between brokers do, on a listener of their own."""
         self.directory = directory
         self.network = network or Loopback()
+        self.security: ClusterSecurity | None = None
+        hosts = [self.network.address(f"broker-{number}") for number in range(1, brokers + 1)]
         self.settings = {**SETTINGS, **(settings or {})}
         if secured:
-            hosts = [self.network.address(f"broker-{number}") for number in range(1, brokers + 1)]
+            # The files count brokers from 0, the cluster from 1.
+            self.security = ClusterSecurity(directory / "security", [hosts[0], *hosts])
+        elif secured_brokers:
             self.settings |= between_brokers(directory / "security", hosts)
         self.zookeeper = Ensemble(directory, self.network, zookeepers)
         self.brokers: dict[int, ClusterBroker] = {}
@@ -138,15 +167,19 @@ class ProcessCluster:
     def add(self, number: int, data: Path | None = None, settings: Mapping[str, str] | None = None) -> ClusterBroker:
         """Add a broker without starting it. A broker with an id that is already used replaces the old one."""
         place = data or self.directory / f"broker-{number}"
-        found = ClusterBroker(
-            number, place, self.network, self.zookeeper.connect, {**self.settings, **(settings or {})}
-        )
+        chosen = {**self.settings, **(settings or {})}
+        found = ClusterBroker(number, place, self.network, self.zookeeper.connect, chosen, self.security)
         self.brokers[number] = found
         return found
 
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    @property
+    def client_settings(self) -> Mapping[str, str]:
+        """How the clients under test connect: settings of librdkafka and of Moldau's clients."""
+        return {"bootstrap.servers": self.bootstrap, **({} if self.security is None else self.security.client())}
 
     @property
     def living(self) -> list[ClusterBroker]:
@@ -182,9 +215,33 @@ class ProcessCluster:
         self, name: str, partitions: int, factor: int = 3, configs: dict[str, str] | None = None
     ) -> dict[int, PartitionSeen]:
         """Create a topic and return when all brokers know it and all its replicas are in sync."""
-        with RawConnection(self.living[0].bootstrap) as connection:
+        with self.living[0].connect() as connection:
             calls.create_topic(connection, name, partitions, configs, factor)
         return self.wait_whole([name])[name]
+
+    def allow_clients(self, topics: Sequence[str], groups: Sequence[str]) -> None:
+        """Let the clients of a secured cluster use topics and groups; return when every broker knows it. Before that,
+        every broker must refuse them."""
+        if self.security is None:
+            return
+        rules = [allow(USER, operation, topic=topic) for topic in topics for operation in ("read", "write")]
+        rules += [allow(USER, "read", group=group) for group in groups]
+        assert self._seen_by_clients(topics) == [{} for _ in self.brokers]
+        with Admin({**self.client_settings, **self.security.client(ADMIN)}) as admin:
+            admin.create_acls(rules)
+        wait_until(
+            lambda: all(sorted(one) == sorted(topics) for one in self._seen_by_clients(topics)),
+            "every broker allows the clients their topics",
+            PATIENCE_S,
+        )
+
+    def _seen_by_clients(self, topics: Sequence[str]) -> list[dict[str, dict[int, PartitionSeen]]]:
+        assert self.security is not None
+        found = []
+        for broker in self.brokers.values():
+            with self.security.connect(broker.bootstrap, TIMEOUT_S, USER) as connection:
+                found.append(seen(calls.metadata(connection, *topics)))
+        return found
 
     def describe(self, topic: str) -> dict[int, PartitionSeen]:
         """The topic as the first broker that answers describes it."""

@@ -38,7 +38,7 @@ def write(broker: BrokerProcess, topic: str, numbers: list[int]) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_numbers_in_order_are_right(broker: BrokerProcess, reader: str) -> None:
     write(broker, f"right-{reader}", [0, 1, 2])
-    check_numbers(reader, broker.bootstrap, f"right-{reader}", [3])
+    check_numbers(reader, {"bootstrap.servers": broker.bootstrap}, f"right-{reader}", [3])
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -47,7 +47,7 @@ def test_numbers_that_are_not_as_they_were_written_are_found(broker: BrokerProce
     topic = f"{what.replace(' ', '-')}-{reader}"
     write(broker, topic, WRONG[what])
     with pytest.raises(AssertionError):
-        check_numbers(reader, broker.bootstrap, topic, [3])
+        check_numbers(reader, {"bootstrap.servers": broker.bootstrap}, topic, [3])
 
 
 def test_replicas_that_differ_are_found(broker: BrokerProcess, tmp_path: Path) -> None:

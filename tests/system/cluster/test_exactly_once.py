@@ -85,7 +85,7 @@ def test_each_record_is_copied_exactly_once_under_any_fault(
             cluster.create_topic(topic, PARTITIONS)
         nemesis = Nemesis(cluster, GroupMembers(Processed(PARTITIONS)), member_of(cluster), rng)
         faults = {name: fault for name, fault in nemesis.faults().items() if name not in OF_MEMBERS}
-        with ConfluentWriter(cluster.bootstrap, "source", PARTITIONS, RECORDS_A_TICK) as writer:
+        with ConfluentWriter(cluster.client_settings, "source", PARTITIONS, RECORDS_A_TICK) as writer:
             copiers = Copiers(cluster.bootstrap, rng)
             until = now() + SOAK_S
             while now() < until:
@@ -97,9 +97,9 @@ def test_each_record_is_copied_exactly_once_under_any_fault(
             written = writer.end(PATIENCE_S)
         copiers.end()
         print(f"{sum(written)} records, {copiers.rounds} copiers, of which {copiers.failed} did not get to the end")
-        check_numbers("moldau", cluster.bootstrap, "source", written)
+        check_numbers("moldau", cluster.client_settings, "source", written)
         for partition, expected in enumerate(written):
-            found = [number for _, number in READERS["confluent-kafka"](cluster.bootstrap, "sink", partition)]
+            found = [number for _, number in READERS["confluent-kafka"](cluster.client_settings, "sink", partition)]
             assert found == list(range(expected)), f"sink-{partition}: {first_difference(found)}"
         assert check_replicas(cluster)
     assert not "\n".join(accidents(cluster.brokers.values()))

@@ -2,6 +2,9 @@
 
 Two producers, librdkafka's and ours, number their records. A group with consumers of both libraries, some of which are
 killed, processes one topic. After each fault the cluster must be whole again and make progress within PATIENCE_S.
+
+The secured form does the same over TLS and SCRAM, between brokers and for clients, and with access control: the clients
+may do what rules allow, and every denial or failed login would make a writer or a member fail.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import pytest
 from tests.system.chaos.group_members import GroupMembers, Processed
 from tests.system.chaos.member import Options
 from tests.system.chaos.observer import now
-from tests.system.cluster.checks import check_numbers, check_replicas
+from tests.system.cluster.checks import READERS_GROUP, check_numbers, check_replicas
 from tests.system.cluster.harness import PATIENCE_S, ProcessCluster, accidents
 from tests.system.cluster.nemesis import Nemesis
 from tests.system.cluster.network import Bridge, Loopback
@@ -32,7 +35,7 @@ GROUP = "members"
 MEMBERS = 2
 CATCH_UP_S = 60.0
 
-SHORT_S = 60
+SHORT_S = {"plain": 40, "secured": 20}
 SOAK_S = 1_800
 OVERLAP = 0.25
 """The probability that a second fault begins before the first has ended; only with `make soak`."""
@@ -46,15 +49,18 @@ SOAK_DISK_MB = 1_024
 
 @pytest.mark.needs_java
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("form", SHORT_S)
 def test_acknowledged_records_are_there_once_and_in_order_under_any_fault(
-    tmp_path: Path, network: Bridge | Loopback, seed: int, soak: bool, count: Callable[[int, int], int]
+    tmp_path: Path, network: Bridge | Loopback, seed: int, soak: bool, count: Callable[[int, int], int], form: str
 ) -> None:
     rng = random.Random(seed)
-    until = now() + count(SHORT_S, SOAK_S)
+    until = now() + count(SHORT_S[form], SOAK_S)
     # With `make soak`, every other seed runs an ensemble of ZooKeeper servers, one of which may fail unnoticed. In
-    # every other pair of seeds, brokers log in to each other by SCRAM over TLS.
-    secured = bool(seed & 2)
-    cluster = ProcessCluster(tmp_path, network, zookeepers=3 if soak and seed % 2 else 1, secured=secured)
+    # every other pair of seeds, brokers of the plain form log in to each other by SCRAM over TLS.
+    zookeepers = 3 if soak and seed % 2 else 1
+    cluster = ProcessCluster(
+        tmp_path, network, zookeepers=zookeepers, secured=form == "secured", secured_brokers=bool(seed & 2)
+    )
     disks = {}
     with ExitStack() as stack:
         disk = stack.enter_context(small_disk(cluster.brokers[3].data, count(DISK_MB, SOAK_DISK_MB)))
@@ -64,9 +70,10 @@ def test_acknowledged_records_are_there_once_and_in_order_under_any_fault(
         stack.enter_context(cluster)
         for name in ("confluent", "moldau"):
             cluster.create_topic(name, PARTITIONS)
+        cluster.allow_clients(("confluent", "moldau"), (GROUP, READERS_GROUP))
         writers: list[Writer] = [
-            stack.enter_context(ConfluentWriter(cluster.bootstrap, "confluent", PARTITIONS, RECORDS_A_TICK)),
-            stack.enter_context(MoldauWriter(cluster.bootstrap, "moldau", PARTITIONS, RECORDS_A_TICK)),
+            stack.enter_context(ConfluentWriter(cluster.client_settings, "confluent", PARTITIONS, RECORDS_A_TICK)),
+            stack.enter_context(MoldauWriter(cluster.client_settings, "moldau", PARTITIONS, RECORDS_A_TICK)),
         ]
         processed = Processed(PARTITIONS)
         members = stack.enter_context(GroupMembers(processed))
@@ -116,7 +123,7 @@ def finish(cluster: ProcessCluster, writers: list[Writer], members: GroupMembers
         members.remove(name).leave()
     members.check()
     for reader, writer in zip(("moldau", "confluent-kafka"), writers, strict=True):
-        check_numbers(reader, cluster.bootstrap, writer.topic, writer.written)
+        check_numbers(reader, cluster.client_settings, writer.topic, writer.written)
     assert check_replicas(cluster)
 
 
@@ -131,6 +138,7 @@ def member_of(cluster: ProcessCluster) -> Options:
         session_ms=3_000,
         rebalance_ms=6_000,
         heartbeat_ms=300,
+        login_file="" if cluster.security is None else str(cluster.security.client_file()),
     )
 
 

@@ -59,8 +59,8 @@ def load(cluster: ProcessCluster, name: str) -> Iterator[list[Writer]]:
     for topic in topics:
         cluster.create_topic(topic, PARTITIONS)
     with (
-        ConfluentWriter(cluster.bootstrap, topics[0], PARTITIONS, RECORDS_A_TICK) as one,
-        MoldauWriter(cluster.bootstrap, topics[1], PARTITIONS, RECORDS_A_TICK) as other,
+        ConfluentWriter(cluster.client_settings, topics[0], PARTITIONS, RECORDS_A_TICK) as one,
+        MoldauWriter(cluster.client_settings, topics[1], PARTITIONS, RECORDS_A_TICK) as other,
     ):
         writers = [one, other]
         wait_for_progress(writers)
@@ -69,7 +69,7 @@ def load(cluster: ProcessCluster, name: str) -> Iterator[list[Writer]]:
         for writer in writers:
             writer.end(PATIENCE_S)
     for reader, writer in zip(("moldau", "confluent-kafka"), writers, strict=True):
-        check_numbers(reader, cluster.bootstrap, writer.topic, writer.written)
+        check_numbers(reader, cluster.client_settings, writer.topic, writer.written)
 
 
 def wait_for_progress(writers: list[Writer]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -152,13 +153,13 @@ class Writer(ABC):
 class ConfluentWriter(Writer):
     """librdkafka through confluent-kafka."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
+    def __init__(self, client: Mapping[str, str], topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
         from confluent_kafka import Producer
 
         super().__init__(topic, partitions, a_tick, padding)
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap,
+                **client,
                 "client.id": "confluent-writer",
                 "enable.idempotence": True,
                 "acks": "all",
@@ -206,12 +207,12 @@ class ConfluentWriter(Writer):
 class MoldauWriter(Writer):
     """Moldau's producer."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
+    def __init__(self, client: Mapping[str, str], topic: str, partitions: int, a_tick: int, padding: int = 0) -> None:
         from moldau import Producer
 
         super().__init__(topic, partitions, a_tick, padding)
         self._producer = Producer(
-            bootstrap_servers=bootstrap,
+            client,
             client_id="moldau-writer",
             acks="all",
             linger_ms=2,
