@@ -12,13 +12,17 @@ from typing import Any
 import pytest
 
 from moldau.cluster.image import BrokerImage
+from moldau.cluster.security_nodes import AclNode
 from moldau.cluster.store import Create, Event, EventKind, SessionEvent, Set, StoreError
 from moldau.cluster.tree import Tree
+from moldau.security.acls import AclEntry, AclFilter, AclRule, PatternType, Permission, ResourcePattern
+from moldau.security.resources import Operation, ResourceType
 from moldau.testing.simulation.ensemble import SimulatedEnsemble
 from moldau.testing.simulation.loop import SimulatedLoop
 from moldau.testing.simulation.machine import Machine, SimulatedProcess
 from moldau.testing.simulation.network import SimulatedNetwork
 from moldau.testing.simulation.store import SimulatedStore
+from tests.unit.cluster.support import started
 
 TIMEOUT_S = 6.0
 
@@ -187,3 +191,28 @@ def test_a_commit_whose_connection_was_lost_is_uncertain() -> None:
         run(place, scenario)
         place.loop.close()
     assert stored == {True, False}
+
+
+def test_rules_are_decided_by_what_is_stored_and_not_by_an_image_that_lags(place: Place) -> None:
+    """A client that removes a rule at one broker and adds it at another has it in the end."""
+    pattern = ResourcePattern(ResourceType.TOPIC, "t")
+    rule = AclRule(pattern, AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW))
+    exactly = AclFilter(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:alice")
+
+    async def scenario(one: SimulatedStore, other: SimulatedStore) -> None:
+        here, there = await started(one, 1), await started(other, 2)
+        try:
+            for _ in range(5):
+                assert await here.security.create_acls([rule]) == [None]
+                assert await there.security.delete_acls([exactly]) == [(rule,)]
+                assert await here.security.create_acls([rule]) == [None]
+                assert await there.security.create_acls([rule]) == [None]
+                assert len(place.ensemble.servers[0].read_children(AclNode.folder)) == 1
+                assert await there.security.delete_acls([exactly]) == [(rule,)]
+                assert await here.security.delete_acls([exactly]) == [()]
+                assert place.ensemble.servers[0].read_children(AclNode.folder) == {}
+        finally:
+            await here.close()
+            await there.close()
+
+    run(place, scenario)

@@ -216,13 +216,17 @@ class ImagePublisher:
         *,
         validate_only: bool = False,
         as_controller: bool = False,
+        current: bool = False,
     ) -> None:
         """Answer each request, by its index. Refusals are final; requests that met a conflict are decided again.
+
+        `current`: the image has everything that was committed before this call. Otherwise a request that needs no
+        commit may be answered by an image that lags behind.
 
         If it raises StoreError, requests without an answer may or may not have been carried out; after `TooBusy` and
         `FencedController` they have not.
         """
-        await self.exclusively(self._decide, requests, decide, answers, validate_only, as_controller)
+        await self.exclusively(self._decide, requests, decide, answers, validate_only, as_controller, current)
 
     async def _decide(
         self,
@@ -231,7 +235,10 @@ class ImagePublisher:
         answers: dict[int, A | Refusal],
         validate_only: bool,
         as_controller: bool,
+        current: bool,
     ) -> None:
+        if current and self.tree.store.shared:
+            await self.tree.store.sync()  # the events of earlier commits arrive before this returns
         for attempt in range(MAX_ATTEMPTS):
             if attempt > PATIENT_ATTEMPTS:
                 await asyncio.sleep(self._randomness.random() * MAX_CONFLICT_WAIT_S)

@@ -72,7 +72,7 @@ class Metadata:
         self._membership = BrokerMembership(node_id, open_store, randomness, self._view, rules.min_insync_replicas)
         duties = ControllerRules(rules.min_insync_replicas, rules.unclean_election, rules.rebalance)
         self._controller = Controller(self._view, duties)
-        self.security: Final = SecurityRequests(self._answers, randomness)
+        self.security: Final = SecurityRequests(self._current_answers, randomness)
         """Requests about rules, credentials, quotas and delegation tokens."""
         self._stopped = False
         self._waiting = 0
@@ -325,8 +325,18 @@ class Metadata:
 
         return await self._answers(wanted, decide)
 
-    async def _answers(
+    async def _current_answers(
         self, requests: Sequence[R], decide: Decide[R, A], validate_only: bool = False
+    ) -> list[A | Refusal]:
+        """Decide by an image that has every commit that was acknowledged before.
+
+        A client removes a rule at one broker and adds it again at another, whose image still has it. Without this, the
+        second broker would answer that the rule exists, and nobody would have the right.
+        """
+        return await self._answers(requests, decide, validate_only, current=True)
+
+    async def _answers(
+        self, requests: Sequence[R], decide: Decide[R, A], validate_only: bool = False, *, current: bool = False
     ) -> list[A | Refusal]:
         """Decide and commit, and turn every failure into a refusal."""
         if self._stopped:
@@ -338,7 +348,7 @@ class Metadata:
         refused = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The request was not decided.")
         self._waiting += 1
         try:
-            await self._view.decide(requests, decide, answers, validate_only=validate_only)
+            await self._view.decide(requests, decide, answers, validate_only=validate_only, current=current)
         except TooBusy as error:
             refused = Refusal(ErrorCode.REQUEST_TIMED_OUT, f"Nothing was changed: {error}.")
         except StoreError as error:
