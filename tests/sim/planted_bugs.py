@@ -23,6 +23,7 @@ from moldau.replication.follower_partition import FollowerPartition
 from moldau.replication.leadership import UNLIMITED, Follower, Leadership, Reach
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
+from moldau.security.acl_authorizer import AclAuthorizer
 from moldau.wire.errors import ErrorCode
 
 Patch = tuple[Any, str, Any]
@@ -213,6 +214,35 @@ def unclean_election() -> list[Patch]:
 def high_watermark_advances_below_min_insync_replicas() -> list[Patch]:
     """Records that only one replica has become visible, although replicas outside the ISR may still be elected."""
     return [(leadership, "high_watermark_may_advance", lambda *_: True)]
+
+
+# -- access control ----------------------------------------------------------------------------------------------------
+
+
+@bug
+def decisions_cached_after_a_change_of_rules() -> list[Patch]:
+    """An authorizer keeps its former decisions when the rules change."""
+    follow = AclAuthorizer.follow
+
+    def with_former_decisions(self: AclAuthorizer, acls: Any) -> None:
+        former = dict(self._decisions)
+        follow(self, acls)
+        self._decisions.update(former)
+
+    return [(AclAuthorizer, "follow", with_former_decisions)]
+
+
+@bug
+def removed_rules_stay_in_force() -> list[Patch]:
+    """An authorizer learns of new rules, but not of removed ones."""
+    follow = AclAuthorizer.follow
+
+    def without_removals(self: AclAuthorizer, acls: Any) -> None:
+        former = {pattern: rules.entries for pattern, rules in self._acls.items()}
+        new = {pattern: tuple(dict.fromkeys((*former.get(pattern, ()), *some))) for pattern, some in acls.items()}
+        follow(self, former | new)
+
+    return [(AclAuthorizer, "follow", without_removals)]
 
 
 # -- producers and transactions ----------------------------------------------------------------------------------------

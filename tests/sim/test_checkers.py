@@ -6,17 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
+from moldau.security.acls import AclEntry, AclRule, Permission, ResourcePattern
+from moldau.security.resources import Operation, ResourceType
 from moldau.testing.simulation.checkers import CHECKERS, judge
 from moldau.testing.simulation.history import (
     Acked,
+    Attempt,
+    Denial,
     History,
     Led,
     OffsetCommit,
     OffsetSeen,
     Place,
     Replica,
+    RuleChange,
     Seen,
     Sent,
+    StoredRules,
     TransactionOutcome,
     TransactionStep,
 )
@@ -51,7 +57,35 @@ def good() -> History:
     history.copied_to[PLACE] = 3
     history.led += [Led(PLACE, 0, "broker-1.1", 0.0), Led(PLACE, 1, "broker-2.1", 3.0)]
     history.replicas += [replica(1), replica(2)]
+    use_rights(history)
     return history
+
+
+def guest(permission: Permission = Permission.ALLOW, name: str = "t") -> AclRule:
+    return AclRule(ResourcePattern(ResourceType.TOPIC, name), AclEntry("User:guest", "*", Operation.WRITE, permission))
+
+
+def tried(began_s: float, done: bool, user: str = "guest", operation: Operation = Operation.WRITE) -> Attempt:
+    return Attempt(user, operation, "t", began_s, began_s + 0.1, done)
+
+
+def use_rights(history: History) -> None:
+    """The guest has a right from 20 s to 50 s, and from 80 s; from 70 s to 90 s it is denied."""
+    history.rules += [
+        StoredRules(0.0, frozenset()),
+        StoredRules(20.0, frozenset({guest()})),
+        StoredRules(50.0, frozenset({guest(name="other")})),
+        StoredRules(70.0, frozenset({guest(Permission.DENY)})),
+        StoredRules(80.0, frozenset({guest(Permission.DENY), guest(name="*")})),
+        StoredRules(90.0, frozenset({guest(name="*")})),
+    ]
+    history.rule_changes += [RuleChange(guest(), True, 19.0, 21.0), RuleChange(guest(), False, 49.0, 51.0)]
+    history.attempts += [tried(at_s, False) for at_s in (10.0, 60.0, 78.0, 88.0)]
+    history.attempts += [tried(at_s, True) for at_s in (30.0, 48.0, 98.0)]
+    # Some brokers do not have the new rules yet.
+    history.attempts += [tried(at_s, done) for at_s in (19.99, 22.0, 52.0, 91.0) for done in (False, True)]
+    history.attempts += [tried(at_s, False, "stranger") for at_s in (30.0, 98.0)]
+    history.attempts += [tried(30.0, False, operation=Operation.READ)]
 
 
 def replica(broker: int, digest: str = "same", high_watermark: int = 5) -> Replica:
@@ -134,6 +168,42 @@ def shorter(history: History) -> None:
     history.replicas.append(Replica(PLACE, 3, 0, 5, ((0, 1, "x"),)))
 
 
+def done_before_the_right(history: History) -> None:
+    history.attempts.append(tried(10.0, True))
+
+
+def done_after_the_right(history: History) -> None:
+    history.attempts.append(tried(60.0, True))
+
+
+def done_with_another_right(history: History) -> None:
+    history.attempts.append(tried(30.0, True, operation=Operation.READ))
+
+
+def done_in_spite_of_deny(history: History) -> None:
+    history.attempts.append(tried(88.0, True))
+
+
+def done_by_a_stranger(history: History) -> None:
+    history.attempts.append(tried(30.0, True, "stranger"))
+
+
+def denied_with_the_right(history: History) -> None:
+    history.attempts.append(tried(30.0, False))
+
+
+def worker_denied(history: History) -> None:
+    history.denials.append(Denial("client-w1", "worker", "TopicAuthorizationFailed", 30.0))
+
+
+def rule_not_stored(history: History) -> None:
+    history.rule_changes.append(RuleChange(guest(), True, 60.0, 61.0))
+
+
+def rule_not_removed(history: History) -> None:
+    history.rule_changes.append(RuleChange(guest(), False, 30.0, 31.0))
+
+
 BAD: list[tuple[Callable[[History], None], str]] = [
     (lost, "acknowledged record lost"),
     (two_values, "offset with two values"),
@@ -153,6 +223,15 @@ BAD: list[tuple[Callable[[History], None], str]] = [
     (two_leaders, "two leaders in one epoch"),
     (different, "replicas that differ"),
     (shorter, "replicas that differ"),
+    (done_before_the_right, "operation without the right"),
+    (done_after_the_right, "operation without the right"),
+    (done_with_another_right, "operation without the right"),
+    (done_in_spite_of_deny, "operation without the right"),
+    (done_by_a_stranger, "operation without the right"),
+    (denied_with_the_right, "right denied"),
+    (worker_denied, "right denied"),
+    (rule_not_stored, "acknowledged rule not stored"),
+    (rule_not_removed, "acknowledged rule not stored"),
 ]
 
 
@@ -187,6 +266,12 @@ def test_a_commit_in_doubt_may_arrive_late_and_win() -> None:
     history = good()
     history.offset_commits.append(OffsetCommit("g", PLACE, 3, 7.0, None))
     offset_back(history)
+    assert judge(history) == []
+
+
+def test_a_rule_that_another_request_has_reversed_was_stored() -> None:
+    history = good()
+    history.rule_changes.append(RuleChange(guest(), True, 49.0, 51.0))
     assert judge(history) == []
 
 

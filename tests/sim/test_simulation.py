@@ -44,15 +44,29 @@ def test_a_cluster_without_faults_serves_everything() -> None:
 def test_a_cluster_with_access_control_lives_through_faults() -> None:
     """Clients and brokers are anonymous here. Each of their requests is decided by the authorizer."""
     settings = {"authorizer.class.name": KAFKA_AUTHORIZERS[0], "allow.everyone.if.no.acl.found": "true"}
-    result = simulate(12, Options(faults_s=5.0, brokers=3, settings=settings))
+    result = simulate(12, Options(faults_s=5.0, brokers=3, settings=settings, secured=False))
     assert result.anomalies == []
     assert result.counts["acked"] > 20
 
 
-def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
+def test_in_a_secured_cluster_without_faults_rights_are_used_and_denied() -> None:
+    result = simulate(7, Options(faults=False, faults_s=20.0, brokers=3, secured=True))
+    assert result.anomalies == []
+    assert result.counts["acked"] > 50
+    assert result.counts["allowed"] > 5
+    assert result.counts["denied"] > 10
+
+
+@pytest.mark.parametrize(("seed", "secured"), [(3, False), (4, True)])
+def test_one_of_four_seeds_simulates_a_secured_cluster(seed: int, secured: bool) -> None:
+    assert ("denied" in simulate(seed, Options(faults_s=1.0)).counts) is secured
+
+
+@pytest.mark.parametrize("seed", ["11", "12"], ids=["plain", "secured"])
+def test_the_same_seed_gives_the_same_trace_in_every_process(seed: str) -> None:
     told = {
         subprocess.run(
-            [sys.executable, "-c", DIGEST, "11"],
+            [sys.executable, "-c", DIGEST, seed],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             check=True,

@@ -11,6 +11,7 @@ from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
 from moldau.testing.simulation.clients import SimulatedClient
 from moldau.testing.simulation.history import Place
+from moldau.testing.simulation.security import ADMIN
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.world import World
@@ -22,6 +23,8 @@ CALL_S = 10.0
 
 class Administrator(SimulatedClient):
     """Makes one change after the other. Errors from brokers do not stop it."""
+
+    user = ADMIN
 
     def __init__(self, world: World, name: str, places: Sequence[Place]) -> None:
         super().__init__(world, name)
@@ -36,6 +39,7 @@ class Administrator(SimulatedClient):
                 try:
                     await self.random.choice(steps)(admin)
                 except MoldauError as error:
+                    self.failed(error)
                     self.note(f"refused: {type(error).__name__}: {error}")
 
     async def _create(self, admin: Admin) -> None:

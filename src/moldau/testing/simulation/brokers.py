@@ -18,6 +18,7 @@ from moldau.testing.memory_disk import MemoryDisk
 from moldau.testing.simulation.disk import SimulatedFileSystem
 from moldau.testing.simulation.history import Led, Replica
 from moldau.testing.simulation.machine import Machine, SimulatedProcess
+from moldau.testing.simulation.security import PROTOCOL
 from moldau.testing.simulation.threads import SimulatedThreads
 
 if TYPE_CHECKING:
@@ -93,12 +94,14 @@ class SimulatedBroker:
         machine = self.machine
         threads = SimulatedThreads(process)
         self.fs = SimulatedFileSystem(process, threads)
+        security = self._world.security
         texts = {
             **SETTINGS,
             **self._world.broker_settings,
+            **({} if security is None else security.broker_settings()),
             "node.id": str(self.node_id),
             "broker.rack": f"rack-{self.node_id % 3}",
-            "listeners": f"PLAINTEXT://{self.address}",
+            "listeners": f"{'PLAINTEXT' if security is None else PROTOCOL}://{self.address}",
             "log.dirs": ",".join(self._world.data),
         }
         factor = min(FACTOR, len(self._world.brokers))

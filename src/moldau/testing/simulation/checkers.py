@@ -10,7 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from moldau.testing.simulation.history import History, OffsetCommit, Place, Replica, TransactionOutcome
+from moldau.security.acls import AclRule, Permission
+from moldau.security.resources import Operation, ResourceType
+from moldau.testing.simulation.history import Attempt, History, OffsetCommit, Place, Replica, TransactionOutcome
+
+RULES_LAG_S = 6.0
+"""The time after a commit in which every broker that serves must have the rules: a session, within which a broker that
+gets no news from the store stops leading, and two seconds for slow links and loops."""
 
 
 class Anomaly(NamedTuple):
@@ -268,6 +274,69 @@ def _first_difference(one: Replica, other: Replica) -> str | None:
     return None
 
 
+def _allows(rules: frozenset[AclRule], attempt: Attempt) -> bool:
+    """Whether the rules allow it: decided here once more, to compare the brokers with."""
+    permissions = [
+        rule.entry.permission
+        for rule in rules
+        if rule.pattern.resource_type == ResourceType.TOPIC
+        and rule.pattern.covers(attempt.topic)
+        and rule.entry.principal == f"User:{attempt.user}"
+        and rule.entry.operation in (attempt.operation, Operation.ALL)
+    ]
+    return Permission.ALLOW in permissions and Permission.DENY not in permissions
+
+
+def _decisions(history: History, attempt: Attempt) -> set[bool]:
+    """All decisions that the rules of the store gave from the attempt to its end, and in the time before it in which a
+    broker may still have older rules."""
+    since_s = attempt.began_s - RULES_LAG_S
+    rules = history.rules
+    ends = [*(later.at_s for later in rules[1:]), float("inf")]
+    return {
+        _allows(stored.rules, attempt)
+        for stored, end_s in zip(rules, ends, strict=True)
+        if stored.at_s <= attempt.at_s and end_s >= since_s
+    }
+
+
+def operation_without_the_right(history: History) -> Iterator[Anomaly]:
+    """An operation does not succeed for a user who has not, or no longer, the right to it."""
+    for attempt in history.attempts:
+        if attempt.done and True not in _decisions(history, attempt):
+            yield Anomaly(
+                "operation without the right",
+                f"{attempt.user} did {attempt.operation.name} on {attempt.topic}, begun at {attempt.began_s:.3f} s; "
+                f"no rule has allowed it for {RULES_LAG_S:g} s",
+                attempt.at_s,
+            )
+
+
+def right_denied(history: History) -> Iterator[Anomaly]:
+    """A user with a right is not denied the operation, and every user can log in."""
+    for attempt in history.attempts:
+        if not attempt.done and False not in _decisions(history, attempt):
+            yield Anomaly(
+                "right denied",
+                f"{attempt.user} was denied {attempt.operation.name} on {attempt.topic}, begun at "
+                f"{attempt.began_s:.3f} s; the rules have allowed it for {RULES_LAG_S:g} s",
+                attempt.at_s,
+            )
+    for denial in history.denials:
+        yield Anomaly("right denied", f"{denial.client}, user {denial.user}: {denial.what}", denial.at_s)
+
+
+def acknowledged_rule_not_stored(history: History) -> Iterator[Anomaly]:
+    """When the addition or removal of a rule is acknowledged, the store has made it. Another request may have reversed
+    it since."""
+    for change in history.rule_changes:
+        before = [stored for stored in history.rules if stored.at_s <= change.began_s][-1:]
+        during = [stored for stored in history.rules if change.began_s < stored.at_s <= change.at_s]
+        if all((change.rule in stored.rules) != change.added for stored in before + during):
+            verb = "added" if change.added else "removed"
+            yield Anomaly("acknowledged rule not stored", f"{verb}: {change.rule}", change.at_s)
+
+
 CHECKERS: tuple[Checker, ...] = (
     acknowledged_record_lost,
     offset_with_two_values,
@@ -281,6 +350,9 @@ CHECKERS: tuple[Checker, ...] = (
     copied_not_exactly_once,
     two_leaders_in_one_epoch,
     replicas_that_differ,
+    operation_without_the_right,
+    right_denied,
+    acknowledged_rule_not_stored,
 )
 
 

@@ -14,10 +14,18 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from moldau.aio import Consumer, Producer
-from moldau.client.errors import MoldauError
+from moldau.client.errors import (
+    AuthenticationError,
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    MoldauError,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
 from moldau.client.producer.engine import RecordFuture
 from moldau.testing.simulation.history import (
     Acked,
+    Denial,
     OffsetCommit,
     OffsetSeen,
     Place,
@@ -26,6 +34,7 @@ from moldau.testing.simulation.history import (
     TransactionOutcome,
     TransactionStep,
 )
+from moldau.testing.simulation.security import WORKER
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.world import World
@@ -39,12 +48,23 @@ COMMON = {
 COMMON |= {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 500, "socket.connection.setup.timeout.ms": 1_000}
 COMMON |= {"socket.connection.setup.timeout.max.ms": 2_000}
 
+DENIED = (
+    AuthenticationError,
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
+
 CLOSE_S = 2.0
 CALL_S = 20.0
 
 
 class SimulatedClient:
     """A process with one client, which is replaced by a new one after a fatal error."""
+
+    user = WORKER
+    """As whom it logs in, if the cluster is secured."""
 
     def __init__(self, world: World, name: str) -> None:
         self.name = name
@@ -57,8 +77,14 @@ class SimulatedClient:
     def settings(self, **more: Any) -> dict[str, Any]:
         """Settings with a new client id for every client, so that the trace can distinguish them."""
         self._made += 1
-        given = {**COMMON, "bootstrap.servers": self.world.bootstrap_servers, "client.id": f"{self.name}.{self._made}"}
+        given = {**self.world.client_settings(self.user), "client.id": f"{self.name}.{self._made}"}
         return {**given, **{key.replace("_", "."): value for key, value in more.items()}}
+
+    def failed(self, error: BaseException) -> None:
+        """Called with every error of a client: one that denies something to a user with all rights is evidence."""
+        if isinstance(error, DENIED):
+            what = f"{type(error).__name__}: {error}"
+            self.history.denials.append(Denial(self.name, self.user, what, self.now_s))
 
     def note(self, what: str) -> None:
         self.world.trace.add(self.name, what)
@@ -73,6 +99,7 @@ class SimulatedClient:
             try:
                 await self.work()
             except MoldauError as error:
+                self.failed(error)
                 self.note(f"starts a new client after {type(error).__name__}: {error}")
             await asyncio.sleep(0.1 + 0.4 * self.random.random())
 
@@ -135,6 +162,7 @@ class Writer(SimulatedClient):
             if error is None and metadata.offset >= 0:
                 self.history.acked.append(Acked(value, place, metadata.offset, self.now_s))
             elif error is not None:
+                self.failed(error)
                 self.note(f"{value} failed: {type(error).__name__}")
 
         return await producer.send(self.topic, value.encode(), partition=partition, on_delivery=delivered)
@@ -189,6 +217,7 @@ class TransactionalWriter(Writer):
                 self.world.anomaly("replaced producer obeyed", f"{name} was committed")
             self._ended(name, TransactionOutcome.COMMITTED)
         except MoldauError as error:
+            self.failed(error)
             self.note(f"transaction {name}: {type(error).__name__}: {error}")
             if self.history.outcomes()[name] is TransactionOutcome.OPEN:
                 await self._abort(producer, name)
@@ -302,6 +331,7 @@ class Member(Reader):
         try:
             await consumer.commit(dict(ends), timeout=CALL_S)  # type: ignore[arg-type]
         except MoldauError as error:
+            self.failed(error)
             self.note(f"commit failed: {type(error).__name__}: {error}")
             self._committed(ends, began_s, None)
             if not error.retriable:

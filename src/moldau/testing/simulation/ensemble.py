@@ -156,6 +156,7 @@ class SimulatedEnsemble:
         self.changes: list[Change] = []
         self.servers = [StoreServer(self, lag_s if index else 0.0) for index in range(SERVERS)]
         self.sessions: dict[SimulatedStore, None] = {}
+        self.on_commit: Callable[[Change], None] | None = None
         self._tree = MemoryTree()
         self._observer = _Observer(self._tree, self._committed)
         self._tree.join(self._observer)
@@ -180,7 +181,10 @@ class SimulatedEnsemble:
 
     def _committed(self, events: Sequence[Event]) -> None:
         nodes = {event.path: self._tree.get(event.path) for event in events}
-        self.changes.append(Change(nodes, events))
+        change = Change(nodes, events)
+        self.changes.append(change)
+        if self.on_commit is not None:
+            self.on_commit(change)
 
     def commit(self, session: SimulatedStore, operations: Sequence[Operation]) -> None:
         """Order a commit, as the leader; `Conflict` if an expectation fails."""

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from moldau.security.acls import AclRule
+from moldau.security.resources import Operation
+
 Place = tuple[str, int]
 """A topic and the index of a partition."""
 
@@ -89,6 +92,42 @@ class OffsetSeen(NamedTuple):
     at_s: float
 
 
+class StoredRules(NamedTuple):
+    """All access control rules, as the store has them from this moment on."""
+
+    at_s: float
+    rules: frozenset[AclRule]
+
+
+class Attempt(NamedTuple):
+    """An operation on a topic that a user tried: it was done, or denied."""
+
+    user: str
+    operation: Operation
+    topic: str
+    began_s: float
+    at_s: float
+    done: bool
+
+
+class RuleChange(NamedTuple):
+    """A rule that was added or removed, and acknowledged."""
+
+    rule: AclRule
+    added: bool
+    began_s: float
+    at_s: float
+
+
+class Denial(NamedTuple):
+    """A login or an operation that was denied to a user who has all rights."""
+
+    client: str
+    user: str
+    what: str
+    at_s: float
+
+
 class Led(NamedTuple):
     """The start of a broker's leadership of a partition."""
 
@@ -122,6 +161,11 @@ class History:
     ended: list[TransactionStep] = field(default_factory=list)
     offset_commits: list[OffsetCommit] = field(default_factory=list)
     offsets_seen: list[OffsetSeen] = field(default_factory=list)
+    rules: list[StoredRules] = field(default_factory=list)
+    """The rules after each change, in the order of the store's commits. The first entry is from the beginning."""
+    attempts: list[Attempt] = field(default_factory=list)
+    rule_changes: list[RuleChange] = field(default_factory=list)
+    denials: list[Denial] = field(default_factory=list)
     led: list[Led] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     final: dict[Place, dict[int, str]] = field(default_factory=dict)

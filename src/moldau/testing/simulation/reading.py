@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.aio import Consumer
-from moldau.testing.simulation.clients import COMMON
 from moldau.testing.simulation.copier import COPY
 from moldau.testing.simulation.history import Place, Seen
+from moldau.testing.simulation.security import ADMIN
 
 if TYPE_CHECKING:
     from moldau.testing.simulation.world import World
@@ -20,8 +20,7 @@ async def read_to_the_end(world: World, places: list[Place], *, committed_only: 
     """
     name = "final-committed" if committed_only else "final"
     settings = {
-        **COMMON,
-        "bootstrap.servers": world.bootstrap_servers,
+        **world.client_settings(ADMIN),
         "client.id": name,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed" if committed_only else "read_uncommitted",
@@ -53,7 +52,7 @@ def read_copies(records: dict[int, str]) -> list[str]:
 
 async def committed_offsets(world: World, group: str, places: list[Place]) -> dict[Place, int]:
     """The group's committed offsets of these partitions, where it has any."""
-    settings = {**COMMON, "bootstrap.servers": world.bootstrap_servers, "client.id": "final-offsets", "group.id": group}
+    settings = {**world.client_settings(ADMIN), "client.id": "final-offsets", "group.id": group}
     async with Consumer(settings) as consumer:
         told = await consumer.committed(*places)
     return {(one[0], one[1]): offset.offset for one, offset in told.items() if offset is not None}

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from moldau.aio import Admin
+from moldau.aio import Admin, Producer
 from moldau.client.admin.topics import NewTopic
 from moldau.client.errors import MoldauError
 from moldau.testing.simulation.administrator import Administrator
 from moldau.testing.simulation.checkers import Anomaly, judge
 from moldau.testing.simulation.clients import (
-    COMMON,
     Member,
     OffsetWatcher,
     Reader,
@@ -29,10 +28,13 @@ from moldau.testing.simulation.clients import (
     Writer,
 )
 from moldau.testing.simulation.copier import Copier
-from moldau.testing.simulation.history import Place
+from moldau.testing.simulation.history import History, Place
 from moldau.testing.simulation.loop import BEGINNING_S, SimulatedLoop, Stuck
 from moldau.testing.simulation.nemesis import Nemesis
 from moldau.testing.simulation.reading import committed_offsets, read_copies, read_to_the_end
+from moldau.testing.simulation.rights import RightsUser, RuleChanger
+from moldau.testing.simulation.security import ADMIN, GUARDED, GUEST, STRANGER, worker_rules
+from moldau.testing.simulation.security import SHARE as SECURED_SHARE
 from moldau.testing.simulation.substitutes import simulated_system
 from moldau.testing.simulation.trace import Line, LogListener, Trace, listening
 from moldau.testing.simulation.world import World
@@ -40,6 +42,9 @@ from moldau.testing.simulation.world import World
 START_TIMEOUT_S = 60.0
 LIVE_WITHIN_S = 60.0
 """The time limit after the last fault within which the cluster must serve everything again."""
+
+LAST_RIGHTS_S = 40.0
+"""The time limit for the last changes of rules, which waits twice until all brokers must know them."""
 
 PLAIN, TRANSACTED, COPIED = "plain", "transacted", "copied"
 GROUP, COPIERS = "group", "copiers"
@@ -68,6 +73,8 @@ class Options:
     """None: the seed decides."""
     pace_s: float | None = None
     """Approximate delay between two actions of a client; None: the seed decides."""
+    secured: bool | None = None
+    """Whether users log in and need rights; None: the seed decides."""
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -95,6 +102,8 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
     pace_s = random.choice((0.4, 1.0, 2.0))
     world.data = ("/data",) if random.random() < 0.7 else ("/data-1", "/data-2")
     world.pace_s = pace_s if options.pace_s is None else options.pace_s
+    if seed % SECURED_SHARE == 0 if options.secured is None else options.secured:
+        world.secure(seed)
     listener = LogListener(world.trace)
     loop.set_exception_handler(lambda _loop, context: _unhandled(world, context))
     # Collect cycles only at the end: the time of a collection depends on the process, and collecting costs a quarter.
@@ -128,9 +137,16 @@ def simulate(seed: int, options: Options | None = None, prepare: Callable[[World
         world.trace.lines,
         world.trace.digest(),
         loop.time() - BEGINNING_S,
-        {"sent": len(history.sent), "acked": len(history.acked), "seen": len(history.seen), "turns": loop.turns},
+        {"sent": len(history.sent), "acked": len(history.acked), "seen": len(history.seen), "turns": loop.turns}
+        | _attempts(history),
         world.trace,
     )
+
+
+def _attempts(history: History) -> dict[str, int]:
+    """How often users used a right, and were denied one, in a secured cluster."""
+    done = sum(attempt.done for attempt in history.attempts)
+    return {"allowed": done, "denied": len(history.attempts) - done} if history.rules else {}
 
 
 def _unhandled(world: World, context: Mapping[str, Any]) -> None:
@@ -175,8 +191,18 @@ async def _start(world: World) -> bool:
 
 async def _create_topics(world: World) -> None:
     factor = min(3, len(world.brokers))
-    async with Admin({**COMMON, "bootstrap.servers": world.bootstrap_servers, "client.id": "admin"}) as admin:
-        await admin.create_topics([NewTopic(name, PARTITIONS, factor) for name in (PLAIN, TRANSACTED, COPIED)])
+    names = (PLAIN, TRANSACTED, COPIED, *(() if world.security is None else (GUARDED,)))
+    async with Admin({**world.client_settings(ADMIN), "client.id": "admin"}) as admin:
+        await admin.create_topics([NewTopic(name, PARTITIONS, factor) for name in names])
+        if world.security is not None:
+            await admin.create_acls(worker_rules())
+            await _write_first_record(world)
+
+
+async def _write_first_record(world: World) -> None:
+    """Something to read for users with the right."""
+    async with Producer({**world.client_settings(ADMIN), "client.id": "first"}) as producer:
+        await (await producer.send(GUARDED, b"first", partition=0))
 
 
 def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]]:
@@ -196,6 +222,12 @@ def _begin_clients(world: World, places: list[Place]) -> list[asyncio.Task[None]
         clients += [Copier(world, f"client-c{number}", COPIERS, PLAIN, COPIED) for number in (1, 2)]
     if world.random.random() < 0.4:
         clients.append(Administrator(world, "client-a1", places))
+    if world.security is not None:
+        clients += [
+            RuleChanger(world, "client-a2"),
+            RightsUser(world, "client-g1", GUEST),
+            RightsUser(world, "client-s1", STRANGER),
+        ]
     return [world.begin(client) for client in clients]
 
 
@@ -236,6 +268,8 @@ async def _finish(world: World, places: list[Place], tasks: list[asyncio.Task[No
     process = world.client_process("client-final")
     try:
         await process.run(_last_words(world, places, deadline))
+        if world.security is not None:
+            await process.run(_last_rights(world))
     except (MoldauError, TimeoutError) as error:
         world.anomaly("not live", f"not served {LIVE_WITHIN_S:.0f} s after the last fault: {error}")
     await asyncio.sleep(2.0)  # high watermarks reach the followers with their next fetch
@@ -257,6 +291,12 @@ async def _last_words(world: World, places: list[Place], deadline: float) -> Non
         world.history.copied_to = await committed_offsets(world, COPIERS, plain)
 
 
+async def _last_rights(world: World) -> None:
+    """Change the rules once more, and see the effect."""
+    async with asyncio.timeout(LAST_RIGHTS_S):
+        await RuleChanger(world, "client-a3").finish(RightsUser(world, "client-g2", GUEST))
+
+
 class Finisher(Writer):
     """Writes once to every partition, and waits for the acknowledgements."""
 
@@ -264,8 +304,6 @@ class Finisher(Writer):
         super().__init__(world, name, PLAIN, PARTITIONS)
 
     async def write(self, places: list[Place]) -> None:
-        from moldau.aio import Producer
-
         async with Producer(self.settings(acks="all", enable_idempotence=True)) as producer:
             sent = []
             for topic, index in places:

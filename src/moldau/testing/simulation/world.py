@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import Any
 
 from moldau.cluster.image import EMPTY, PartitionState, PartitionStates
 from moldau.cluster.nodes import TopicNode
 from moldau.cluster.store import Store
 from moldau.testing.simulation.brokers import SimulatedBroker
 from moldau.testing.simulation.checkers import Anomaly
-from moldau.testing.simulation.clients import SimulatedClient
+from moldau.testing.simulation.clients import COMMON, SimulatedClient
 from moldau.testing.simulation.ensemble import SimulatedEnsemble
 from moldau.testing.simulation.history import History, Place
 from moldau.testing.simulation.loop import SimulatedLoop
 from moldau.testing.simulation.machine import Machine, SimulatedProcess
 from moldau.testing.simulation.network import SimulatedNetwork
+from moldau.testing.simulation.security import SimulatedSecurity
 from moldau.testing.simulation.store import SimulatedStore
 from moldau.testing.simulation.trace import Trace
 
@@ -57,6 +59,7 @@ class World:
             for index in range(1, brokers + 1)
         ]
         self.sessions: dict[SimulatedStore, SimulatedProcess] = {}
+        self.security: SimulatedSecurity | None = None
         self._client_machines = 0
 
     def _machine(self, name: str, address: str) -> Machine:
@@ -71,11 +74,21 @@ class World:
         self.anomalies.append(Anomaly(kind, what, self.trace.now_s()))
         self.trace.add("checker", f"ANOMALY: {kind}: {what}")
 
+    def secure(self, seed: int) -> None:
+        """From now on brokers and clients log in, and brokers deny what no rule allows."""
+        self.security = SimulatedSecurity(seed, self.history)
+        self.ensemble.on_commit = self.security.committed
+
     # -- processes -------------------------------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(broker.address for broker in self.brokers)
+
+    def client_settings(self, user: str) -> dict[str, Any]:
+        """How a client connects, as this user if the cluster is secured."""
+        login = {} if self.security is None else self.security.client_settings(user)
+        return {**COMMON, "bootstrap.servers": self.bootstrap_servers, **login}
 
     def client_process(self, name: str) -> SimulatedProcess:
         """Start a process on its own machine."""
