@@ -99,9 +99,6 @@ class BatchRecord(NamedTuple):
     headers: Headers = ()
 
 
-Record = BatchRecord  # for a native module that was built before the class got this name; remove after the next build
-
-
 class _AttributeBits:
     """Properties for the bits of a batch's attributes."""
 

@@ -56,9 +56,6 @@ class AppendRefusal(IntEnum):
     """The topic is not a str, a number is not an int (a timestamp may be a datetime), or a callback not callable."""
 
 
-Refusal = AppendRefusal  # as in records/batch_layout.py: for native modules that were built before
-
-
 class RecordFuture:
     """The result of one record: its partition and offset, or its error. `send` returns it; it can also be awaited."""
 
