@@ -7,6 +7,7 @@ from functools import partial
 from posixpath import join
 
 from moldau.broker.broker import Broker, Host
+from moldau.broker.connection.listener_security import ListenerSecurity
 from moldau.cluster.sqlite_store import SqliteStore
 from moldau.cluster.store import OpenStore
 from moldau.host import boot
@@ -38,7 +39,8 @@ async def assemble(
     Raises SettingError, LogError or OSError, each with a message for the user. `start` raises these and StoreError.
     """
     settings = BrokerSettings(resolve_references(texts))
-    settings.listener_plan()  # report errors in the settings before the disk is touched
+    for listener in settings.listener_plan().bound:  # report errors in the settings before the disk is touched
+        ListenerSecurity(listener.name, listener.protocol).check(settings)
     clock = clock or SystemClock()
     randomness = randomness or SystemRandomness()
     fs = fs or LocalFileSystem()

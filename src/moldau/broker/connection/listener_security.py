@@ -62,6 +62,15 @@ class ListenerSecurity:
         self._sasl: SaslConfig | None = None
         self._files: FileStamps = ()
 
+    def check(self, settings: BrokerSettings) -> None:
+        """Raise SettingError for mistakes that `open` would find later, after the data directories were created."""
+        of_listener = settings.for_listener(self.name)
+        if self.protocol in TLS_PROTOCOLS:
+            listener_rules(of_listener)
+            _read_context(self._tls_settings(of_listener))
+        if self.protocol in SASL_PROTOCOLS:
+            sasl_config(of_listener)
+
     async def open(self, settings: BrokerSettings, host: SecurityHost) -> None:
         """Read everything for the first time. Raises SettingError if the listener could not be protected."""
         self._host = host
