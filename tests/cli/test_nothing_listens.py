@@ -21,6 +21,9 @@ from tests.cli.conftest import Tool
 TIMEOUT_S = 60
 
 COMMANDS = """
+acls add --principal User:alice --operation read --topic t
+acls list
+acls remove --principal User:alice
 cluster apis
 cluster describe
 cluster drain 1
@@ -41,6 +44,9 @@ perf consume --topic t
 perf latency --topic t
 perf produce --topic t
 produce t
+quotas list
+quotas remove producer_byte_rate --user alice
+quotas set --user alice --producer-byte-rate 1000
 topics alter t --partitions 2
 topics create t
 topics delete t
@@ -51,6 +57,9 @@ transactions complete x --producer-id 1 --producer-epoch 1 --commit
 transactions describe x
 transactions find-hanging --topic t
 transactions list
+users add alice --password-file SECRET
+users list
+users remove alice
 transactions resolve 3a1f2c4e-5b6d-4c7e-8f90-123456789abc
 """.strip().splitlines()
 
@@ -95,7 +104,10 @@ def test_every_command_of_a_cluster_is_tried_here_and_can_wait() -> None:
 def test_a_command_reports_at_once_that_nothing_listens(line: str, closed_port: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}')
-    ended = CliRunner().invoke(app, [*line.replace("PLAN", str(plan)).split(), "-b", f"{closed_port}, {closed_port}"])
+    secret = tmp_path / "secret"
+    secret.write_text("a password")
+    filled = line.replace("PLAN", str(plan)).replace("SECRET", str(secret))
+    ended = CliRunner().invoke(app, [*filled.split(), "-b", f"{closed_port}, {closed_port}"])
     assert ended.exit_code == 1
     assert ended.stderr == (
         f"moldau: nothing listens at {closed_port}, {closed_port} (connection refused); start a broker with moldau up, "

@@ -24,6 +24,8 @@ MESSAGE = "a test wanted this to fail"
 
 SOURCES = {
     "coordinators": ("coordinator_keys",),
+    "entries": ("entries",),
+    "filter_results": ("filters",),
     "groups": ("groups", "group_ids"),
     "markers": ("markers",),
     "members": ("members",),
@@ -32,7 +34,7 @@ SOURCES = {
     "partitions": ("partitions", "partition_indexes"),
     "replica_election_results": ("topic_partitions",),
     "responses": ("topic_data", "resources", "topics", "topic_names"),
-    "results": ("topics", "resources", "groups_names"),
+    "results": ("topics", "resources", "groups_names", "creations", "upsertions", "deletions", "users"),
     "results_by_partition": ("partitions",),
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "results_by_transaction": ("transactions",),
@@ -41,6 +43,9 @@ SOURCES = {
     "transaction_states": ("transactional_ids",),
 }
 """For each array of a response, the arrays of the request that it answers, element by element."""
+
+RENAMED = {"user": "name"}
+"""Fields of a response that have another name in the request."""
 
 IDENTITIES = ("partition_index", "partition_id", "group_id", "key", "transactional_id", "name")
 """The field of a response element that answers a plain number or name."""
@@ -151,8 +156,8 @@ def _mirror(kind: Any, asked: WireStruct) -> Any:
                 setattr(answer, name, [_element(arrays[name], one) for one in _source(name, asked)])
         elif name in UNKNOWN:
             setattr(answer, name, UNKNOWN[name])
-        elif hasattr(asked, name):
-            setattr(answer, name, getattr(asked, name))
+        elif hasattr(asked, RENAMED.get(name, name)):
+            setattr(answer, name, getattr(asked, RENAMED.get(name, name)))
     return answer
 
 
