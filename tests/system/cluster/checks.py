@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 import moldau
 from moldau.records import BatchHeader, peek_header
 from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
 from tests.system import calls
 from tests.system.cluster.harness import ProcessCluster
 
@@ -42,7 +43,10 @@ def read_with_confluent_kafka(client: Mapping[str, str], topic: str, partition: 
     found: Numbers = []
     try:
         place = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(place, READ_TIMEOUT_S)
+        # librdkafka does not repeat this request by itself if the leader has just moved, as after a preferred election.
+        _, end = wait_until(
+            lambda: consumer.get_watermark_offsets(place, READ_TIMEOUT_S), "the end offset", retry_on=(KafkaException,)
+        )
         consumer.assign([place])
         deadline = time.monotonic() + READ_TIMEOUT_S
         while True:
