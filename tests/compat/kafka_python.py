@@ -34,6 +34,7 @@ with warnings.catch_warnings():
         ResourceType,
     )
     from kafka.net.sasl.oauth import AbstractTokenProvider
+    from kafka.net.selector import NetworkSelector
 
 __all__ = [
     "ACL",
@@ -47,6 +48,7 @@ __all__ = [
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",
+    "NetworkSelector",
     "OffsetSpec",
     "ResourcePattern",
     "ResourceType",

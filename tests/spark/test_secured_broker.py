@@ -74,6 +74,17 @@ def test_a_stream_reads_and_writes_with_a_login(spark: SparkSession, broker: Sec
     assert ADMIN_PASSWORD not in plan
 
 
+@pytest.mark.usefixtures("connector")
+def test_spark_own_connector_logs_in_with_the_same_options(spark: SparkSession, broker: SecuredBroker) -> None:
+    given = options(broker)
+    rows = spark.range(20).selectExpr("CAST(id AS STRING) AS value")
+    rows.write.format("kafka").options(**given).option("topic", "by-its-own").save()
+    theirs = spark.read.format("kafka").options(**given).option("subscribe", "by-its-own").load()
+    ours = read(spark, given, "by-its-own")
+    for found in (theirs.selectExpr("CAST(value AS STRING)"), ours):
+        assert sorted(int(row.value) for row in found.collect()) == list(range(20))
+
+
 def test_a_refused_login_ends_a_read_with_its_reason(spark: SparkSession, broker: SecuredBroker) -> None:
     with pytest.raises(Exception, match="refused the login with SCRAM-SHA-512") as error:
         read(spark, options(broker, "wrong-password"), "in").collect()
