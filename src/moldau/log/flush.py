@@ -92,5 +92,4 @@ def index_files(segment: Segment, whole: SegmentIndex) -> dict[str, bytes]:
     if segment.aborted_dirty:
         # Write the file even if no entry is left: an existing file may hold entries that a truncation has removed.
         files[segment.path(file_names.TXN_INDEX)] = segment.encode_aborted()
-        segment.aborted_dirty = False
     return files

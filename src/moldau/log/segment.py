@@ -259,6 +259,7 @@ class Segment:
         self.on_disk_times = len(whole.timestamps)
         self.last_time_entry = whole.timestamps[-1] if whole.timestamps else -1
         self.tail = SegmentIndex()
+        self.aborted_dirty = False
         self._cache.put(self, whole)
 
     def _load(self, *, cached_only: bool) -> SegmentIndex | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from moldau.log import producer_history
 from moldau.log.aborted import AbortedTxn, decode_aborted, encode_aborted
 from moldau.log.config import LogConfig
-from moldau.log.errors import LogError
+from moldau.log.errors import LogError, StorageError
 from moldau.log.log import AppendResult, Log
 from moldau.log.producer_state import (
     MAX_SEQUENCE,
@@ -22,7 +23,7 @@ from moldau.log.producer_state import (
 )
 from moldau.records import ControlType, crc32c, encode_marker
 from moldau.wire.errors import ErrorCode
-from tests.unit.log.support import NOW, aborted_transactions, append_all, batch, flush, new_log, reload
+from tests.unit.log.support import NOW, aborted_transactions, append_all, batch, file_system, flush, new_log, reload
 
 OK = None
 GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -345,6 +346,22 @@ def test_aborted_transactions_of_complete_segments_are_read_from_their_index() -
     assert [one.producer_id for one in aborted_transactions(found, 3, 12)] == [1, 2, 3]
     name = f"{log.directory}/{3:020d}.txnindex"
     assert log.data_dir.fs.read_bytes(name) == struct.pack(">hqqqq", 0, 1, 3, 5, 6)
+
+
+@pytest.mark.parametrize("kind", ["timeindex", "txnindex", "snapshot"])
+def test_aborted_transactions_are_kept_if_a_full_disk_refused_the_first_write_of_their_index(kind: str) -> None:
+    log = new_log()
+    begin(log, 1)
+    end(log, 1, ControlType.ABORT)
+    log.roll(NOW)
+    fs = file_system(log)
+    fs.fail("pwritev", errno.ENOSPC, path=f"*.{kind}.*")
+    with pytest.raises(StorageError):
+        flush(log)
+    flush(log)
+    found = reload(log, recovery_point=log.recovery_point)
+    assert log.recovery_point == 3
+    assert [one.producer_id for one in aborted_transactions(found, 0, 3)] == [1]
 
 
 def test_a_truncation_opens_a_transaction_again() -> None:
