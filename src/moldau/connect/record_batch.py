@@ -1,0 +1,142 @@
+"""Batches of records between connector, transforms and converters: columns of Arrow, never one object per record.
+
+All rows of a batch have the same schemas. Where the schema changes from one row to the next, the code that creates
+batches begins a new one, so that the order of rows is kept.
+
+Schemaless data (JSON without schema) has `schema=None`. An object becomes a struct array with the union of the fields
+of its rows. There, a null child means that the field is *missing* in that row. A field whose value is null in some row
+has a second child, a boolean named by `null_mark(name)`, which is true in those rows. Code that writes the object
+leaves out missing fields and writes null where the mark is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from moldau.connect.schemas import Schema
+
+_NULL_MARK: Final = "\0null:"
+
+
+def null_mark(field: str) -> str:
+    """The name of the child that says in which rows of a schemaless object the field is null, and not missing."""
+    return _NULL_MARK + field
+
+
+def is_null_mark(field: str) -> bool:
+    return field.startswith(_NULL_MARK)
+
+
+@dataclass(frozen=True)
+class ValueColumn:
+    """The keys, the values, or one header of all rows of a batch."""
+
+    array: pa.Array
+    schema: Schema | None = None
+    """None: schemaless, or no value at all (an array of Arrow's null type)."""
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def filter(self, keep: pa.BooleanArray) -> ValueColumn:
+        return replace(self, array=self.array.filter(keep))
+
+    def slice(self, first: int, length: int) -> ValueColumn:
+        return replace(self, array=self.array.slice(first, length))
+
+    @classmethod
+    def nothing(cls, rows: int) -> ValueColumn:
+        """A column of nulls, such as the keys of records without keys."""
+        return cls(pa.nulls(rows))
+
+
+@dataclass(frozen=True)
+class HeaderColumn:
+    """One header of all rows that have it. A record's headers are in the order of the batch's header columns."""
+
+    name: str
+    values: ValueColumn
+    present: pa.BooleanArray | None = None
+    """The rows that have this header; None: all."""
+
+    def filter(self, keep: pa.BooleanArray) -> HeaderColumn:
+        present = None if self.present is None else self.present.filter(keep)
+        return HeaderColumn(self.name, self.values.filter(keep), present)
+
+    def slice(self, first: int, length: int) -> HeaderColumn:
+        present = None if self.present is None else self.present.slice(first, length)
+        return HeaderColumn(self.name, self.values.slice(first, length), present)
+
+
+@dataclass(frozen=True)
+class ConnectBatch:
+    """Records of one schema, as columns."""
+
+    topic: pa.Array
+    """Strings."""
+    key: ValueColumn
+    value: ValueColumn
+    timestamp: pa.Array
+    """Milliseconds since 1970 as int64; null: the time of writing."""
+    partition: pa.Array
+    """int32; null: the producer chooses."""
+    headers: tuple[HeaderColumn, ...] = ()
+    origin: pa.RecordBatch | None = None
+    """Per row, where it comes from. For a sink: the consumed record with the columns of Spark's source (key, value,
+    topic, partition, offset, timestamp, timestampType, headers). For a source: `source_partition` and `source_offset`
+    as JSON text, where the connector gives them. Used in error messages and dead letters, never by transforms."""
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.topic)
+
+    def filter(self, keep: pa.BooleanArray) -> ConnectBatch:
+        """The rows where `keep` is true."""
+        return ConnectBatch(
+            self.topic.filter(keep),
+            self.key.filter(keep),
+            self.value.filter(keep),
+            self.timestamp.filter(keep),
+            self.partition.filter(keep),
+            tuple(one.filter(keep) for one in self.headers),
+            None if self.origin is None else self.origin.filter(keep),
+        )
+
+    def slice(self, first: int, length: int) -> ConnectBatch:
+        """Adjacent rows, without a copy."""
+        return ConnectBatch(
+            self.topic.slice(first, length),
+            self.key.slice(first, length),
+            self.value.slice(first, length),
+            self.timestamp.slice(first, length),
+            self.partition.slice(first, length),
+            tuple(one.slice(first, length) for one in self.headers),
+            None if self.origin is None else self.origin.slice(first, length),
+        )
+
+
+def source_batch(
+    topic: str,
+    value: ValueColumn,
+    *,
+    key: ValueColumn | None = None,
+    timestamp: pa.Array | None = None,
+    partition: pa.Array | None = None,
+    headers: Sequence[HeaderColumn] = (),
+    origin: pa.RecordBatch | None = None,
+) -> ConnectBatch:
+    """A batch of a source connector, all of it for one topic. What is left out is null."""
+    rows = len(value)
+    return ConnectBatch(
+        pa.repeat(pa.scalar(topic), rows),
+        key if key is not None else ValueColumn.nothing(rows),
+        value,
+        timestamp if timestamp is not None else pa.nulls(rows, pa.int64()),
+        partition if partition is not None else pa.nulls(rows, pa.int32()),
+        tuple(headers),
+        origin,
+    )
