@@ -1,0 +1,57 @@
+"""Table of the connectors, converters, transforms and predicates that come with Moldau.
+
+A row names a class as text: nothing is imported until a connector uses the plugin. Add a row in the section of its
+kind; tests/connect/test_plugins.py checks that it loads.
+
+The first name is the one that `GET /connector-plugins` shows: the class name that users of Kafka Connect know, where
+there is one. `aliases` are further names of the same class. Short forms (`FileStreamSourceConnector`,
+`FileStreamSource`, `Json`) follow from the names and are not listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Kind(Enum):
+    """What a plugin is, with the name that Kafka Connect's REST API gives it."""
+
+    SINK = "sink"
+    SOURCE = "source"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+    TRANSFORMATION = "transformation"
+    PREDICATE = "predicate"
+
+
+CONNECTORS: Final = (Kind.SINK, Kind.SOURCE)
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """One row of the table."""
+
+    kind: Kind
+    name: str
+    target: str
+    """The class, as `package.module:Class`."""
+    aliases: tuple[str, ...] = ()
+    extra: str = "connect"
+    """The extra of Moldau's package that installs what the class needs, for the message of a failed import."""
+
+
+_SOURCES: Final[tuple[BuiltIn, ...]] = ()
+
+_SINKS: Final[tuple[BuiltIn, ...]] = ()
+
+_CONVERTERS: Final[tuple[BuiltIn, ...]] = ()
+
+_HEADER_CONVERTERS: Final[tuple[BuiltIn, ...]] = ()
+
+_TRANSFORMS: Final[tuple[BuiltIn, ...]] = ()
+
+_PREDICATES: Final[tuple[BuiltIn, ...]] = ()
+
+BUILT_IN: Final = (*_SINKS, *_SOURCES, *_CONVERTERS, *_HEADER_CONVERTERS, *_TRANSFORMS, *_PREDICATES)
