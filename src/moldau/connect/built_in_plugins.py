@@ -42,7 +42,19 @@ class BuiltIn:
     """The extra of Moldau's package that installs what the class needs, for the message of a failed import."""
 
 
-_SOURCES: Final[tuple[BuiltIn, ...]] = ()
+_SOURCES: Final[tuple[BuiltIn, ...]] = (
+    BuiltIn(
+        Kind.SOURCE,
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "moldau.connect.connectors.file_stream_source:FileStreamSource",
+    ),
+    BuiltIn(
+        Kind.SOURCE,
+        "io.confluent.kafka.connect.datagen.DatagenConnector",
+        "moldau.connect.connectors.datagen:DatagenSource",
+        ("datagen",),
+    ),
+)
 
 _SINKS: Final[tuple[BuiltIn, ...]] = ()
 
