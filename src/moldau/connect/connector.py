@@ -56,6 +56,8 @@ class Connector:
 
     config_def: ClassVar[ConfigDef]
     """The connector's own settings. Those that all connectors have (name, tasks.max, converters …) are not in it."""
+    open_prefixes: ClassVar[tuple[str, ...]] = ()
+    """Further settings of the connector, by the beginnings of their names: validation accepts them unchecked."""
     version: ClassVar[str] = __version__
 
     def __init__(self, config: Mapping[str, Any]) -> None:
