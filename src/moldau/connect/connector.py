@@ -173,6 +173,14 @@ class SinkConnector(Connector):
         """
         return None
 
+    def due(self, pending: Sequence[SinkSlice]) -> Sequence[SinkSlice]:
+        """Of the records that are not written yet (one slice per partition), the part to write now; the rest waits.
+
+        Called about once per second in the driver. A slice may be made shorter, or divided: a sink of files collects
+        enough records for a file, and does not wait longer than its settings say. By default everything is due.
+        """
+        return pending
+
     def write(self, part: SinkSlice, batches: Iterator[ConnectBatch], task: SinkTask) -> Any:
         """Write the records of a slice, in a Spark task; return a picklable message for `commit`.
 
