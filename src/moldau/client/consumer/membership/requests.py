@@ -44,14 +44,19 @@ def join_request(
 
 
 def sync_request(
-    config: MemberConfig, member_id: str, generation: int, protocol: str | None, given: Mapping[str, bytes]
+    config: MemberConfig,
+    member_id: str,
+    generation: int,
+    protocol: str | None,
+    given: Mapping[str, bytes],
+    protocol_type: str = CONSUMER_PROTOCOL,
 ) -> SyncGroupRequest:
     return SyncGroupRequest(
         group_id=config.group_id,
         generation_id=generation,
         member_id=member_id,
         group_instance_id=config.instance_id,
-        protocol_type=CONSUMER_PROTOCOL,
+        protocol_type=protocol_type,
         protocol_name=protocol,
         assignments=[SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in given.items()],
     )
