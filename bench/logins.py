@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
 
 from bench import frames
@@ -62,7 +62,7 @@ def run(context: Context) -> Iterator[Row]:
                     _log_in(trust, port)
                 costs.append((broker.cpu_seconds() - before) / logins * 1000)
                 alone.append(_p99_ms(broker, context))
-                with _Logins(trust, port):
+                with _Logins(files.authority, port):
                     beside.append(_p99_ms(broker, context))
                 context.say(
                     f"login: {costs[-1]:.2f} ms of CPU; p99 of another client {alone[-1]:.2f} ms alone, "
@@ -100,22 +100,24 @@ def _log_in(trust: ssl.SSLContext, port: int) -> None:
 
 
 class _Logins:
-    """Logins one after the other, in a thread, as long as the context lasts."""
+    """Logins one after the other, in a process of their own, as long as the context lasts."""
 
-    def __init__(self, trust: ssl.SSLContext, port: int) -> None:
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(trust, port))
+    def __init__(self, authority: Path, port: int) -> None:
+        context = get_context("fork")
+        self._stop = context.Event()
+        self._process = context.Process(target=self._run, args=(authority, port))
 
-    def _run(self, trust: ssl.SSLContext, port: int) -> None:
+    def _run(self, authority: Path, port: int) -> None:
+        trust = _context(authority)
         while not self._stop.is_set():
             _log_in(trust, port)
 
     def __enter__(self) -> None:
-        self._thread.start()
+        self._process.start()
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self._process.join()
 
 
 def _p99_ms(broker: Broker, context: Context) -> float:

@@ -344,8 +344,11 @@ def _begin(consumer: Consumer, what: What, start: Start, ending: Ending, in_grou
         return {}
     wanted = known if what.partition is None else [what.partition]
     if not known or not set(wanted) <= set(known):
-        missing = what.topic if not known else f"{what.topic} partition {what.partition}"
-        raise UnknownTopicOrPartition(f"reading {missing}: this topic or partition does not exist")
+        raise UnknownTopicOrPartition(
+            f"reading {what.topic}: this topic does not exist; `moldau topics list` shows the topics that do"
+            if not known
+            else f"reading {what.topic}: it has no partition {what.partition}, its partitions are 0 to {max(known)}"
+        )
     partitions = [TopicPartition(what.topic, index) for index in wanted]
     consumer.assign(partitions)
     ends = consumer.end_offsets(*partitions) if ending.until_end else {}
