@@ -19,6 +19,13 @@ def service_broker() -> Iterator[Broker]:
         yield broker
 
 
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    """The same for one test, which may stop it."""
+    with Broker({"group.min.session.timeout.ms": 500}) as broker:
+        yield broker
+
+
 @pytest.fixture(scope="session")
 def bootstrap(service_broker: Broker) -> str:
     return service_broker.bootstrap_servers

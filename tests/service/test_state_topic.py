@@ -134,11 +134,11 @@ def test_read_to_end_sees_what_another_process_wrote_before(bootstrap: str, unus
     asyncio.run(run())
 
 
-def test_writes_go_on_after_a_restart_of_the_broker(moldau_own_broker: Broker, unused_name: str) -> None:
+def test_writes_go_on_after_a_restart_of_the_broker(own_broker: Broker, unused_name: str) -> None:
     async def run() -> None:
-        async with opened(unused_name, moldau_own_broker.bootstrap_servers) as table:
+        async with opened(unused_name, own_broker.bootstrap_servers) as table:
             await table.write(b"a", b"1")
-            await asyncio.to_thread(moldau_own_broker.restart)
+            await asyncio.to_thread(own_broker.restart)
             await table.write(b"b", b"2")
             assert sorted(table.table) == [b"a", b"b"]
 
@@ -251,11 +251,11 @@ def test_a_deleted_topic_ends_the_table(bootstrap: str, unused_name: str, monkey
     asyncio.run(run())
 
 
-def test_waiting_calls_end_when_the_table_closes(moldau_own_broker: Broker, unused_name: str) -> None:
+def test_waiting_calls_end_when_the_table_closes(own_broker: Broker, unused_name: str) -> None:
     async def run() -> None:
-        table = StateTopic(unused_name, {"bootstrap.servers": moldau_own_broker.bootstrap_servers})
+        table = StateTopic(unused_name, {"bootstrap.servers": own_broker.bootstrap_servers})
         await table.start()
-        await asyncio.to_thread(moldau_own_broker.stop)
+        await asyncio.to_thread(own_broker.stop)
         waiting = asyncio.create_task(table.read_to_end())
         await asyncio.sleep(0)
         await table.close()
