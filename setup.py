@@ -27,6 +27,9 @@ else:
                 "log/clean/_native",
                 "client/consumer/_decode",
                 "client/producer/_accumulator",
+                "connect/_json_nodes",
+                "connect/_json_decode",
+                "connect/_json_encode",
             )
         ],
         include_path=["src"],

@@ -6,7 +6,10 @@ batches begins a new one, so that the order of rows is kept.
 Schemaless data (JSON without schema) has `schema=None`. An object becomes a struct array with the union of the fields
 of its rows. There, a null child means that the field is *missing* in that row. A field whose value is null in some row
 has a second child, a boolean named by `null_mark(name)`, which is true in those rows. Code that writes the object
-leaves out missing fields and writes null where the mark is true.
+leaves out missing fields and writes null where the mark is true. A value that fits no Arrow type (an array with numbers
+and texts) is JSON text of Arrow's type `pa.json_()`.
+
+A null row of the keys or values is a record without key or value, a tombstone, whatever the schema of the column.
 """
 
 from __future__ import annotations
@@ -17,9 +20,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from moldau.connect.schemas import Schema
+from moldau.connect.schemas import Schema, arrow_type, nullable_type, schema_of
 
 _NULL_MARK: Final = "\0null:"
+
+MIXED_NUMBERS: Final = {b"moldau.number": b"mixed"}
+"""Metadata of a schemaless Arrow field of doubles whose values in JSON were integers in some rows: whole numbers of such
+a field are written without a fraction, as they came."""
 
 
 def null_mark(field: str) -> str:
@@ -29,6 +36,11 @@ def null_mark(field: str) -> str:
 
 def is_null_mark(field: str) -> bool:
     return field.startswith(_NULL_MARK)
+
+
+def writes_whole_numbers(field: pa.Field) -> bool:
+    """Whether whole numbers of a field of doubles are written without a fraction."""
+    return bool(field.metadata) and MIXED_NUMBERS.items() <= field.metadata.items()
 
 
 @dataclass(frozen=True)
@@ -49,9 +61,26 @@ class ValueColumn:
         return replace(self, array=self.array.slice(first, length))
 
     @classmethod
+    def of(cls, array: pa.Array, *, optional: bool = False) -> ValueColumn:
+        """Arrow data of any type with the schema that follows from the type. Units finer than milliseconds are cut."""
+        schema = schema_of(array.type, optional=optional)
+        return cls(fitted(array, schema), schema)
+
+    @classmethod
     def nothing(cls, rows: int) -> ValueColumn:
         """A column of nulls, such as the keys of records without keys."""
         return cls(pa.nulls(rows))
+
+
+def fitted(array: pa.Array, schema: Schema) -> pa.Array:
+    """An array with the Arrow type of a schema: cast only if it has another one. Nullability does not count."""
+    wanted = arrow_type(schema)
+    if array.type.equals(wanted):
+        return array
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    wanted = nullable_type(wanted)
+    return array if nullable_type(array.type).equals(wanted) else array.cast(wanted, safe=False)
 
 
 @dataclass(frozen=True)

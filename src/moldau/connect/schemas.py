@@ -24,6 +24,7 @@ SCALE: Final = "scale"
 PRECISION: Final = "connect.decimal.precision"
 """The optional parameter of a Decimal schema with the number of all digits."""
 MAX_PRECISION: Final = 38
+"""Digits of a Decimal whose schema does not give their number; Arrow's decimals of 128 bits have no more."""
 
 
 class SchemaType(Enum):
@@ -57,11 +58,12 @@ class Schema:
 
     type: SchemaType
     optional: bool = False
-    default: Any = None
+    default: Any = field(default=None, hash=False)
+    """None: no default. Logical types have Python's Decimal, date, time and datetime, structs and maps a dict."""
     name: str | None = None
     version: int | None = None
     doc: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
     fields: tuple[Field, ...] = ()
     """The fields of a struct."""
     key_schema: Schema | None = None
@@ -102,8 +104,20 @@ def arrow_type(schema: Schema) -> pa.DataType:
     if schema.type is SchemaType.MAP:
         assert schema.key_schema is not None
         assert schema.value_schema is not None
-        return pa.map_(arrow_type(schema.key_schema), arrow_type(schema.value_schema))
+        item = pa.field("value", arrow_type(schema.value_schema), schema.value_schema.optional)
+        return pa.map_(pa.field("key", arrow_type(schema.key_schema), False), item)
     return _PRIMITIVES[schema.type]
+
+
+def nullable_type(kind: pa.DataType) -> pa.DataType:
+    """The same Arrow type with nullable fields and elements throughout."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(one.name, nullable_type(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(nullable_type(kind.key_type), nullable_type(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(nullable_type(kind.value_type))
+    return kind
 
 
 def arrow_field(one: Field) -> pa.Field:
@@ -113,12 +127,19 @@ def arrow_field(one: Field) -> pa.Field:
 def _logical_type(schema: Schema) -> pa.DataType | None:
     if schema.name == DECIMAL:
         precision = int(schema.parameters.get(PRECISION, MAX_PRECISION))
-        return pa.decimal128(precision, int(schema.parameters.get(SCALE, 0)))
+        decimal = pa.decimal128 if precision <= MAX_PRECISION else pa.decimal256
+        return decimal(precision, int(schema.parameters.get(SCALE, 0)))
     return {DATE: pa.date32(), TIME: pa.time32("ms"), TIMESTAMP: pa.timestamp("ms", tz="UTC")}.get(schema.name or "")
 
 
 def schema_of(kind: pa.DataType, *, optional: bool = True) -> Schema:
-    """The schema of Arrow data that has no schema of Kafka Connect, such as the rows of a file or a database."""
+    """The schema of Arrow data that has no schema of Kafka Connect, such as the rows of a file or a database.
+
+    The data may have to be cast to `arrow_type` of the schema (timestamps of other units, dictionaries): see
+    `ValueColumn.of` in record_batch.py.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
     for schema_type, primitive in _PRIMITIVES.items():
         if kind.equals(primitive):
             return Schema(schema_type, optional)
@@ -130,18 +151,33 @@ def schema_of(kind: pa.DataType, *, optional: bool = True) -> Schema:
             SchemaType.MAP,
             optional,
             key_schema=schema_of(kind.key_type, optional=False),
-            value_schema=schema_of(kind.item_type),
+            value_schema=schema_of(kind.item_type, optional=kind.item_field.nullable),
         )
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return Schema(SchemaType.ARRAY, optional, value_schema=schema_of(kind.value_type))
+    if any(check(kind) for check in _LISTS):
+        value_schema = schema_of(kind.value_type, optional=kind.value_field.nullable)
+        return Schema(SchemaType.ARRAY, optional, value_schema=value_schema)
     return _schema_of_other(kind, optional)
+
+
+_LISTS: Final = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,  # no views of lists: pyarrow 26 casts them to empty lists
+)
+
+
+def decimal_schema(precision: int, scale: int, *, optional: bool) -> Schema:
+    """The schema of a Decimal."""
+    parameters = {SCALE: str(scale), PRECISION: str(precision)}
+    return Schema(SchemaType.BYTES, optional, name=DECIMAL, version=1, parameters=parameters)
 
 
 def _schema_of_other(kind: pa.DataType, optional: bool) -> Schema:
     """The schema of the Arrow types that have no primitive of the same width in Kafka Connect."""
     if pa.types.is_decimal(kind):
-        parameters = {SCALE: str(kind.scale), PRECISION: str(kind.precision)}
-        return Schema(SchemaType.BYTES, optional, name=DECIMAL, version=1, parameters=parameters)
+        return decimal_schema(kind.precision, kind.scale, optional=optional)
+    if pa.types.is_uint64(kind):
+        return decimal_schema(20, 0, optional=optional)
     if pa.types.is_date(kind):
         return Schema(SchemaType.INT32, optional, name=DATE, version=1)
     if pa.types.is_time(kind):
@@ -150,13 +186,20 @@ def _schema_of_other(kind: pa.DataType, optional: bool) -> Schema:
         return Schema(SchemaType.INT64, optional, name=TIMESTAMP, version=1)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
         return Schema(SchemaType.STRING, optional)
-    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
         return Schema(SchemaType.BYTES, optional)
-    unsigned = {pa.uint8(): SchemaType.INT16, pa.uint16(): SchemaType.INT32, pa.uint32(): SchemaType.INT64}
-    if kind in unsigned:
-        return Schema(unsigned[kind], optional)
-    if pa.types.is_dictionary(kind):
+    if kind in _WIDER:
+        return Schema(_WIDER[kind], optional)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return schema_of(kind.value_type, optional=optional)
     raise TypeError(
         f"Arrow type {kind} has no type in Kafka Connect; convert the column before it leaves the connector"
     )
+
+
+_WIDER: Final = {
+    pa.uint8(): SchemaType.INT16,
+    pa.uint16(): SchemaType.INT32,
+    pa.uint32(): SchemaType.INT64,
+    pa.float16(): SchemaType.FLOAT32,
+}
