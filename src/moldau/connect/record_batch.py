@@ -25,8 +25,8 @@ from moldau.connect.schemas import Schema, arrow_type, nullable_type, schema_of
 _NULL_MARK: Final = "\0null:"
 
 MIXED_NUMBERS: Final = {b"moldau.number": b"mixed"}
-"""Metadata of a schemaless Arrow field of doubles whose values in JSON were integers in some rows: whole numbers of such
-a field are written without a fraction, as they came."""
+"""Metadata of a schemaless Arrow field of doubles whose values were integers in some rows of JSON: whole numbers of
+such a field are written without a fraction, as they came."""
 
 
 def null_mark(field: str) -> str:
