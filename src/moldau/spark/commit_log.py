@@ -48,6 +48,8 @@ class CommitDecision(NamedTuple):
     run: str
     batch: int
     writes: tuple[PreparedWrite, ...]
+    note: str = ""
+    """Whatever the driver needs to know when it finishes the decision after a crash; empty for streaming queries."""
 
     def transactional_id(self, write: PreparedWrite) -> str:
         return transactional_id(self.query, self.run, self.batch, write.partition, write.attempt)
@@ -74,12 +76,14 @@ def transactional_id(query: str, run: str, batch: int, partition: int, attempt: 
 
 def encode(decision: CommitDecision) -> tuple[bytes, bytes]:
     """The key and the value of the record."""
-    value = {
+    value: dict[str, object] = {
         "version": FORMAT,
         "run": decision.run,
         "batch": decision.batch,
         "writes": [list(write) for write in decision.writes],
     }
+    if decision.note:
+        value["note"] = decision.note
     return decision.query.encode(), json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -92,7 +96,8 @@ def decode(key: bytes, value: bytes) -> CommitDecision:
                 f"format {FORMAT}: use the version of Moldau that wrote it"
             )
         writes = tuple(PreparedWrite(*map(int, write)) for write in fields["writes"])
-        return CommitDecision(key.decode(), str(fields["run"]), int(fields["batch"]), writes)
+        note = str(fields.get("note", ""))
+        return CommitDecision(key.decode(), str(fields["run"]), int(fields["batch"]), writes, note)
     except (ValueError, KeyError, TypeError) as error:
         raise BadDecision(f"a decision of query {key!r} cannot be decoded ({error!r}): {value[:200]!r}") from error
 

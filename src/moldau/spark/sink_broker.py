@@ -152,6 +152,10 @@ class SinkBroker:
         key, value = encode(decision)
         with producer.transaction():
             producer.send(self._options.decisions_topic, value, key=key)
+            self.add_to_decision(producer, decision)
+
+    def add_to_decision(self, producer: Producer, decision: CommitDecision) -> None:
+        """Send further records in the transaction of the decision. For subclasses that store offsets with it."""
 
     async def _ensure_decisions_topic(self) -> None:
         topic = self._options.decisions_topic

@@ -46,6 +46,13 @@ class TaskTransaction(NamedTuple):
     epoch: int
 
 
+class LastDecision(NamedTuple):
+    """The last decision of a query, carried out; `lost` if all of its transactions had been aborted before."""
+
+    decision: CommitDecision | None
+    lost: bool
+
+
 class TransactionAccess(Protocol):
     """The broker access of the protocol. A method that raises may or may not have had its effect."""
 
@@ -82,14 +89,14 @@ class TwoPhaseCommit:
         self._decided: CommitDecision | None = None
         self._unfinished = False
 
-    def commit(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite]) -> bool:
+    def commit(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite], note: str = "") -> bool:
         """Make the batch visible. Return False if an earlier run had decided it and the rows of this run were
         aborted."""
         self._take_over(query)
         self._finish(run, batch)
         fresh = not self._has_decided(batch)
         if fresh:
-            self._decide(CommitDecision(query, run, batch, tuple(writes)))
+            self._decide(CommitDecision(query, run, batch, tuple(writes), note))
             self._finish(run, batch)
         else:
             log.warning(
@@ -114,6 +121,23 @@ class TwoPhaseCommit:
         if self._decided is not None:
             self._finish(NO_RUN, self._decided.batch)
         return self._sweep(query)
+
+    def recover(self, query: str) -> LastDecision:
+        """For a driver that stores its position with each decision, before it reads that position: take over, finish
+        the last decision, and abort everything else."""
+        self._take_over(query)
+        found = self._decided
+        if found is not None:
+            self._finish(NO_RUN, found.batch)
+        self._sweep(query)
+        return LastDecision(found, lost=self._decided is not found)
+
+    def settle(self) -> None:
+        """Store that the last decision is carried out, so that a later driver does not have to ask for transactions
+        that the brokers have forgotten by then (transactional.id.expiration.ms)."""
+        if self._query is not None and self._decided is not None and self._decided.writes and not self._unfinished:
+            self._decide(self._decided._replace(writes=(), note=""))
+            self._unfinished = False
 
     def _take_over(self, query: str) -> None:
         if self._query != query:
