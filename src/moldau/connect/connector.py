@@ -11,9 +11,11 @@ Classes are found by the entry point group `moldau.connectors`: the name is the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
+
+import pyarrow as pa
 
 from moldau import __version__
 from moldau.client.data_types import TopicPartition
@@ -145,6 +147,10 @@ class SinkTask:
     """Number of the micro-batch; it grows with every batch of the connector, also over restarts."""
     task: int
     attempt: int
+    reject: Callable[[ConnectBatch, pa.BooleanArray, Exception], None] | None = field(default=None, compare=False)
+    """For rows that the target refuses (`reject(batch, rows, error)`, where `rows` is true for the refused ones): with
+    errors.tolerance=all they become dead letters and `write` goes on without them; otherwise this raises. None in
+    tests that call `write` themselves."""
 
 
 @dataclass(frozen=True)
