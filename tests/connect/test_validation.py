@@ -8,7 +8,7 @@ import pytest
 from moldau.connect.built_in_plugins import Kind
 from moldau.connect.config_def import ConfigDef, ConfigKey, ConfigType, Importance, between, not_empty
 from moldau.connect.connector import SinkConnector, SourceConnector
-from moldau.connect.herder.errors import BadRequestError, HerderError
+from moldau.connect.herder.errors import BadRequestError
 from moldau.connect.plugins import Plugin, Plugins
 from moldau.connect.validation import WorkerRules, validate
 
@@ -110,10 +110,10 @@ def test_a_definition_and_a_value_have_the_fields_of_kafka_connect() -> None:
             "importance": "MEDIUM",
             "documentation": "Rows per batch.",
             "group": None,
+            "order_in_group": -1,
             "width": "NONE",
             "display_name": "batch.rows",
             "dependents": [],
-            "order": -1,
         },
         "value": {"name": "batch.rows", "value": "7", "recommended_values": [], "errors": [], "visible": True},
     }
@@ -149,9 +149,9 @@ def test_a_configuration_without_a_class_is_refused_without_showing_its_values()
 
 
 def test_an_unknown_class_and_one_that_does_not_load_are_errors() -> None:
-    with pytest.raises(HerderError, match="which name matches NoSuch, available connectors are: com"):
+    with pytest.raises(BadRequestError, match="which name matches NoSuch, available connectors are: com"):
         validate(source(**{"connector.class": "NoSuch"}), plugins=PLUGINS)
-    with pytest.raises(HerderError, match=r"Failed to load connector class com\.example\.BrokenConnector"):
+    with pytest.raises(BadRequestError, match=r"Failed to load connector class com\.example\.BrokenConnector"):
         validate(source(**{"connector.class": "Broken"}), plugins=PLUGINS)
 
 
@@ -167,7 +167,7 @@ def test_an_unknown_class_and_one_that_does_not_load_are_errors() -> None:
         ("errors.log.enable", "ja", "Expected value to be either true or false"),
         ("key.converter", "Nope", "Invalid value Nope for configuration key.converter: Class Nope could not be found."),
         ("transforms", "a,a", "Invalid value [a, a] for configuration transforms: Duplicate alias provided."),
-        ("exactly.once.support", "maybe", "String must be one of (case insensitive): requested, required"),
+        ("exactly.once.support", "maybe", "String must be one of (case insensitive): REQUIRED, REQUESTED"),
         ("transaction.boundary", "interval", "a transaction holds one micro-batch here; use poll"),
         ("offsets.storage.topic", "", "String must be non-empty"),
     ],
@@ -418,4 +418,26 @@ def test_a_wrong_value_of_a_config_provider_is_an_error_that_shows_the_reference
     raw, resolved = source(**{"tasks.max": "${env:N}"}), source(**{"tasks.max": "geheim"})
     assert errors(raw, resolved=resolved) == {
         "tasks.max": ["Invalid value ${env:N} for configuration tasks.max: Not a number of type INT"]
+    }
+
+
+# -- versions and the worker's converters ------------------------------------------------------------------------------
+
+
+def test_the_converters_of_the_worker_are_the_defaults() -> None:
+    found = configs(source(), rules=WorkerRules(converters={"key.converter": "com.example.JsonConverter"}))
+    assert found["key.converter"]["definition"]["default_value"] == "com.example.JsonConverter"
+    assert found["key.converter"]["value"]["value"] == "com.example.JsonConverter"
+    assert found["key.converter"]["value"]["recommended_values"] == ["com.example.JsonConverter"]
+    assert found["value.converter"]["value"]["value"] is None
+
+
+def test_only_the_installed_version_of_a_class_is_accepted() -> None:
+    version = TableSource.version
+    assert configs(source())["connector.plugin.version"]["value"]["recommended_values"] == [version]
+    assert errors(source(**{"connector.plugin.version": version})) == {}
+    assert errors(source(**{"connector.plugin.version": "0.0.0"})) == {
+        "connector.plugin.version": [
+            f"Invalid value 0.0.0 for configuration connector.plugin.version: the installed version is {version}"
+        ]
     }

@@ -20,10 +20,10 @@ class Kind(Enum):
 
     SINK = "sink"
     SOURCE = "source"
-    CONVERTER = "converter"
-    HEADER_CONVERTER = "header_converter"
     TRANSFORMATION = "transformation"
     PREDICATE = "predicate"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
 
 
 CONNECTORS: Final = (Kind.SINK, Kind.SOURCE)

@@ -76,4 +76,11 @@ def config_key(setting: Setting, prefix: str, text: str) -> ConfigKey:
         return None
 
     kind = ConfigType.STRING if setting.type is SettingType.UNKNOWN else ConfigType[setting.type.name]
-    return ConfigKey(prefix + setting.name, kind, setting.documentation, setting.default, validator=check)
+    return ConfigKey(
+        prefix + setting.name,
+        kind,
+        setting.documentation,
+        setting.default,
+        validator=check,
+        display_name=setting.name,
+    )

@@ -31,10 +31,10 @@ def definition_body(key: ConfigKey) -> dict[str, Any]:
         "importance": key.importance.value,
         "documentation": key.doc,
         "group": key.group,
+        "order_in_group": key.order,
         "width": key.width,
         "display_name": key.display_name or key.name,
         "dependents": list(key.dependents),
-        "order": key.order,
     }
 
 

@@ -71,17 +71,10 @@ def _printable(name: str, value: Any) -> str | None:
 
 
 def _one_of_any_case(*allowed: str) -> Validator:
-    exact = one_of(*allowed)
-
     def check(name: str, value: Any) -> str | None:
-        if isinstance(value, str) and value.lower() in allowed:
+        if isinstance(value, str) and value.upper() in allowed:
             return None
-        problem = exact(name, value)
-        return (
-            None
-            if problem is None
-            else problem.replace("String must be one of", "String must be one of (case insensitive)")
-        )
+        return _invalid(name, value, f"String must be one of (case insensitive): {', '.join(allowed)}")
 
     return check
 
@@ -120,17 +113,17 @@ def _positive_or_default(what: str) -> Validator:
 # -- declarations ----------------------------------------------------------------------------------------------------
 
 
-def _version(of: str, label: str, order: int) -> ConfigKey:
-    doc = f"Version of the {of}. Moldau has one version of each class: a version that is not installed is refused."
+def _version(of: str, label: str, order: int, importance: Importance = LOW, width: str = "SHORT") -> ConfigKey:
+    doc = "Version of the class. Moldau has one version of each: another one is refused."
     return ConfigKey(
-        f"{of}.plugin.version" if of != "connector" else "connector.plugin.version",
+        f"{of}.plugin.version",
         STRING,
         doc,
         None,
-        LOW if of != "connector" else MEDIUM,
+        importance,
         group=_COMMON,
         order=order,
-        width="SHORT" if of != "connector" else "LONG",
+        width=width,
         display_name=label,
     )
 
@@ -142,7 +135,7 @@ _BASE: Final = ConfigDef(
                   display_name="Connector name"),
         ConfigKey(CONNECTOR_CLASS, STRING, "Class name of the connector, or a short form of it such as FileStreamSink.",
                   importance=HIGH, group=_COMMON, order=2, width="LONG", display_name="Connector class"),
-        _version("connector", "Connector version", 3),
+        _version("connector", "Connector version", 3, MEDIUM, "MEDIUM"),
         ConfigKey("tasks.max", INT, "How many tasks of this connector may run at the same time.",
                   1, HIGH, between(1), group=_COMMON, order=4, width="SHORT", display_name="Tasks max"),
         ConfigKey("tasks.max.enforce", BOOLEAN, "Deprecated in Kafka. tasks.max is always respected here.",
@@ -187,10 +180,10 @@ SOURCE: Final = _BASE + ConfigDef(
                   display_name="Topic Creation Groups"),
         ConfigKey("exactly.once.support", STRING,
                   "required: the configuration is refused if the connector cannot write exactly once.",
-                  "requested", validator=_one_of_any_case("requested", "required"), group=_ONCE, order=2,
+                  "requested", validator=_one_of_any_case("REQUIRED", "REQUESTED"), group=_ONCE, order=2,
                   width="SHORT", display_name="Exactly once support"),
         ConfigKey("transaction.boundary", STRING, "What one transaction of the connector holds. Here: a micro-batch.",
-                  "poll", validator=_one_of_any_case("interval", "poll", "connector"), group=_ONCE, order=3,
+                  "poll", validator=_one_of_any_case("INTERVAL", "POLL", "CONNECTOR"), group=_ONCE, order=3,
                   width="SHORT", display_name="Transaction Boundary"),
         ConfigKey("transaction.boundary.interval.ms", LONG, "Time between two transactions of the boundary interval.",
                   None, LOW, between(0), group=_ONCE, order=4, width="SHORT",
@@ -246,7 +239,7 @@ def _type_and_version(prefix: str, alias: str, kind: str, group: str, classes: S
             ConfigKey(prefix + "type", CLASS, f"Class of the {kind.lower()} {alias}.", importance=HIGH,
                       recommended=tuple(classes), group=group, order=0, width="LONG",
                       display_name=f"{kind} type for {alias}"),
-            ConfigKey(prefix + "plugin.version", STRING, f"Version of the {kind.lower()} {alias}.", None,
+            ConfigKey(prefix + "plugin.version", STRING, f"Version of the {kind.lower()} {alias}.", None, HIGH,
                       group=group, order=1, width="LONG", display_name=f"{kind} version for {alias}"),
         ]
     )  # fmt: skip

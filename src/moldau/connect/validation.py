@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
 from moldau.connect import client_overrides
 from moldau.connect.built_in_plugins import CONNECTORS, Kind
-from moldau.connect.config_def import ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance
+from moldau.connect.config_def import ConfigDef, ConfigKey, ConfigType, ConfigValue, Importance, Validator
 from moldau.connect.config_infos import answer_body
 from moldau.connect.connector_settings import (
     CONNECTOR_CLASS,
@@ -39,7 +39,7 @@ from moldau.connect.connector_settings import (
     topic_creation_settings,
     transform_settings,
 )
-from moldau.connect.herder.errors import BadRequestError, HerderError
+from moldau.connect.herder.errors import BadRequestError
 from moldau.connect.herder.results import ValidationResult
 from moldau.connect.plugins import Plugin, PluginLoadError, Plugins, UnknownPlugin, installed
 from moldau.settings import TOPIC
@@ -65,6 +65,8 @@ class WorkerRules:
     exactly_once_sources: bool = True
     override_policy: str = "All"
     """`connector.client.config.override.policy`: All, None or Principal."""
+    converters: Mapping[str, str] = field(default_factory=dict)
+    """The worker's key.converter, value.converter and header.converter."""
 
 
 def validate(
@@ -77,7 +79,7 @@ def validate(
     """Every setting with its definition, value and problems.
 
     `resolved` is the configuration with the values of config providers. Raises BadRequestError without a connector
-    class, and HerderError if the class is not installed or cannot be loaded.
+    class, and if the class is not installed or cannot be loaded.
     """
     return _Validation(config, resolved or config, plugins or installed(), rules or WorkerRules()).run()
 
@@ -108,7 +110,7 @@ class _Validation:
         try:
             return self.plugins.find(name, *CONNECTORS)
         except UnknownPlugin as error:
-            raise HerderError(str(error)) from None
+            raise BadRequestError(str(error)) from None
 
     @property
     def sink(self) -> bool:
@@ -118,12 +120,13 @@ class _Validation:
         try:
             connector = self.plugin.load()
         except PluginLoadError as error:
-            raise HerderError(f"Failed to load connector class {self.plugin.name}: {error}") from error
+            raise BadRequestError(f"Failed to load connector class {self.plugin.name}: {error}") from error
         self._declare(SINK if self.sink else SOURCE)
         self._chain(TRANSFORMS, Kind.TRANSFORMATION)
         self._chain(PREDICATES, Kind.PREDICATE)
         self._topic_creation()
         self._declare(connector.config_def)
+        self._declare_versions()
         self.open_prefixes += getattr(connector, "open_prefixes", ())
         self.values = ConfigDef(self.keys.values()).validate(self.given)
         self._check_classes()
@@ -183,6 +186,28 @@ class _Validation:
                 topic_setting = name.removeprefix(prefix)
                 if name.startswith(prefix) and name not in self.keys and topic_setting in TOPIC:
                     self.keys[name] = client_overrides.config_key(TOPIC[topic_setting], prefix, text)
+
+    def _declare_versions(self) -> None:
+        """The converters that apply by default, the classes to choose from, and the one version that each class has."""
+        for name, kind in _CONVERTER_KINDS.items():
+            classes = tuple(plugin.name for plugin in self.plugins.listed(kind))
+            default = self.rules.converters.get(name)
+            self.keys[name] = replace(self.keys[name], default=default, recommended=classes)
+        for name, key in self.keys.items():
+            if name.endswith(".plugin.version"):
+                version = self._version_of(name.removesuffix(".plugin.version"))
+                recommended = () if version is None else (version,)
+                self.keys[name] = replace(key, default=version, recommended=recommended, validator=_only(version))
+
+    def _version_of(self, name: str) -> str | None:
+        if name == "connector":
+            return self.plugin.version
+        kind = self._kind_of(name) or self._kind_of(f"{name}.type")
+        text = self.given.get(f"{name}.type") or self.given.get(name) or self.rules.converters.get(name)
+        try:
+            return None if kind is None or text is None else self.plugins.find(text, kind).version
+        except (UnknownPlugin, PluginLoadError):
+            return None
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -352,6 +377,15 @@ class _Validation:
             for name, text in secret.items():
                 if len(text) >= MIN_SECRET:
                     value.errors = [one.replace(text, str(self.raw[name])) for one in value.errors]
+
+
+def _only(version: str | None) -> Validator:
+    def check(name: str, value: Any) -> str | None:
+        if value in (None, version):
+            return None
+        return f"Invalid value {value} for configuration {name}: the installed version is {version}"
+
+    return check
 
 
 def embedded(settings: ConfigDef, prefix: str, group: str, first: int) -> ConfigDef:
