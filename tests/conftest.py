@@ -36,7 +36,7 @@ SOAK_TEST_TIMEOUT_S = 6 * 3600
 MAX_NAME = 80
 
 # A mark of pyproject.toml, and the program that has to be on the PATH for tests that carry it.
-REQUIRED_PROGRAMS = {"needs_kcat": "kcat", "needs_java": "java"}
+REQUIRED_PROGRAMS = {"needs_kcat": "kcat", "needs_java": "java", "needs_versitygw": "versitygw"}
 
 # Reasons of planned skips. Every other reason is reported as a warning at the end of the run.
 PLANNED_SKIPS = ("with make soak", "Moldau differs here on purpose")

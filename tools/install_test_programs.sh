@@ -1,8 +1,24 @@
 #!/bin/sh
 # Installs the programs that the tests use and pip cannot install: kcat (a client, and the load generator of the
-# benchmarks), Java 17 (for Spark, ZooKeeper and Apache Kafka's own tools) and Maven (which downloads Apache Kafka's
-# jars). Uses apt-get if possible. Never fails: it prints a warning for each program that is still missing. The tests
-# that need the program are skipped, and the test run counts them at its end.
+# benchmarks), Java 17 (for Spark, ZooKeeper and Apache Kafka's own tools), Maven (which downloads Apache Kafka's jars)
+# and versitygw (an S3 server, built by Go from its module proxy). Uses apt-get if possible. Never fails: it prints a
+# warning for each program that is still missing. The tests that need the program are skipped, and the test run counts
+# them at its end.
+
+VERSITYGW=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+if ! command -v versitygw >/dev/null 2>&1; then
+    if command -v go >/dev/null 2>&1 && [ -w /usr/local/bin ]; then
+        echo "Building versitygw (a few minutes)"
+        GOBIN=/usr/local/bin timeout 900 go install "$VERSITYGW" >/dev/null 2>&1
+    fi
+    command -v versitygw >/dev/null 2>&1 || cat >&2 <<WARNING
+*******************************************************************************
+WARNING: versitygw is not installed and could not be built from here.
+         The tests of S3 sinks will be SKIPPED.
+         With Go: go install $VERSITYGW
+*******************************************************************************
+WARNING
+fi
 
 missing=""
 packages=""

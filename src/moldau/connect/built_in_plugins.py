@@ -56,7 +56,16 @@ _SOURCES: Final[tuple[BuiltIn, ...]] = (
     ),
 )
 
-_SINKS: Final[tuple[BuiltIn, ...]] = ()
+_SINKS: Final[tuple[BuiltIn, ...]] = (
+    BuiltIn(Kind.SINK, "FileSink", "moldau.connect.connectors.file_sink:FileSink"),
+    BuiltIn(Kind.SINK, "io.confluent.connect.s3.S3SinkConnector", "moldau.connect.connectors.file_sink:S3Sink"),
+    BuiltIn(
+        Kind.SINK,
+        "io.confluent.connect.hdfs.HdfsSinkConnector",
+        "moldau.connect.connectors.file_sink:HdfsSink",
+        ("io.confluent.connect.hdfs3.Hdfs3SinkConnector",),
+    ),
+)
 
 _CONVERTERS: Final[tuple[BuiltIn, ...]] = ()
 
