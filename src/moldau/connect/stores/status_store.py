@@ -124,32 +124,37 @@ class StatusState:
         entries += [task_entry(TaskId(connector, task), None) for task in self._tasks.get(connector, {})]
         return entries + [(topic_key(topic, connector), None) for topic in self._topics.get(connector, {})]
 
-    def apply(self, record: StateRecord) -> None:
-        """Take over one record. Records of a wrong format are passed over, as in Kafka Connect."""
+    def apply(self, record: StateRecord) -> str | None:
+        """Take over one record. Returns the connector that it is about.
+
+        Records of a wrong format are passed over, as in Kafka Connect.
+        """
         try:
             key = (record.key or b"").decode()
         except UnicodeDecodeError:
-            return
+            return None
         value = decode_object(record.value)
         if record.value is not None and value is None:
-            return
+            return None
         if key.startswith(CONNECTOR_PREFIX):
-            self._apply_connector(key.removeprefix(CONNECTOR_PREFIX), value)
-        elif key.startswith(TASK_PREFIX):
-            self._apply_task(key.removeprefix(TASK_PREFIX), value)
-        elif key.startswith(TOPIC_PREFIX):
-            self._apply_topic(key.removeprefix(TOPIC_PREFIX), value)
+            return self._apply_connector(key.removeprefix(CONNECTOR_PREFIX), value)
+        if key.startswith(TASK_PREFIX):
+            return self._apply_task(key.removeprefix(TASK_PREFIX), value)
+        if key.startswith(TOPIC_PREFIX):
+            return self._apply_topic(key.removeprefix(TOPIC_PREFIX), value)
+        return None
 
-    def _apply_connector(self, name: str, value: dict[str, Any] | None) -> None:
+    def _apply_connector(self, name: str, value: dict[str, Any] | None) -> str | None:
         if value is None:
             self.connectors.pop(name, None)
         elif (status := _status(value)) is not None and name:
             self.connectors[name] = status
+        return name or None
 
-    def _apply_task(self, text: str, value: dict[str, Any] | None) -> None:
+    def _apply_task(self, text: str, value: dict[str, Any] | None) -> str | None:
         name, _, number = text.rpartition("-")
         if not name or not number.isascii() or not number.isdigit():
-            return
+            return None
         tasks = self._tasks.setdefault(name, {})
         if value is None:
             tasks.pop(int(number), None)
@@ -157,11 +162,12 @@ class StatusState:
             tasks[int(number)] = status
         if not tasks:
             del self._tasks[name]
+        return name
 
-    def _apply_topic(self, text: str, value: dict[str, Any] | None) -> None:
+    def _apply_topic(self, text: str, value: dict[str, Any] | None) -> str | None:
         topic, _, connector = text.partition(TOPIC_SEPARATOR)
         if not topic or not connector:
-            return
+            return None
         topics = self._topics.setdefault(connector, {})
         if value is None:
             topics.pop(topic, None)
@@ -169,6 +175,7 @@ class StatusState:
             topics[topic] = replace(use, topic=topic, connector=connector)
         if not topics:
             del self._topics[connector]
+        return connector
 
 
 def _status(value: dict[str, Any]) -> Status | None:
