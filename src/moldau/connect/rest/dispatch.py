@@ -1,0 +1,171 @@
+"""Dispatch of requests: methods, content types, time-outs, error bodies, and forwarding to another worker.
+
+An endpoint is a path with a handler per method. A handler returns a `Reply` or raises an error of the herder. Every
+error is answered with Kafka Connect's body, `{"error_code": …, "message": …}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from moldau.client.errors import MoldauError
+from moldau.connect.herder.errors import HerderError, OtherWorkerError
+from moldau.host.event_log import event_logger
+
+log = event_logger(__name__)
+
+REQUEST_TIMEOUT_S: Final = 90.0
+"""Kafka Connect's limit for one request."""
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer of a handler. No body: an empty one."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Request], Awaitable[Reply]]
+
+
+class Forward(Protocol):
+    """Sends a request to another worker and returns its answer."""
+
+    async def __call__(self, request: Request, body: bytes, url: str, *, forward_again: bool) -> Response: ...
+
+
+class RestError(HerderError):
+    """An error of HTTP itself, such as a method that an endpoint does not have."""
+
+    def __init__(self, status: int, message: str | None = None) -> None:
+        super().__init__(message or f"HTTP {status} {HTTPStatus(status).phrase}")
+        self.status = status
+
+
+def json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:
+    content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return Response(content, status, dict(headers or {}), media_type=JSON)
+
+
+def error_response(status: int, message: str) -> Response:
+    return json_response(status, {"error_code": status, "message": message})
+
+
+class Endpoint:
+    """One path with its handlers, as an ASGI application."""
+
+    def __init__(self, handlers: Mapping[str, Handler], forward: Forward, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+        self._handlers = dict(handlers)
+        self._forward = forward
+        self._timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = await self._answer(request)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            check_path(request)
+            if request.method == "OPTIONS":
+                return self._options()
+            handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
+            if handler is None:
+                raise RestError(405)
+            await check_content(request)
+            return await self._run(handler, request)
+        except HerderError as error:
+            return error_response(error.status, str(error))
+        except MoldauError as error:
+            log.error("request failed", extra={"request": request_line(request), "reason": str(error)})
+            return error_response(500, str(error))
+        except Exception as error:
+            # The message of an unexpected error may hold anything, secrets included: it goes to the log of the worker
+            # as a type and a stack only.
+            log.exception("request failed", extra={"request": request_line(request)})
+            return error_response(
+                500, f"Internal error ({type(error).__name__}); the log of the worker has the details"
+            )
+
+    async def _run(self, handler: Handler, request: Request) -> Response:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                reply = await handler(request)
+        except TimeoutError:
+            return error_response(500, "Request timed out")
+        except OtherWorkerError as error:
+            return await self._elsewhere(request, error)
+        if reply.body is None:
+            return Response(None, reply.status, dict(reply.headers))
+        return json_response(reply.status, reply.body, reply.headers)
+
+    async def _elsewhere(self, request: Request, error: OtherWorkerError) -> Response:
+        """Forward to the worker that can answer, over two hops at most: the second one may know a newer assignment."""
+        forward = request.query_params.get("forward")
+        if forward is not None and forward.lower() != "true":
+            raise RestError(409, "Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
+        if error.url is None:
+            raise RestError(
+                409,
+                "Cannot complete request momentarily due to no known leader URL, "
+                "likely because a rebalance was underway.",
+            )
+        return await self._forward(request, await request.body(), error.url, forward_again=forward is None)
+
+    def _options(self) -> Response:
+        methods = [*self._handlers, *(["HEAD"] if "GET" in self._handlers else []), "OPTIONS"]
+        allowed = ", ".join(methods)
+        return Response(allowed, 200, {"Allow": allowed}, media_type="text/plain")
+
+
+def request_line(request: Request) -> str:
+    return f"{request.method} {request.url.path}"
+
+
+def check_path(request: Request) -> None:
+    """A name with a slash cannot be told from a longer path: refused as in Kafka Connect."""
+    if b"%2f" in request.scope.get("raw_path", b"").lower():
+        raise RestError(400, "Ambiguous URI path separator: the name of a connector in a path cannot have a slash")
+
+
+async def check_content(request: Request) -> None:
+    """Refuse what is not JSON, on either side, and bodies that are too big."""
+    if not _accepts_json(request.headers.get("accept")):
+        raise RestError(406)
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > MAX_BODY_BYTES:
+        raise RestError(413, f"The body of the request is larger than {MAX_BODY_BYTES} bytes")
+    size = 0
+    chunks = []
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise RestError(413, f"The body of the request is larger than {MAX_BODY_BYTES} bytes")
+        chunks.append(chunk)
+    request._body = b"".join(chunks)  # what `request.body()` returns from now on
+    if size and request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        raise RestError(415)
+
+
+def _accepts_json(accept: str | None) -> bool:
+    if accept is None or not accept.strip():
+        return True
+    for part in accept.split(","):
+        kind, _, parameters = part.strip().lower().partition(";")
+        refused = parameters.replace(" ", "") in ("q=0", "q=0.0")
+        if kind.strip() in ("*/*", "application/*", JSON) and not refused:
+            return True
+    return False
