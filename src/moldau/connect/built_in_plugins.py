@@ -71,8 +71,42 @@ _CONVERTERS: Final[tuple[BuiltIn, ...]] = ()
 
 _HEADER_CONVERTERS: Final[tuple[BuiltIn, ...]] = ()
 
-_TRANSFORMS: Final[tuple[BuiltIn, ...]] = ()
+_KAFKA_TRANSFORMS: Final = "org.apache.kafka.connect.transforms"
 
-_PREDICATES: Final[tuple[BuiltIn, ...]] = ()
+
+def _transform(module: str, name: str, part: str = "") -> BuiltIn:
+    """A transform of Kafka; `part` is Key or Value for the two classes of one that changes keys or values."""
+    full_name = f"{_KAFKA_TRANSFORMS}.{name}" + (f"${part}" if part else "")
+    return BuiltIn(Kind.TRANSFORMATION, full_name, f"moldau.connect.transforms.{module}:{name}{part}")
+
+
+_PART_TRANSFORMS: Final = {
+    "cast": "Cast",
+    "extract_field": "ExtractField",
+    "flatten": "Flatten",
+    "header_from": "HeaderFrom",
+    "hoist_field": "HoistField",
+    "insert_field": "InsertField",
+    "mask_field": "MaskField",
+    "replace_field": "ReplaceField",
+    "set_schema_metadata": "SetSchemaMetadata",
+    "timestamp_converter": "TimestampConverter",
+}
+"""The transforms of keys or values, by their modules in connect/transforms/."""
+
+_TRANSFORMS: Final[tuple[BuiltIn, ...]] = (
+    *(_transform(module, name, part) for module, name in _PART_TRANSFORMS.items() for part in ("Key", "Value")),
+    _transform("drop_headers", "DropHeaders"),
+    _transform("filter", "Filter"),
+    _transform("insert_header", "InsertHeader"),
+    _transform("regex_router", "RegexRouter"),
+    _transform("timestamp_router", "TimestampRouter"),
+    _transform("value_to_key", "ValueToKey"),
+)
+
+_PREDICATES: Final[tuple[BuiltIn, ...]] = tuple(
+    BuiltIn(Kind.PREDICATE, f"{_KAFKA_TRANSFORMS}.predicates.{name}", f"moldau.connect.predicates:{name}")
+    for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
+)
 
 BUILT_IN: Final = (*_SINKS, *_SOURCES, *_CONVERTERS, *_HEADER_CONVERTERS, *_TRANSFORMS, *_PREDICATES)

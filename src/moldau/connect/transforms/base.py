@@ -17,6 +17,7 @@ users write into `transforms.X.type`. A predicate is found by the group `moldau.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -26,11 +27,13 @@ import pyarrow as pa
 from moldau import __version__
 from moldau.connect.config_def import ConfigDef
 from moldau.connect.record_batch import ConnectBatch, ValueColumn
+from moldau.connect.transforms.objects import TypesDiffer
+from moldau.connect.transforms.rows import each_run
 
 Part = Literal["key", "value"]
 
 
-class Transform:
+class Transform(ABC):
     """A change of records: of their keys, values, headers, topics, partitions or timestamps."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
@@ -40,13 +43,13 @@ class Transform:
         """`config` has every setting of `config_def` with its value. Raises ConfigError where they do not fit."""
         self.config = config
 
+    @abstractmethod
     def apply(self, batch: ConnectBatch) -> list[ConnectBatch]:
         """The changed records, in order. Several batches where the rows no longer have one schema, none where all rows
         are dropped. A row that cannot be changed raises RowError."""
-        raise NotImplementedError
 
 
-class Predicate:
+class Predicate(ABC):
     """A condition on records: a transform with a predicate is applied only to the rows where it holds."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
@@ -55,23 +58,31 @@ class Predicate:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
 
+    @abstractmethod
     def test(self, batch: ConnectBatch) -> pa.BooleanArray:
         """True for every row where the condition holds; never null."""
-        raise NotImplementedError
 
 
 class PartTransform(Transform):
     """A transform of keys or of values. Its two classes in Kafka Connect end in `$Key` and `$Value`."""
 
     part: ClassVar[Part] = "value"
+    keeps_null: ClassVar[bool] = False
+    """A record whose key or value is null passes unchanged, with its old schema."""
 
     def apply(self, batch: ConnectBatch) -> list[ConnectBatch]:
         column = batch.key if self.part == "key" else batch.value
-        changed = self.change(column, batch)
-        if changed is column:
-            return [batch]
+        if self.keeps_null and column.array.null_count:
+            if column.array.null_count == len(column):
+                return [batch]
+            if column.schema is not None:
+                return each_run(batch, column.array.is_null(), lambda part, null: [part] if null else self.apply(part))
+        try:
+            changed = self.change(column, batch)
+        except TypesDiffer as found:
+            return each_run(batch, found.mask, lambda part, _: self.apply(part))
         return [replace(batch, key=changed) if self.part == "key" else replace(batch, value=changed)]
 
+    @abstractmethod
     def change(self, column: ValueColumn, batch: ConnectBatch) -> ValueColumn:
-        """The changed column; `column` itself where nothing changes. `batch` is for what else the row has."""
-        raise NotImplementedError
+        """The changed column. `batch` is for what else the records have."""
