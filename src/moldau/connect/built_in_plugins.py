@@ -67,9 +67,34 @@ _SINKS: Final[tuple[BuiltIn, ...]] = (
     ),
 )
 
-_CONVERTERS: Final[tuple[BuiltIn, ...]] = ()
+_CONVERTER_CLASSES: Final = {
+    "org.apache.kafka.connect.converters.BooleanConverter": "number_converters:BooleanConverter",
+    "org.apache.kafka.connect.converters.ByteArrayConverter": "text_converters:ByteArrayConverter",
+    "org.apache.kafka.connect.converters.DoubleConverter": "number_converters:DoubleConverter",
+    "org.apache.kafka.connect.converters.FloatConverter": "number_converters:FloatConverter",
+    "org.apache.kafka.connect.converters.IntegerConverter": "number_converters:IntegerConverter",
+    "org.apache.kafka.connect.converters.LongConverter": "number_converters:LongConverter",
+    "org.apache.kafka.connect.converters.ShortConverter": "number_converters:ShortConverter",
+    "org.apache.kafka.connect.json.JsonConverter": "json_converter:JsonConverter",
+    "org.apache.kafka.connect.storage.StringConverter": "text_converters:StringConverter",
+}
+"""Each of them converts keys, values and headers."""
 
-_HEADER_CONVERTERS: Final[tuple[BuiltIn, ...]] = ()
+_CONVERTERS: Final = tuple(
+    BuiltIn(Kind.CONVERTER, name, f"moldau.connect.converters.{target}") for name, target in _CONVERTER_CLASSES.items()
+)
+
+_HEADER_CONVERTERS: Final = (
+    *(
+        BuiltIn(Kind.HEADER_CONVERTER, name, f"moldau.connect.converters.{target}")
+        for name, target in _CONVERTER_CLASSES.items()
+    ),
+    BuiltIn(
+        Kind.HEADER_CONVERTER,
+        "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        "moldau.connect.converters.simple_header_converter:SimpleHeaderConverter",
+    ),
+)
 
 _KAFKA_TRANSFORMS: Final = "org.apache.kafka.connect.transforms"
 

@@ -14,6 +14,9 @@ MAX_DEPTH: Final = 32
 MAX_NESTING: Final = 1000
 """Levels of nesting that a text may have: the limit of Kafka's parser (Jackson)."""
 
+MAX_NUMBER: Final = 1000
+"""Characters of a number: the limit of Kafka's parser (Jackson)."""
+
 MAX_SPLITS: Final = 32
 """How often a field may change its type from one row to the next within one call. Each change begins a new batch;
 after this many the field is kept as JSON text until the end of the call, so that batches do not become tiny."""
