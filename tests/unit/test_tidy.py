@@ -249,6 +249,8 @@ TWO_OF_A_NAME = {
     "Consumer": "the asyncio and the blocking consumer",
     "Producer": "the asyncio and the blocking producer",
     "Broker": "the broker, and the one in a thread that tests start",
+    "Stage": "a step of a login, and a step of a connector, with the name that dead letters give it",
+    "RowError": "rows that a producer cannot write, and rows that a step of a connector cannot process",
     "Request": "a request message, and a request while a session handles it",
 }
 """Class names with two meanings on purpose. All others lead a search to one place."""

@@ -1,4 +1,5 @@
-# Growable buffers of the JSON decoder and encoder.
+# cython: language_level=3
+"""Growable buffers of the JSON decoder and encoder."""
 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset

@@ -1,4 +1,5 @@
-# Decimals and bytes in JSON: base64 texts, and numbers that are moved to the scale of their schema.
+# cython: language_level=3
+"""Decimals and bytes in JSON: base64 texts, and numbers that are moved to the scale of their schema."""
 
 from libc.stdint cimport uint8_t, uint64_t
 

@@ -1,4 +1,5 @@
-# Columns that grow while rows of JSON are read: types, and the functions that run for every value.
+# cython: language_level=3
+"""Columns that grow while rows of JSON are read: types, and the functions that run for every value."""
 
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy

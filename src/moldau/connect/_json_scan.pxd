@@ -1,7 +1,9 @@
-# Scanner of JSON text: white space, literals, strings, numbers, and whole values that are skipped.
-#
-# A function returns OK, or BAD with the reason in the cursor. The grammar is that of JSON (RFC 8259) with leading zeros
-# in numbers, as Kafka's JsonDeserializer allows. A lone surrogate in an escape becomes U+FFFD: Arrow's strings are UTF-8.
+# cython: language_level=3
+"""Scanner of JSON text: white space, literals, strings, numbers, and whole values that are skipped.
+
+A function returns OK, or BAD with the reason in the cursor. The grammar is that of JSON (RFC 8259) with leading zeros
+in numbers, as Kafka's JsonDeserializer allows. A lone surrogate in an escape becomes U+FFFD: Arrow's strings are UTF-8.
+"""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy

@@ -1,4 +1,4 @@
-"""Batches of records between connector, transforms and converters: columns of Arrow, never one object per record.
+"""Batches of records between connector, transforms and converters: columns of Arrow, no object per record.
 
 All rows of a batch have the same schemas. Where the schema changes from one row to the next, the code that creates
 batches begins a new one, so that the order of rows is kept.

@@ -1,4 +1,4 @@
-"""Converters: serialised keys, values and headers to Arrow columns and back, found by Kafka Connect's class names.
+"""Converters: serialised keys, values and headers to Arrow columns and back, by Kafka Connect's names.
 
 Further converters are found by the entry point groups `moldau.converters` and `moldau.header_converters`: the name is
 the class name that users write in `value.converter`, the object a subclass of `Converter` or `HeaderConverter`.

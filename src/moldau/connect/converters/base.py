@@ -5,6 +5,7 @@ A converter works on whole columns, never on one record at a time. It is created
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
@@ -31,7 +32,7 @@ TYPE_SETTINGS: Final = ConfigDef(
 )
 
 
-class Converter:
+class Converter(ABC):
     """A converter of keys or values."""
 
     config_def: ClassVar[ConfigDef] = TYPE_SETTINGS
@@ -43,23 +44,23 @@ class Converter:
         self.is_key = is_key
         self.stage = Stage.KEY_CONVERTER if is_key else Stage.VALUE_CONVERTER
 
+    @abstractmethod
     def to_batches(self, raw: pa.Array, topic: str) -> Iterator[ValueColumn]:
         """The data of serialised keys or values (binary, null: no value) of one topic.
 
         The columns together have the rows of `raw` in their order; rows of one column have one schema. Raises RowError
         with the numbers of all bad rows before the first column is returned.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def from_column(self, column: ValueColumn, topics: pa.Array) -> pa.Array:
         """The serialised form (binary, null: no value) of keys or values, with the topic of each row.
 
         Raises RowError with the numbers of all bad rows.
         """
-        raise NotImplementedError
 
 
-class HeaderConverter:
+class HeaderConverter(ABC):
     """A converter of header values: the values of one header name at a time."""
 
     config_def: ClassVar[ConfigDef] = TYPE_SETTINGS
@@ -68,13 +69,13 @@ class HeaderConverter:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = self.config_def.parse(config)
 
+    @abstractmethod
     def to_batches(self, raw: pa.Array, topic: str, header: str) -> Iterator[ValueColumn]:
         """The data of serialised values of one header. Rows and errors as in `Converter.to_batches`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def from_column(self, column: ValueColumn, topics: pa.Array, header: str) -> pa.Array:
         """The serialised form of the values of one header. Rows and errors as in `Converter.from_column`."""
-        raise NotImplementedError
 
 
 class ConverterOfHeaders(HeaderConverter):

@@ -1,4 +1,4 @@
-"""Converters of single numbers and booleans: big-endian bytes of a fixed size, as Kafka's serialisers write them."""
+"""Converters of single numbers and booleans: big-endian bytes of a fixed size, as Kafka writes them."""
 
 from __future__ import annotations
 
