@@ -97,6 +97,11 @@ def refused_later(record: dict[str, Any]) -> bool:
     return False
 
 
+def too_far(case: dict[str, Any], failed: list[bool], other: Any) -> bool:
+    """A Date with more than 2^31 days, which Kafka's converters would write as another day."""
+    return failed[0] and case["config"].get("target.type") == "Date" and "9223372036" in json.dumps(other)
+
+
 def without_logical_name(record: Any) -> Any:
     """A schema without the name of a logical type that a cast of the whole value has left in it; see `cast.py`."""
     for part in ("keySchema", "valueSchema"):
@@ -113,6 +118,8 @@ def differences(case: dict[str, Any], ours: dict[str, Any], theirs: dict[str, An
     for row, (mine, other) in enumerate(zip(ours.get("results", []), theirs.get("results", []), strict=True)):
         failed = [isinstance(one, dict) and ("error" in one or refused_later(one)) for one in (mine, other)]
         if failed[0] and failed[1]:
+            continue
+        if too_far(case, failed, other):
             continue
         if case["class"].startswith(KAFKA + "Cast") and ":" not in case["config"]["spec"]:
             if failed[1] and "Invalid default value" in other["error"]:

@@ -2,8 +2,8 @@
 
 The letters G, y, M, L, d, D, E, u, F, a, H, k, K, h, m, s, S, z, Z and X are supported, in English. The letters w, W
 and Y are refused: their weeks depend on Java's locale. Text is parsed leniently, as in Java: numbers may be out of
-range (month 13 is January of the next year), and text after the pattern's end is ignored. Dates before 1582 follow the
-Gregorian calendar, not the Julian one. Names of zones other than UTC, GMT and Z are not parsed.
+range (month 13 is January of the next year), and text after the pattern's end is ignored. Names of zones other than
+UTC, GMT and Z are not parsed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.connect.config_def import ConfigError
+from moldau.connect.transforms.java_calendar import Numbers as _Numbers
+from moldau.connect.transforms.java_calendar import dates, days_of
 from moldau.host.clock import SystemClock
 
 DAY_MS: Final = 86_400_000
@@ -39,7 +41,6 @@ _MONTHS: Final = [
     *("July", "August", "September", "October", "November", "December"),
 ]
 _DAYS: Final = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-_Numbers = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,14 @@ class DatePattern:
         """The text of times in milliseconds since 1970 (int64). Null stays null."""
         if times.null_count == len(times):
             return pa.nulls(len(times), pa.string())
-        encoded = _floored(times, self.unit_ms).dictionary_encode()
-        return self._format(pc.multiply(encoded.dictionary, self.unit_ms)).take(encoded.indices)
+        encoded = floored(times, self.unit_ms).dictionary_encode()
+        return self._format(_Parts(encoded.dictionary, self.unit_ms)).take(encoded.indices)
 
-    def _format(self, times: pa.Array) -> pa.Array:
-        parts = _Parts(times)
+    def _format(self, parts: _Parts) -> pa.Array:
         texts = [_text(piece, parts) for piece in self.pieces]
         if not texts:
-            return pa.repeat(pa.scalar(""), len(times))
-        return pc.binary_join_element_wise(*texts, pa.repeat(pa.scalar(""), len(times)))
+            return pa.repeat(pa.scalar(""), parts.rows)
+        return pc.binary_join_element_wise(*texts, pa.repeat(pa.scalar(""), parts.rows))
 
     def parse(self, texts: pa.Array) -> tuple[pa.Array, pa.BooleanArray]:
         """The times of texts in milliseconds since 1970, and the rows whose text does not match the pattern."""
@@ -90,7 +90,7 @@ class DatePattern:
         return pc.if_else(found.is_valid(), _milliseconds(values, len(texts)), None), bad
 
 
-def _floored(times: pa.Array, unit: int) -> pa.Array:
+def floored(times: pa.Array, unit: int) -> pa.Array:
     """Times in whole units, rounded down also before 1970."""
     if unit == 1:
         return times
@@ -124,21 +124,21 @@ def _pieces(pattern: str) -> tuple[_Piece, ...]:
 
 
 class _Parts:
-    """Calendar fields of times."""
+    """Calendar fields of times, which are given in units: a whole part of a day."""
 
-    def __init__(self, times: pa.Array) -> None:
-        self.times = times
-        self.days = _floored(times, DAY_MS)
-        self.of_day = pc.subtract(times, pc.multiply(self.days, DAY_MS))
+    def __init__(self, units: pa.Array, unit_ms: int) -> None:
+        self.rows = len(units)
+        # In units, not in milliseconds: the start of the first day that 64 bits hold is out of their range.
+        per_day = DAY_MS // unit_ms
+        days = floored(units, per_day)
+        self.of_day = pc.multiply(pc.subtract(units, pc.multiply(days, per_day)), unit_ms)
         self.hour = pc.divide(self.of_day, _HOUR_MS)
-        # numpy's calendar has no bounds here; Arrow's ends with the year 32767.
-        dates = self.days.to_numpy(zero_copy_only=False).astype("datetime64[D]")
-        years, months = dates.astype("datetime64[Y]"), dates.astype("datetime64[M]")
-        self.year = pa.array(years.astype(np.int64) + 1970)
-        self.month = pa.array((months - years).astype(np.int64) + 1)
-        self.day = pa.array((dates - months).astype(np.int64) + 1)
-        self.day_of_year = pa.array((dates - years).astype(np.int64) + 1)
-        self.weekday = pa.array((dates.astype(np.int64) + _FIRST_WEEKDAY) % 7)
+        numbers = days.to_numpy(zero_copy_only=False)
+        year, month, day, of_year = dates(numbers)
+        self.era = pa.array(year > 0)
+        self.year = pa.array(np.where(year > 0, year, 1 - year))
+        self.month, self.day, self.day_of_year = pa.array(month), pa.array(day), pa.array(of_year)
+        self.weekday = pa.array((numbers + _FIRST_WEEKDAY) % 7)
 
 
 def _modulo(values: pa.Array, divisor: int) -> pa.Array:
@@ -169,7 +169,7 @@ _NUMBERS: Final[Mapping[str, Callable[[_Parts], pa.Array]]] = {
 
 def _text(piece: _Piece, parts: _Parts) -> pa.Array:
     letter, count = piece.text, piece.count
-    rows = len(parts.times)
+    rows = parts.rows
     if not count:
         return pa.repeat(pa.scalar(letter), rows)
     if letter in "ML" and count >= 3:
@@ -179,7 +179,7 @@ def _text(piece: _Piece, parts: _Parts) -> pa.Array:
     if letter == "a":
         return pa.array(["AM", "PM"]).take(pc.divide(parts.hour, 12))
     if letter == "G":
-        return pc.if_else(pc.greater(parts.year, 0), "AD", "BC")
+        return pc.if_else(parts.era, "AD", "BC")
     fixed = {"X": "Z", "Z": "+0000", "z": "Coordinated Universal Time" if count >= 4 else "UTC"}
     if letter in fixed:
         return pa.repeat(pa.scalar(fixed[letter]), rows)
@@ -269,9 +269,8 @@ def _milliseconds(values: Mapping[str, _Numbers], rows: int) -> pa.Array:
     if "G" in values:
         year = _where(values["G"] == 0, 1 - year, year)
     month = values.get("M", values.get("L", zero + 1))
-    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     day = values.get("d", values.get("D", zero + 1) if "M" not in values and "L" not in values else zero + 1)
-    days = months.astype("datetime64[D]").astype(np.int64) + day - 1
+    days = days_of(year, month, day)
     of_day = _hour(values, zero) * _HOUR_MS + values.get("m", zero) * _MINUTE_MS + values.get("s", zero) * 1000
     zone = sum((values[letter] for letter in "zZX" if letter in values), start=zero)
     return pa.array(days * DAY_MS + of_day + values.get("S", zero) - zone)

@@ -17,7 +17,7 @@ from moldau.connect.config_def import NO_DEFAULT, ConfigDef, ConfigError, Config
 from moldau.connect.record_batch import ConnectBatch, ValueColumn
 from moldau.connect.schemas import DATE, TIME, TIMESTAMP, Schema, SchemaType
 from moldau.connect.transforms.base import PartTransform
-from moldau.connect.transforms.date_patterns import DAY_MS, DatePattern
+from moldau.connect.transforms.date_patterns import DAY_MS, DatePattern, floored
 from moldau.connect.transforms.objects import (
     FieldColumn,
     ObjectColumn,
@@ -30,6 +30,7 @@ from moldau.connect.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, t
 
 _PURPOSE: Final = "converting timestamp formats"
 _INT64: Final = np.iinfo(np.int64)
+_LAST_DAY: Final = 2**31 - 1
 _TARGETS: Final = {
     "string": Schema(SchemaType.STRING),
     "unix": Schema(SchemaType.INT64),
@@ -141,8 +142,12 @@ class TimestampConverter(PartTransform):
             return _scaled(times, self.factor)
         if self.target == "Timestamp":
             return times.cast(pa.timestamp("ms", tz="UTC"))
-        days = pc.floor(pc.divide(times.cast(pa.float64(), safe=False), DAY_MS)).cast(pa.int64(), safe=False)
+        days = floored(times, DAY_MS)
         if self.target == "Date":
+            far = pc.fill_null(pc.greater(pc.abs(days), _LAST_DAY), False)
+            fail(
+                far, "TimestampConverter cannot make a Date of a time that is more than 2^31 days from 1970", len(array)
+            )
             return days.cast(pa.int32()).cast(pa.date32())
         return pc.subtract(times, pc.multiply(days, DAY_MS)).cast(pa.int32()).cast(pa.time32("ms"))
 
