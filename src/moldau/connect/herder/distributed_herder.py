@@ -42,6 +42,7 @@ REBALANCE_WAIT_S: Final = 10.0
 """How long a request waits for the end of a rebalance before it is answered with 409. Other members learn of a
 rebalance with their next heartbeat, so that most of them end within `heartbeat.interval.ms`."""
 SETTLE_POLL_S: Final = 0.02
+REBALANCING: Final = "Request cannot be completed because a rebalance is expected"
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class DistributedHerder(StoredHerder):
         deadline = asyncio.get_running_loop().time() + REBALANCE_WAIT_S
         while not self._stable:
             if asyncio.get_running_loop().time() >= deadline:
-                raise RebalancingError("Request cannot be completed because a rebalance is expected")
+                raise RebalancingError(REBALANCING)
             await asyncio.sleep(SETTLE_POLL_S)
 
     def _require_leader(self, message: str) -> None:
@@ -172,34 +173,30 @@ class DistributedHerder(StoredHerder):
             owners = {} if self._assignment is None else self._assignment.owners
             raise NotAssignedError(message, owners.get(name))
 
-    async def _write_configs(self, entries: Records) -> None:
-        """Write as the leader. A leader that was fenced claims the topic again if the group still lets it lead."""
+    async def _prepare_write(self) -> None:
+        """Claim the config topic, once in each time of leading. It fences the leader before, and reads to the end."""
         if not self.leads:
-            raise RebalancingError("Request cannot be completed because a rebalance is expected")
-        if self._claimed:
-            try:
-                await self._config_topic.write_all(entries)
-            except Fenced:
-                log.warning("fenced from the config topic", extra={"topic": self._config_topic.topic})
-                self._claimed = False
-            except BaseException:
-                self._claimed = False
-                raise
-            else:
-                return
-        await self._claim()
+            raise RebalancingError(REBALANCING)
+        if not self._claimed:
+            await self._config_topic.claim()
+            # Another worker may have become the leader meanwhile: then that one has claimed the topic again, or will.
+            if not self.leads:
+                raise RebalancingError(REBALANCING)
+            self._claimed = True
+
+    async def _write_configs(self, entries: Records) -> None:
+        """Write as the leader. A leader that was fenced has written nothing; it claims the topic again if the group
+        still lets it lead."""
+        await self._prepare_write()
         try:
             await self._config_topic.write_all(entries)
-        except BaseException:
+        except Fenced as error:
+            log.warning("fenced from the config topic", extra={"topic": self._config_topic.topic})
             self._claimed = False
+            raise RebalancingError(REBALANCING) from error
+        except BaseException:
+            self._claimed = False  # the transaction is open: the next claim ends it
             raise
-
-    async def _claim(self) -> None:
-        await self._config_topic.claim()
-        # Another worker may have become the leader meanwhile: then that one has claimed the topic again, or will.
-        if not self.leads:
-            raise RebalancingError("Request cannot be completed because a rebalance is expected")
-        self._claimed = True
 
     async def _lead(self) -> None:
         await super()._lead()

@@ -1,4 +1,4 @@
-"""Offsets of a connector: shown, changed and reset. Of a source in the offset topic, of a sink those of its group.
+"""Offsets of a connector, shown, changed and reset: a source's in the offset topic, a sink's in its group.
 
 The group of a sink is `connect-NAME`, or `consumer.override.group.id`. Only offsets of a STOPPED connector are changed;
 the herder checks that before.

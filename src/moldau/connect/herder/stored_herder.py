@@ -31,6 +31,7 @@ from moldau.connect.herder import (
     HerderError,
     LoggerLevel,
     NotFoundError,
+    RebalancingError,
     RequestTimedOutError,
     State,
     TargetState,
@@ -62,6 +63,7 @@ FLUSH_TIMEOUT_S: Final = 5.0
 STOPPED_WAIT_S: Final = 10.0
 """How long a request to change offsets waits for the connector's last micro-batch to end."""
 STOPPED_POLL_S: Final = 0.05
+ONLY_LEADER: Final = "Only the leader can set connector configs."
 COMMIT: Final = "unknown"
 """`GET /` shows the commit that Kafka was built from; Moldau has none to show."""
 
@@ -94,6 +96,7 @@ class StoredHerder(Herder):
         self._loggers = WorkerLoggers(parts.clock.now_ms)
         self._live = False
         self._changed = asyncio.Event()
+        self._changing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: MoldauError | None = None
         self._cluster_id = ""
@@ -121,8 +124,11 @@ class StoredHerder(Herder):
     def _require_owner(self, name: str, message: str) -> None:
         """Raises NotAssignedError if another worker runs the connector."""
 
+    async def _prepare_write(self) -> None:
+        """Become the only writer of the config topic, and know all of it. Raises RebalancingError."""
+
     async def _write_configs(self, entries: Records) -> None:
-        """Write to the config topic, as the leader."""
+        """Write to the config topic, as the leader. A RebalancingError means that nothing was written."""
         await self._config_log.write_all(entries)
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -227,23 +233,42 @@ class StoredHerder(Herder):
             if wanted != self.configs.task_configs(name):
                 await self._write_configs(config_store.task_entries(name, wanted))
 
-    async def _request_write(self, entries: Records) -> None:
-        """Write to the config topic for a request."""
-        try:
-            await self._write_configs(entries)
-        except TimedOut as error:
-            raise RequestTimedOutError(f"Request timed out. The config topic was not written: {error}") from error
+    async def _change(self, refusal: str, decide: Callable[[], Records]) -> None:
+        """Write to the config topic for a request, as the leader.
+
+        `decide` checks the request and returns the records. Requests follow one another: no other change comes between
+        the check and the write. A rebalance in the midst of it is waited for once.
+        """
+        async with self._changing:
+            for last in (False, True):
+                await self._settled()
+                self._require_leader(refusal)
+                try:
+                    await self._prepare_write()
+                    await self._write_configs(decide())
+                except RebalancingError:
+                    if last:
+                        raise
+                except TimedOut as error:
+                    raise RequestTimedOutError(
+                        f"Request timed out. The config topic did not answer: {error}"
+                    ) from error
+                else:
+                    return
 
     # -- connectors ---------------------------------------------------------------------------------------------------
+
+    def _known(self, name: str, message: str) -> Mapping[str, str]:
+        try:
+            return self.configs.connectors[name]
+        except KeyError:
+            raise NotFoundError(message.format(name)) from None
 
     async def _existing(self, name: str, message: str) -> Mapping[str, str]:
         """The configuration of a connector. A connector that was created a moment ago on another worker is found."""
         if name not in self.configs.connectors:
             await self._config_log.read_to_end()
-        try:
-            return self.configs.connectors[name]
-        except KeyError:
-            raise NotFoundError(message.format(name)) from None
+        return self._known(name, message)
 
     async def connectors(self) -> list[str]:
         return sorted(self.configs.connectors)
@@ -265,7 +290,7 @@ class StoredHerder(Herder):
 
     async def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Created:
         await self._settled()
-        self._require_leader("Only the leader can set connector configs.")
+        self._require_leader(ONLY_LEADER)
         config = await self._existing(name, "Connector {} not found")
         return await self._store(name, answers.patched(config, patch), None, replace=True)
 
@@ -273,19 +298,26 @@ class StoredHerder(Herder):
         self, name: str, config: Mapping[str, str], initial_state: TargetState | None, *, replace: bool
     ) -> Created:
         await self._settled()
-        self._require_leader("Only the leader can set connector configs.")
+        self._require_leader(ONLY_LEADER)
         answers.require_valid(await self.validate(config))
-        known = name in self.configs.connectors
-        if known and not replace:
-            raise AlreadyExistsError(f"Connector {name} already exists")
-        await self._request_write(config_store.connector_entries(name, config, initial_state))
+        known = False
+
+        def decide() -> Records:
+            nonlocal known
+            known = name in self.configs.connectors
+            if known and not replace:
+                raise AlreadyExistsError(f"Connector {name} already exists")
+            return config_store.connector_entries(name, config, initial_state)
+
+        await self._change(ONLY_LEADER, decide)
         return Created(not known, answers.connector_info(name, self.configs, self._plugins))
 
     async def delete(self, name: str) -> None:
-        await self._settled()
-        self._require_leader("Only the leader can delete connector configs.")
-        await self._existing(name, "Connector {} not found")
-        await self._request_write(config_store.removal_entries(name))
+        def decide() -> Records:
+            self._known(name, "Connector {} not found")
+            return config_store.removal_entries(name)
+
+        await self._change("Only the leader can delete connector configs.", decide)
 
     async def validate(self, config: Mapping[str, str | None]) -> ValidationResult:
         return await self._validate(config)
@@ -302,17 +334,19 @@ class StoredHerder(Herder):
         await self._set_target(name, TargetState.STARTED)
 
     async def _set_target(self, name: str, target: TargetState) -> None:
-        await self._existing(name, "Unknown connector {}")
-        await self._settled()
-        self._require_leader("Only the leader can set the target state of connectors.")
-        await self._request_write([config_store.target_state_entry(name, target)])
+        def decide() -> Records:
+            self._known(name, "Unknown connector {}")
+            return [config_store.target_state_entry(name, target)]
+
+        await self._change("Only the leader can set the target state of connectors.", decide)
 
     async def stop(self, name: str) -> None:
-        await self._settled()
-        self._require_leader("Only the leader can transition connectors to the STOPPED state.")
-        await self._existing(name, "Unknown connector {}")
-        stopped = config_store.target_state_entry(name, TargetState.STOPPED)
-        await self._request_write([*config_store.task_entries(name, []), stopped])
+        def decide() -> Records:
+            self._known(name, "Unknown connector {}")
+            stopped = config_store.target_state_entry(name, TargetState.STOPPED)
+            return [*config_store.task_entries(name, []), stopped]
+
+        await self._change("Only the leader can transition connectors to the STOPPED state.", decide)
 
     async def restart(
         self, name: str, *, include_tasks: bool = False, only_failed: bool = False
@@ -328,7 +362,9 @@ class StoredHerder(Herder):
         if name not in self.statuses.connectors:
             raise NotFoundError(f"Status for connector {name} not found")
         expected = answers.restart_plan(await self.status(name), request)
-        await self._request_write([config_store.restart_entry(request)])
+        await self._change(
+            "Only the leader can process restart requests.", lambda: [config_store.restart_entry(request)]
+        )
         return expected
 
     # -- tasks --------------------------------------------------------------------------------------------------------
@@ -412,6 +448,5 @@ class StoredHerder(Herder):
         return self._loggers.set(name, level)
 
     async def set_cluster_logger(self, name: str, level: str) -> None:
-        await self._settled()
-        self._require_leader("Only the leader can set log levels of all workers.")
-        await self._request_write([config_store.logger_entry(name, level.upper())])
+        entry = config_store.logger_entry(name, level.upper())
+        await self._change("Only the leader can set log levels of all workers.", lambda: [entry])
