@@ -43,6 +43,7 @@ class BuiltIn:
 
 
 _SOURCES: Final[tuple[BuiltIn, ...]] = (
+    BuiltIn(Kind.SOURCE, "FileSource", "moldau.connect.connectors.file_source:FileSource"),
     BuiltIn(
         Kind.SOURCE,
         "org.apache.kafka.connect.file.FileStreamSourceConnector",
