@@ -25,7 +25,7 @@ ROOMS = {
     # The type UUID; the module creates no new ones. Salts of passwords, which no simulation may make guessable.
     "chance": ("client/serialization.py", "security/scram_keys.py"),
     # The caller of a blocking client is in another thread than the client's loop.
-    "threads": ("client/", "cluster/memory_store.py", "cluster/kazoo_session.py"),
+    "threads": ("client/", "connect/engine/", "cluster/memory_store.py", "cluster/kazoo_session.py"),
     "processes": (),
 }
 

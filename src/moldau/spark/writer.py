@@ -110,7 +110,7 @@ def write_task(target: Target, attempt: TaskAttempt, batches: Iterator[pa.Record
         try:
             written = []
             for batch in _chain(first, filled):
-                written += _send(producer, target, batch)
+                written += send_rows(producer, target, batch)
                 rows += batch.num_rows
             producer.flush()
             for future in written:
@@ -160,7 +160,8 @@ def _producer(options: SinkOptions, attempt: TaskAttempt) -> Producer:
     return Producer(settings)
 
 
-def _send(producer: Producer, target: Target, batch: pa.RecordBatch) -> list[BatchFuture]:
+def send_rows(producer: Producer, target: Target, batch: pa.RecordBatch) -> list[BatchFuture]:
+    """Send the rows of a batch, to the target's topic or to the topic in each row."""
     columns = target.columns
     named: dict[str, Any] = {
         "value": VALUE if VALUE in batch.schema.names else _named(batch, VALUE),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from moldau.connect.engine import ConnectorState, Progress, Report, StatusReport
+from moldau.connect.engine import ConnectorState, ConnectorProgress, Report, StatusReport
 from moldau.connect.herder.distributed_herder import DistributedHerder, DistributedSettings, StorageTopic
 from moldau.connect.herder.plugin_facts import PluginFacts
 from moldau.connect.herder.results import ValidationResult
@@ -42,7 +42,7 @@ class NotingEngine:
         self._report(self.states[name])
 
     def worked(self, name: str, batches: int, *topics: str) -> None:
-        self.tell(name, ConnectorState.RUNNING, progress=Progress(batches=batches, topics=frozenset(topics)))
+        self.tell(name, ConnectorState.RUNNING, progress=ConnectorProgress(batches=batches, topics=frozenset(topics)))
 
     def stop(self, name: str) -> Future[None]:
         self.calls.append(f"stop {name}")

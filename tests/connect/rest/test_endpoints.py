@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.client.errors import MoldauError
-from moldau.connect.engine import Progress
+from moldau.connect.engine import ConnectorProgress
 from moldau.connect.herder import (
     ActiveTopics,
     AlreadyExistsError,
@@ -86,7 +86,7 @@ def test_a_state_has_a_trace_only_if_there_is_one() -> None:
 
 
 def test_progress_is_shown_to_those_who_ask_for_it() -> None:
-    worker = client(status=STATUS, connectors=["a"], progress=Progress(records=7, topics=frozenset({"t"})))
+    worker = client(status=STATUS, connectors=["a"], progress=ConnectorProgress(records=7, topics=frozenset({"t"})))
     assert "progress" not in worker.get("/connectors/a/status").json()
     shown = worker.get("/connectors/a/status?expand=progress").json()["progress"]
     assert (shown["records"], shown["topics"], shown["lag"]) == (7, ["t"], None)

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from moldau.connect.connector import Connector
 
-__all__ = ["ConnectorEngine", "ConnectorState", "FailedPart", "LoadConnector", "Progress", "Report", "StatusReport"]
+__all__ = [
+    "ConnectorEngine",
+    "ConnectorState",
+    "FailedPart",
+    "LoadConnector",
+    "ConnectorProgress",
+    "Report",
+    "StatusReport",
+]
 
 
 class ConnectorState(Enum):
@@ -42,7 +50,7 @@ class FailedPart(Enum):
 
 
 @dataclass(frozen=True)
-class Progress:
+class ConnectorProgress:
     """What a connector has done since it was started here."""
 
     batches: int = 0
@@ -78,7 +86,7 @@ class StatusReport:
     trace: str | None = None
     """Why it is FAILED or RESTARTING. Plain text without secrets."""
     failed: FailedPart | None = None
-    progress: Progress = field(default_factory=Progress)
+    progress: ConnectorProgress = field(default_factory=ConnectorProgress)
 
 
 Report = Callable[[StatusReport], None]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from moldau.connect.engine import Progress
+from moldau.connect.engine import ConnectorProgress
 from moldau.connect.herder.errors import (
     AlreadyExistsError,
     BadConfigError,
@@ -142,7 +142,7 @@ class Herder(ABC):
     @abstractmethod
     async def status(self, name: str) -> ConnectorStateInfo: ...
 
-    async def progress(self, name: str) -> Progress | None:
+    async def progress(self, name: str) -> ConnectorProgress | None:
         """What the connector has done since it was started, from the worker that runs it (`NotAssignedError`).
 
         None: it has not been started.

@@ -19,7 +19,7 @@ from moldau.connect.herder.results import (
 from moldau.connect.plugins import Plugin
 
 if TYPE_CHECKING:
-    from moldau.connect.engine import Progress
+    from moldau.connect.engine import ConnectorProgress
 
 Body = dict[str, Any]
 
@@ -57,7 +57,7 @@ def status_body(status: ConnectorStateInfo) -> Body:
     }
 
 
-def progress_body(progress: Progress) -> Body:
+def progress_body(progress: ConnectorProgress) -> Body:
     """What Kafka Connect does not have: counts and rates since the connector was started on its worker."""
     return asdict(progress) | {"topics": sorted(progress.topics)}
 
