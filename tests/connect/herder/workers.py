@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from moldau.connect.engine import ConnectorState, ConnectorProgress, Report, StatusReport
+from moldau.connect.engine import ConnectorProgress, ConnectorState, Report, StatusReport
 from moldau.connect.herder.distributed_herder import DistributedHerder, DistributedSettings, StorageTopic
 from moldau.connect.herder.plugin_facts import PluginFacts
 from moldau.connect.herder.results import ValidationResult

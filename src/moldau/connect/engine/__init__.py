@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConnectorEngine",
+    "ConnectorProgress",
     "ConnectorState",
     "FailedPart",
     "LoadConnector",
-    "ConnectorProgress",
     "Report",
     "StatusReport",
 ]
