@@ -59,6 +59,8 @@ MODULES = {
     "tempfile": "files",
 }
 
+PURE_MODULES = {"urllib.parse"}
+"""Modules that only compute, inside of packages that do more."""
 PURE_PARTS_OF_OS = {"PathLike", "environ", "fspath", "path", "sep", "strerror"}
 PURE_PARTS_OF_OS_PATH = {"basename", "dirname", "join", "normpath", "sep", "splitext"}
 
@@ -137,7 +139,7 @@ def _walk_what_runs(node: ast.AST) -> Iterator[ast.AST]:
 
 def _module_use(line: int, module: str) -> Iterator[tuple[int, str, str]]:
     root = module.partition(".")[0]
-    if root in MODULES:
+    if root in MODULES and module not in PURE_MODULES:
         yield line, f"import {module}", MODULES[root]
 
 

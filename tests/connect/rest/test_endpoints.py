@@ -152,7 +152,7 @@ def test_a_request_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPat
     async def forever(name: str) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(dispatch.Endpoint.__init__, "__defaults__", (0.01,))
+    monkeypatch.setattr(dispatch.RestEndpoint.__init__, "__defaults__", (0.01,))
     answer = client(connector_info=forever).get("/connectors/a")
     assert (answer.status_code, answer.json()["message"]) == (500, "Request timed out")
 

@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from starlette.requests import Request
@@ -27,6 +26,12 @@ REQUEST_TIMEOUT_S: Final = 90.0
 """Kafka Connect's limit for one request."""
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 JSON: Final = "application/json"
+_PHRASES: Final = {
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    415: "Unsupported Media Type",
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class RestError(HerderError):
     """An error of HTTP itself, such as a method that an endpoint does not have."""
 
     def __init__(self, status: int, message: str | None = None) -> None:
-        super().__init__(message or f"HTTP {status} {HTTPStatus(status).phrase}")
+        super().__init__(message or f"HTTP {status} {_PHRASES[status]}")
         self.status = status
 
 
@@ -64,7 +69,7 @@ def error_response(status: int, message: str) -> Response:
     return json_response(status, {"error_code": status, "message": message})
 
 
-class Endpoint:
+class RestEndpoint:
     """One path with its handlers, as an ASGI application."""
 
     def __init__(self, handlers: Mapping[str, Handler], forward: Forward, timeout_s: float = REQUEST_TIMEOUT_S) -> None:

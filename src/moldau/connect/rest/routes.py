@@ -10,7 +10,7 @@ from moldau.connect.herder import Herder
 from moldau.connect.plugins import Plugins, installed
 from moldau.connect.rest.connector_plugins import ConnectorPluginsResource
 from moldau.connect.rest.connectors import ConnectorsResource
-from moldau.connect.rest.dispatch import Endpoint, Forward, Handler, RestError, check_path, error_response
+from moldau.connect.rest.dispatch import Forward, Handler, RestEndpoint, RestError, check_path, error_response
 from moldau.connect.rest.worker import WorkerResource
 
 
@@ -67,7 +67,7 @@ def routes(
     table = endpoints(herder, plugins or installed(), topic_tracking=topic_tracking, topic_reset=topic_reset)
     found: list[BaseRoute] = []
     for path, handlers in table.items():
-        endpoint = Endpoint(handlers, forward)
+        endpoint = RestEndpoint(handlers, forward)
         found.append(Route(path, endpoint))
         if path != "/":
             found.append(Route(f"{path}/", endpoint))
