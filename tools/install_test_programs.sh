@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the programs that the tests use and pip cannot install: kcat (a client, and the load generator of the
-# benchmarks), Java 17 (for Spark, ZooKeeper and Apache Kafka's own tools), Maven (which downloads Apache Kafka's jars)
-# and versitygw (an S3 server, built by Go from its module proxy). Uses apt-get if possible. Never fails: it prints a
+# benchmarks), Java 17 (for Spark, ZooKeeper and Apache Kafka's own tools), Maven (which downloads Apache Kafka's jars),
+# PostgreSQL and MariaDB (for the connectors of databases; the tests start servers of their own) and versitygw (an S3
+# server, built by Go from its module proxy). Uses apt-get if possible. Never fails: it prints a
 # warning for each program that is still missing. The tests that need the program are skipped, and the test run counts
 # them at its end.
 
@@ -20,10 +21,15 @@ WARNING: versitygw is not installed and could not be built from here.
 WARNING
 fi
 
+# Debian keeps the servers of databases off the PATH of ordinary users.
+found() {
+    command -v "$1" >/dev/null 2>&1 || ls /usr/sbin/"$1" /usr/lib/postgresql/*/bin/"$1" 2>/dev/null | grep -q .
+}
+
 missing=""
 packages=""
-for pair in kcat:kcat javac:openjdk-17-jdk-headless mvn:maven; do
-    command -v "${pair%%:*}" >/dev/null 2>&1 && continue
+for pair in kcat:kcat javac:openjdk-17-jdk-headless mvn:maven postgres:postgresql mariadbd:mariadb-server; do
+    found "${pair%%:*}" && continue
     missing="$missing ${pair%%:*}"
     packages="$packages ${pair#*:}"
 done
@@ -37,7 +43,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 fi
 
 for program in $missing; do
-    command -v "$program" >/dev/null 2>&1 || cat >&2 <<WARNING
+    found "$program" || cat >&2 <<WARNING
 *******************************************************************************
 WARNING: $program is not installed and could not be installed from here.
          The tests and benchmarks that use it will be SKIPPED.

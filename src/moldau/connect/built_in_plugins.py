@@ -55,6 +55,13 @@ _SOURCES: Final[tuple[BuiltIn, ...]] = (
         "moldau.connect.connectors.datagen:DatagenSource",
         ("datagen",),
     ),
+    BuiltIn(
+        Kind.SOURCE,
+        "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "moldau.connect.connectors.databases.source:DatabaseSource",
+        ("DatabaseSource",),
+        "connect-databases",
+    ),
 )
 
 _SINKS: Final[tuple[BuiltIn, ...]] = (
@@ -65,6 +72,13 @@ _SINKS: Final[tuple[BuiltIn, ...]] = (
         "io.confluent.connect.hdfs.HdfsSinkConnector",
         "moldau.connect.connectors.file_sink:HdfsSink",
         ("io.confluent.connect.hdfs3.Hdfs3SinkConnector",),
+    ),
+    BuiltIn(
+        Kind.SINK,
+        "io.confluent.connect.jdbc.JdbcSinkConnector",
+        "moldau.connect.connectors.databases.sink:DatabaseSink",
+        ("DatabaseSink",),
+        "connect-databases",
     ),
 )
 
