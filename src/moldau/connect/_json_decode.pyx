@@ -294,7 +294,7 @@ cdef class Parser:
             return bad(c, b"unexpected end of the text")
         c.p += 1
         (<int32_t*>node.values.data)[last] = <int32_t>node.item.length
-        return OK
+        return bad(c, b"two entries of a map have the same key") if has_equal_keys(node, last) else OK
 
     cdef int pairs(self, Node node) except -1:
         """The array of arrays at the cursor, as a map whose keys are no strings."""
@@ -333,7 +333,12 @@ cdef class Parser:
         cdef int result
         self.c.start = self.c.p = data
         self.c.end = data + size
+        if size >= 3 and memcmp(data, b"\xef\xbb\xbf", 3) == 0:  # a byte order mark
+            self.c.p += 3
         skip_space(&self.c)
+        if self.c.p == self.c.end and not root.required:  # Kafka takes an empty text for null
+            pad(root, at)
+            return put_null(root)
         result = self.value(root, at)
         if result == OK:
             skip_space(&self.c)
@@ -385,6 +390,21 @@ cdef class Parser:
 
     cdef object reason(self):
         return describe(self.c.reason.decode(), self.c.p - self.c.start)
+
+
+cdef bint has_equal_keys(Node node, Py_ssize_t entry) except -1:
+    """Whether two keys of a map are the same text."""
+    cdef const int32_t* ends = <const int32_t*>node.values.data
+    cdef Py_ssize_t first = ends[entry - 1] if entry else 0
+    cdef Py_ssize_t count = ends[entry] - first, i, begin
+    cdef const int32_t* keys = <const int32_t*>node.key.values.data
+    if count < 2:
+        return False
+    seen = set()
+    for i in range(first, first + count):
+        begin = keys[i - 1] if i else 0
+        seen.add(PyBytes_FromStringAndSize(node.key.data.data + begin, keys[i] - begin))
+    return len(seen) < count
 
 
 cdef Node find(Node node, Span span):

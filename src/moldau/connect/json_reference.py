@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -53,11 +54,20 @@ _FLOATS: Final = _decoder(float)
 _DECIMALS: Final = _decoder(Decimal)
 
 
+_LEADING_ZEROS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|(?<![\w.+-])(-?)0+(?=\d)')
+
+
 def parse(text: bytes, *, decimals: bool = False) -> Any:
-    """The value of a JSON text. DataError says what is wrong with it."""
+    """The value of a JSON text; an empty one is null, as in Kafka. DataError says what is wrong with it."""
+    decoder = _DECIMALS if decimals else _FLOATS
     try:
-        decoder = _DECIMALS if decimals else _FLOATS
-        return decoder.decode(text.decode())
+        decoded = text.decode("utf-8-sig")
+        if not decoded.strip(" \t\r\n"):
+            return None
+        try:
+            return decoder.decode(decoded)
+        except json.JSONDecodeError:
+            return decoder.decode(_LEADING_ZEROS.sub(r"\1\2", decoded))
     except RecursionError:
         raise DataError("invalid JSON: too many levels of nesting") from None
     except UnicodeDecodeError as error:
