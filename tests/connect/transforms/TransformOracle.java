@@ -17,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.Configurable;
+import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.Field;
@@ -33,7 +34,8 @@ import org.apache.kafka.connect.transforms.predicates.Predicate;
 /**
  * Kafka's own transforms on records from a file: one case per line in, one answer per line out.
  *
- * A case has "class", "config", an optional "predicate" (class, config, negate) and "records". The answer is either
+ * A case {"settings": class} is answered with the declared settings of that class. Other cases have
+ * "class", "config", an optional "predicate" (class, config, negate) and "records". The answer is either
  * {"error": ...} for a refused configuration, or "results": for each record the new one, null if it was dropped, or
  * {"error": ...}. Values are tagged with their Java type, so that an integer of 8 bits is not one of 64.
  */
@@ -53,6 +55,7 @@ public final class TransformOracle {
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static ObjectNode answer(JsonNode one) {
         ObjectNode answer = JSON.createObjectNode();
+        if (one.has("settings")) return settings(one.get("settings").asText(), answer);
         Transformation transform;
         Predicate predicate = null;
         try {
@@ -73,6 +76,20 @@ public final class TransformOracle {
             }
         }
         return answer;
+    }
+
+    private static ObjectNode settings(String name, ObjectNode answer) {
+        try {
+            Object plugin = Class.forName(name).getDeclaredConstructor().newInstance();
+            ConfigDef declared = (ConfigDef) plugin.getClass().getMethod("config").invoke(plugin);
+            for (ConfigDef.ConfigKey key : declared.configKeys().values()) {
+                ArrayNode row = answer.putArray(key.name).add(key.type.name()).add(key.importance.name());
+                row.add(key.hasDefault() ? String.valueOf(key.defaultValue) : "required");
+            }
+            return answer;
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalArgumentException(error);
+        }
     }
 
     @SuppressWarnings("unchecked")

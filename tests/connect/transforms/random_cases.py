@@ -40,7 +40,10 @@ PATTERNS = (
     *("hh:mm a", "yyyy-MM-dd'T'HH:mm:ssXXX", "MMMM dd, yyyy G", "D yyyy", "HHmmssSSS", "k:m:s", "yyyy.MM", "''yy''"),
     *("EEEE u F K", "yyyy-MM-dd HH:mm:ss z", "Z yyyy", "y-M-d H:m:s.S", "LLL"),
 )
-WIDTHS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
+LITERALS = (
+    *("12", "-5", "70000", "99999999999999999999", "1.5", "true", "abc", "", "null", "2020-01-02", "12:30:45.678Z"),
+    *("2020-01-02T03:04:05.678Z", "[1,2]", "[1,300,-5]", '["a","b"]', '{"a":1}', "two words"),
+)
 
 
 class Cases:
@@ -329,6 +332,7 @@ CONFIGURATIONS: dict[str, Callable[[Cases], dict[str, str]]] = {
     "HeaderFrom": Cases.header_from,
     "HoistField": lambda cases: {"field": "whole"},
     "InsertField": Cases.insert_field,
+    "InsertHeader": lambda cases: {"header": "h1", "value.literal": cases.chance.choice(LITERALS)},
     "MaskField": Cases.mask_field,
     "RegexRouter": Cases.regex_router,
     "ReplaceField": Cases.replace_field,

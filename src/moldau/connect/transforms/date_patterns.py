@@ -213,7 +213,9 @@ def _regex(pieces: tuple[_Piece, ...]) -> tuple[str, dict[str, tuple[str, _Piece
 
 def _expected(piece: _Piece, *, abutting: bool) -> str:
     if piece.numeric:
-        return rf"\d{{{piece.count}}}" if abutting else r"-?\d{1,9}"
+        if abutting:
+            return rf"\d{{{piece.count}}}" + (rf"|-\d{{{piece.count - 1}}}" if piece.count > 1 else "")
+        return r"-?\d{1,9}"
     if piece.text in "MLE":
         names = _DAYS if piece.text == "E" else _MONTHS
         return "(?i:" + "|".join([*names, *(name[:3] for name in names)]) + ")"

@@ -13,6 +13,9 @@ Numbers = np.ndarray[Any, Any]
 
 _CUTOVER: Final = -141_427
 """The day 1582-10-15, the first one of the Gregorian calendar."""
+_SHORT_YEAR: Final = 1582
+_LEFT_OUT: Final = 10
+"""The days of 1582 that no calendar has."""
 _JULIAN_EPOCH: Final = 719_470
 """Days from March 1 of the Julian year 0 until 1970-01-01. A year that begins in March ends with its leap day."""
 _FOUR_YEARS: Final = 1461
@@ -27,6 +30,7 @@ def dates(days: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     month = (months - years).astype(np.int64) + 1
     day = (gregorian - months).astype(np.int64) + 1
     of_year = (gregorian - years).astype(np.int64) + 1
+    of_year = np.where((year == _SHORT_YEAR) & (days >= _CUTOVER), of_year - _LEFT_OUT, of_year)
     old = days < _CUTOVER
     if old.any():
         julian_year, julian_month, julian_day = _julian_date(days)

@@ -171,7 +171,7 @@ def with_default(one: FieldColumn, valid: pa.BooleanArray | None) -> FieldColumn
 
 def filled(array: pa.Array, rows: pa.BooleanArray, value: pa.Scalar) -> pa.Array:
     """The array with one value in these rows. Works for every type, also nested ones."""
-    source = pa.concat_arrays([array, pa.array([value.as_py()], array.type)])
+    source = pa.concat_arrays([array, fitted(pa.repeat(value, 1), array.type)])
     numbers = pa.array(range(len(array)), pa.int64())
     return source.take(pc.if_else(rows, pa.scalar(len(array), pa.int64()), numbers))
 

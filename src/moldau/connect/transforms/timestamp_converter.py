@@ -117,7 +117,7 @@ class TimestampConverter(PartTransform):
                 self.field, FieldColumn(self._converted(one.array, one.schema, found.valid), target)
             )
         if found.schema.default is not None:
-            default = pa.array([default_scalar(found.schema).as_py()], type=default_scalar(found.schema).type)
+            default = pa.repeat(default_scalar(found.schema), 1)
             bare = ObjectColumn.of(ValueColumn(default, replace(found.schema, default=None)))
             schema = replace(schema, default=self._with_schema(bare).column().array[0].as_py())
         return replace(filled, schema=schema)
