@@ -65,6 +65,11 @@ _SOURCES: Final[tuple[BuiltIn, ...]] = (
 )
 
 _SINKS: Final[tuple[BuiltIn, ...]] = (
+    BuiltIn(
+        Kind.SINK,
+        "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "moldau.connect.connectors.file_stream_sink:FileStreamSink",
+    ),
     BuiltIn(Kind.SINK, "FileSink", "moldau.connect.connectors.file_sink:FileSink"),
     BuiltIn(Kind.SINK, "io.confluent.connect.s3.S3SinkConnector", "moldau.connect.connectors.file_sink:S3Sink"),
     BuiltIn(

@@ -15,10 +15,11 @@ Not done: `schema.compatibility` other than NONE; HDFS itself (`hdfs://`).
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -135,9 +136,13 @@ class FileSink(SinkConnector):
         attempt = f"{task.batch}-{task.task}-{task.attempt}-{uuid.uuid4().hex[:8]}"
         staged = f"{CommitLog(store, self.name).staged_directory}/{attempt}"
         files = TaskFiles(self.plan, store, part, staged)
-        for batch in batches:
-            files.add(batch)
-        return [tuple(one) for one in files.closed()]
+        try:
+            for batch in batches:
+                files.add(batch)
+            return [tuple(one) for one in files.closed()]
+        except Exception:
+            files.abandon()
+            raise
 
 
 class S3Sink(FileSink):
@@ -191,6 +196,14 @@ class TaskFiles:
             self._close(directory)
         return self._closed
 
+    def abandon(self) -> None:
+        """Remove what was written: the task has failed."""
+        for one in self._open.values():
+            with contextlib.suppress(Exception):
+                one.file.close()
+        with contextlib.suppress(Exception):
+            self._store.delete_tree(self._staged)
+
     def _without_nulls(self, batch: ConnectBatch) -> ConnectBatch:
         if self._plan.null_values == "fail":
             offset = batch.filter(batch.value.array.is_null()).origin.column("offset")[0].as_py()  # type: ignore[union-attr]
@@ -226,7 +239,7 @@ class TaskFiles:
         self._count += 1
         name = f"{self._staged}/{self._count}{form.extension}"
         options = FormatOptions(self._plan.codec, self._plan.separator)
-        return _OpenFile(name, form.open(self._store.open_output(name), options), self._plan, rows)
+        return _OpenFile(name, self._store.open_output(name), form.open, options, self._plan, rows)
 
     def _close(self, directory: str) -> None:
         file = self._open.pop(directory)
@@ -248,9 +261,18 @@ def _safe(topic: str) -> str:
 class _OpenFile:
     """One staged file."""
 
-    def __init__(self, path: str, writer: FormatWriter, plan: FileSinkPlan, rows: ConnectBatch) -> None:
+    def __init__(
+        self,
+        path: str,
+        file: IO[bytes],
+        open_writer: Callable[[IO[bytes], FormatOptions], FormatWriter],
+        options: FormatOptions,
+        plan: FileSinkPlan,
+        rows: ConnectBatch,
+    ) -> None:
         self.path = path
-        self.writer = writer
+        self.file = file
+        self.writer = open_writer(file, options)
         self.rows = 0
         self._plan = plan
         self._schema: Schema | None = rows.value.schema
