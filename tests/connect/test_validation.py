@@ -170,6 +170,7 @@ def test_an_unknown_class_and_one_that_does_not_load_are_errors() -> None:
         ("exactly.once.support", "maybe", "String must be one of (case insensitive): REQUIRED, REQUESTED"),
         ("transaction.boundary", "interval", "a transaction holds one micro-batch here; use poll"),
         ("offsets.storage.topic", "", "String must be non-empty"),
+        ("offsets.storage.topic", "other", "the offsets of all connectors are in the worker's offset.storage.topic"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_setting(name: str, text: str, problem: str) -> None:
@@ -248,9 +249,15 @@ def test_a_sink_does_not_read_its_own_dead_letters() -> None:
     assert "Invalid regular expression" in errors(sink(**dead, topics="", **{"topics.regex": "["}))["topics.regex"][0]
 
 
-def test_the_group_of_the_workers_is_no_group_for_a_sink() -> None:
-    taken = errors(sink(**{"consumer.override.group.id": "workers"}), rules=WorkerRules(group_id="workers"))
-    assert "conflicts with Connect worker group workers" in taken["consumer.override.group.id"][0]
+@pytest.mark.parametrize("name", ["producer.override.acks", "consumer.override.group.id"])
+def test_settings_of_clients_that_guarantees_depend_on_are_refused(name: str) -> None:
+    assert "the guarantees of connectors depend on the engine's value" in errors(sink(**{name: "1"}))[name][0]
+
+
+def test_the_settings_of_the_engine_are_known() -> None:
+    assert errors(sink(**{"task.deadline.ms": "1000", "batch.max.offsets": "10"})) == {}
+    assert "at least 100" in errors(source(**{"task.deadline.ms": "1"}))["task.deadline.ms"][0]
+    assert "batch.max.offsets" in errors(source(**{"batch.max.offsets": "10"}))
 
 
 # -- chains, converters, topics, overrides -----------------------------------------------------------------------------

@@ -16,6 +16,11 @@ from moldau.connect.config_def import HIDDEN, ConfigKey, ConfigType, ConfigValue
 from moldau.settings.setting import Setting, SettingError, SettingType
 
 CLIENTS: Final[Mapping[str, ClientTable]] = {"producer": PRODUCER, "consumer": CONSUMER, "admin": ADMIN}
+REFUSED_OVERRIDES: Final[Mapping[str, tuple[str, ...]]] = {
+    "producer": ("transactional.id", "enable.idempotence", "acks", "transaction.two.phase.commit.enable"),
+    "consumer": ("group.id", "isolation.level", "enable.auto.commit"),
+}
+"""Settings of clients that the engine's guarantees depend on."""
 _PRINCIPAL: Final = frozenset({"security.protocol", "sasl.jaas.config", "sasl.mechanism"})
 """What the policy Principal allows: the settings of a login."""
 
@@ -36,6 +41,10 @@ def validated(client: str, config: Mapping[str, str], policy: str) -> list[tuple
         else:
             key, value.value = None, None  # it may be a password whose name was misspelt
             value.errors.append(f'Unknown configuration "{name}"' + _nearest(table, setting_name, prefix))
+        if setting_name in REFUSED_OVERRIDES.get(client, ()):
+            value.errors.append(
+                f"Configuration {name} cannot be set: the guarantees of connectors depend on the engine's value"
+            )
         if not _allowed(policy, setting_name):
             value.errors.append(
                 f"The '{policy}' policy does not allow '{setting_name}' to be overridden in the connector configuration"

@@ -43,6 +43,7 @@ DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 TOPIC_CREATION: Final = "topic.creation"
 TOPIC_CREATION_GROUPS: Final = "topic.creation.groups"
 DEFAULT_GROUP: Final = "default"
+OFFSETS_TOPIC: Final = "offsets.storage.topic"
 CONVERTERS: Final = ("header.converter", "key.converter", "value.converter")
 """In the order in which Kafka Connect's answer lists their settings."""
 
@@ -188,7 +189,7 @@ SOURCE: Final = _BASE + ConfigDef(
         ConfigKey("transaction.boundary.interval.ms", LONG, "Time between two transactions of the boundary interval.",
                   None, LOW, between(0), group=_ONCE, order=4, width="SHORT",
                   display_name="Transaction boundary interval"),
-        ConfigKey("offsets.storage.topic", STRING, "Topic for the offsets of this connector instead of the worker's.",
+        ConfigKey(OFFSETS_TOPIC, STRING, "Topic for the offsets of this connector instead of the worker's.",
                   None, LOW, _not_blank, group="offsets.topic", order=1, width="LONG", display_name="Offsets topic"),
     ]
 )  # fmt: skip

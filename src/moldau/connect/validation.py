@@ -27,6 +27,7 @@ from moldau.connect.connector_settings import (
     CONVERTERS,
     DEAD_LETTER_TOPIC,
     DEFAULT_GROUP,
+    OFFSETS_TOPIC,
     PREDICATES,
     SINK,
     SOURCE,
@@ -39,6 +40,7 @@ from moldau.connect.connector_settings import (
     topic_creation_settings,
     transform_settings,
 )
+from moldau.connect.engine.run_settings import BATCH_RECORDS, ENGINE_SETTINGS
 from moldau.connect.herder.errors import BadRequestError
 from moldau.connect.herder.results import ValidationResult
 from moldau.connect.plugins import Plugin, PluginLoadError, Plugins, UnknownPlugin, installed
@@ -61,7 +63,6 @@ _RANKS: Final = list(Importance)
 class WorkerRules:
     """What validation has to know of the worker."""
 
-    group_id: str = "connect-cluster"
     exactly_once_sources: bool = True
     override_policy: str = "All"
     """`connector.client.config.override.policy`: All, None or Principal."""
@@ -122,6 +123,7 @@ class _Validation:
         except PluginLoadError as error:
             raise BadRequestError(f"Failed to load connector class {self.plugin.name}: {error}") from error
         self._declare(SINK if self.sink else SOURCE)
+        self._declare(ConfigDef(key for key in ENGINE_SETTINGS.keys.values() if self.sink or key.name != BATCH_RECORDS))
         self._chain(TRANSFORMS, Kind.TRANSFORMATION)
         self._chain(PREDICATES, Kind.PREDICATE)
         self._topic_creation()
@@ -269,6 +271,12 @@ class _Validation:
         wanted = self.given.get("exactly.once.support", "").strip().lower()
         if wanted == "required" and not self.rules.exactly_once_sources:
             self._problem("exactly.once.support", "This worker does not have exactly-once source support enabled.")
+        if self.given.get(OFFSETS_TOPIC):
+            self._problem(
+                OFFSETS_TOPIC,
+                f"Invalid value {self.given[OFFSETS_TOPIC]} for configuration {OFFSETS_TOPIC}: the offsets of all "
+                "connectors are in the worker's offset.storage.topic; leave it out",
+            )
         boundary = self.given.get("transaction.boundary", "poll").strip().lower()
         if boundary in ("interval", "connector"):
             self._problem(
@@ -319,12 +327,6 @@ class _Validation:
                     self.appended.append((key, value))
                 else:
                     self.open_prefixes.append(value.name)
-        if self.given.get("consumer.override.group.id") == self.rules.group_id and self.sink:
-            self._problem(
-                "consumer.override.group.id",
-                f"Consumer group for sink connector named {self.given.get('name')} conflicts with Connect worker group "
-                f"{self.rules.group_id}",
-            )
 
     def _unknown(self) -> None:
         known = {*self.keys, *(value.name for _, value in self.appended)}

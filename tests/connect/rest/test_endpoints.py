@@ -20,6 +20,7 @@ from moldau.connect.herder import (
     ConnectorType,
     Created,
     Health,
+    NotAssignedError,
     NotFoundError,
     RebalancingError,
     RequestTimedOutError,
@@ -92,6 +93,12 @@ def test_progress_is_shown_to_those_who_ask_for_it() -> None:
     assert (shown["records"], shown["topics"], shown["lag"]) == (7, ["t"], None)
     assert list(worker.get("/connectors?expand=status&expand=progress").json()["a"]) == ["status", "progress"]
     assert worker.get("/connectors?expand=colour").json() == {"a": {}}
+
+
+def test_the_progress_of_a_connector_that_no_worker_runs_is_null() -> None:
+    worker = client(status=STATUS, connectors=["a"], progress=NotAssignedError("not mine", None))
+    assert worker.get("/connectors/a/status?expand=progress").json()["progress"] is None
+    assert worker.get("/connectors?expand=progress").json() == {"a": {"progress": None}}
 
 
 def test_a_connector_that_was_deleted_meanwhile_is_left_out_of_the_list() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from moldau.client.settings import ADMIN, CONSUMER, PRODUCER, ClientTable
 from moldau.client.settings.security import SECURITY_SETTINGS
+from moldau.connect.client_overrides import REFUSED_OVERRIDES
 from moldau.connect.config_def import (
     ConfigDef,
     ConfigError,
@@ -66,11 +67,6 @@ _KAFKA_SETTINGS: Final = ConfigDef(
     )
 )
 
-_REFUSED_OVERRIDES: Final = {
-    "producer": ("transactional.id", "enable.idempotence", "acks", "transaction.two.phase.commit.enable"),
-    "consumer": ("group.id", "isolation.level", "enable.auto.commit"),
-}
-"""Settings of clients that the engine's guarantees depend on."""
 _IGNORED: Final = frozenset({"key.serializer", "value.serializer", "key.deserializer", "value.deserializer"})
 _SECURITY: Final = frozenset(one.name for one in SECURITY_SETTINGS)
 
@@ -186,7 +182,7 @@ def client_configs(worker: Mapping[str, Any], config: Mapping[str, Any]) -> Clie
 
 def _client(kind: str, table: ClientTable, worker: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str]:
     overrides = with_prefix(config, f"{kind}.override.")
-    for refused in _REFUSED_OVERRIDES.get(kind, ()):
+    for refused in REFUSED_OVERRIDES.get(kind, ()):
         if refused in overrides:
             raise ConfigError(
                 f"{kind}.override.{refused} cannot be set: the guarantees of connectors depend on the engine's value"

@@ -14,7 +14,7 @@ from typing import Final
 
 from moldau import __version__
 from moldau.client.errors import MoldauError, TimedOut
-from moldau.connect.engine import ConnectorEngine, Report, StatusReport
+from moldau.connect.engine import ConnectorEngine, ConnectorProgress, Report, StatusReport
 from moldau.connect.herder import (
     ActiveTopics,
     AlreadyExistsError,
@@ -326,6 +326,12 @@ class StoredHerder(Herder):
 
     async def status(self, name: str) -> ConnectorStateInfo:
         return answers.state_info(name, self.configs, self.statuses, self._plugins)
+
+    async def progress(self, name: str) -> ConnectorProgress | None:
+        await self._existing(name, "Connector {} not found")
+        self._require_owner(name, "The progress of a connector is known to the worker that runs it")
+        report = self._engine.state(name)
+        return None if report is None else report.progress
 
     async def pause(self, name: str) -> None:
         await self._set_target(name, TargetState.PAUSED)

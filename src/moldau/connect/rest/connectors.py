@@ -87,8 +87,16 @@ class ConnectorsResource:
         name = _name(request)
         body = status_body(await self._herder.status(name))
         if "progress" in request.query_params.getlist("expand"):
-            body["progress"] = await self._expanded(name, "progress")
+            body["progress"] = await self._progress(name)
         return Reply(body=body)
+
+    async def _progress(self, name: str) -> Any:
+        try:
+            return await self._expanded(name, "progress")
+        except OtherWorkerError as error:
+            if error.url is not None:
+                raise
+            return None  # no worker runs it at the moment
 
     async def pause(self, request: Request) -> Reply:
         await self._herder.pause(_name(request))
