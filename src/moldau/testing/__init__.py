@@ -22,15 +22,29 @@ if TYPE_CHECKING:
     from moldau.testing.broker import Broker
     from moldau.testing.broker_thread import BrokerNotRunning
     from moldau.testing.cluster import Cluster
+    from moldau.testing.connectors import ConnectorFailed, Connectors
     from moldau.testing.faults import Fault, Faults
     from moldau.testing.security import Security, allow, deny
 
-__all__ = ["Broker", "BrokerNotRunning", "Cluster", "Fault", "Faults", "Security", "allow", "deny"]
+__all__ = [
+    "Broker",
+    "BrokerNotRunning",
+    "Cluster",
+    "ConnectorFailed",
+    "Connectors",
+    "Fault",
+    "Faults",
+    "Security",
+    "allow",
+    "deny",
+]
 
 _HOMES = {
     "Broker": "moldau.testing.broker",
     "BrokerNotRunning": "moldau.testing.broker_thread",
     "Cluster": "moldau.testing.cluster",
+    "ConnectorFailed": "moldau.testing.connectors",
+    "Connectors": "moldau.testing.connectors",
     "Fault": "moldau.testing.faults",
     "Faults": "moldau.testing.faults",
     "Security": "moldau.testing.security",
