@@ -16,6 +16,8 @@ from moldau.settings.table import SettingTable
 ENVIRONMENT_PREFIX = "MOLDAU_"
 NOT_SETTINGS = ("MOLDAU_BOOTSTRAP_SERVERS", "MOLDAU_COMMAND_CONFIG", "MOLDAU_FAULT_POINT", "MOLDAU_PURE", "MOLDAU_SOAK")
 """Variables with our prefix that are not broker settings: they configure commands, builds or tests."""
+SERVICE_PREFIXES = ("MOLDAU_CONNECT_",)
+"""Prefixes of variables that set the settings of a service."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -61,6 +63,8 @@ def read_environment(environment: Mapping[str, str], table: SettingTable) -> dic
     texts: dict[str, str] = {}
     for variable, text in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NOT_SETTINGS:
+            continue
+        if variable.startswith(SERVICE_PREFIXES):
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
         own = f"moldau.{name}"
