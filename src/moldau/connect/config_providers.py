@@ -108,7 +108,7 @@ class ConfigProviders:
         return {name: self._resolved(name, text) for name, text in config.items()}
 
     def _resolved(self, name: str, text: str) -> str:
-        if not isinstance(text, str) or "${" not in text:
+        if "${" not in text:
             return text
 
         def value(match: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 Defaults that differ, each because the usual one would fail or be unsafe on a laptop:
 
 * `listeners` is on 127.0.0.1; group, topics and converters have names of their own, so that none must be given;
-* a cluster with fewer than three brokers gets fewer replicas, unless `*.storage.replication.factor` is given;
+* a cluster with fewer brokers than `*.storage.replication.factor` gets one replica per broker;
 * `scheduled.rebalance.max.delay.ms` is 0: the connectors of a lost worker are taken over at once;
 * `exactly.once.source.support` is enabled.
 """
@@ -93,8 +93,8 @@ def _storage(kind: str, what: str, partitions: int | None) -> Sequence[Setting]:
             f"{kind}.storage.replication.factor",
             SHORT,
             DEFAULT_REPLICAS,
-            f"The replicas of `{kind}.storage.topic` when it is created; -1 is the brokers' default. If it is not "
-            "given, a smaller cluster gets one replica per broker.",
+            f"The replicas of `{kind}.storage.topic` when it is created; -1 is the brokers' default. A smaller "
+            "cluster gets one replica per broker.",
             low=-1,
             check=_replicas,
         ),
@@ -193,6 +193,13 @@ REST: Final = (
         None,
         "The listener that other workers use: http or https. Empty: the first one.",
         check=lambda value: None if value in (None, "", "http", "https") else f"{value!r} is neither http nor https",
+    ),
+    Setting(
+        "ssl.client.auth",
+        STRING,
+        "none",
+        "Whether clients of https listeners must have a certificate: `required`, `requested` or `none`.",
+        choices=("none", "requested", "required"),
     ),
     Setting("rest.extension.classes", LIST, (), "Extensions of the REST API.", check=_no_extensions),
     Setting("admin.listeners", LIST, None, "Addresses for /admin.", no_effect="/admin is on all listeners"),

@@ -17,9 +17,10 @@ from moldau.client.settings import ADMIN, CONSUMER, PRODUCER, ClientTable
 from moldau.client.settings.security import SECURITY_SETTINGS
 from moldau.connect.config_def import ConfigError
 from moldau.connect.config_providers import ConfigProviders, config_providers
+from moldau.connect.connector_settings import CONVERTERS
 from moldau.connect.herder.distributed_herder import DistributedSettings, StorageTopic
 from moldau.connect.validation import WorkerRules
-from moldau.connect.worker_setting_table import CONNECT, DEFAULT_REPLICAS, FOR_CLIENTS
+from moldau.connect.worker_setting_table import CONNECT, FOR_CLIENTS, POLICY_SUFFIX
 from moldau.host.event_log import event_logger
 from moldau.service.http_settings import ALL_INTERFACES, HttpAddress, HttpSettings, http_settings
 from moldau.service.setting_sources import gather_settings
@@ -76,12 +77,10 @@ class WorkerSettings:
     def rules(self) -> WorkerRules:
         """What validation of connectors has to know."""
         policy: str = self.values["connector.client.config.override.policy"]
-        converters = {name: self.values[f"{name}.converter"] for name in ("key", "value", "header")}
         return WorkerRules(
-            self.values["group.id"],
-            self.values["exactly.once.source.support"] == "enabled",
-            policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy"),
-            {f"{name}.converter": text for name, text in converters.items()},
+            exactly_once_sources=self.values["exactly.once.source.support"] == "enabled",
+            override_policy=policy.rpartition(".")[2].removesuffix(POLICY_SUFFIX),
+            converters={name: self.values[name] for name in CONVERTERS},
         )
 
     def storage(self, kind: str) -> StorageTopic:
@@ -209,6 +208,3 @@ def _of_all_clients(name: str) -> bool:
 
 def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-__all__ = ["CONNECT", "DEFAULT_REPLICAS", "ENVIRONMENT_PREFIX", "WorkerSettings", "worker_settings"]
