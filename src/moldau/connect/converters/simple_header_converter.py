@@ -17,12 +17,11 @@ from moldau.connect.schemas import Schema, SchemaType, arrow_type
 
 _CACHED_TEXTS: Final = 10_000
 """Header values are repeated: each distinct text is parsed once, as long as it is among the last ones."""
-_BYTES: Final = Schema(SchemaType.BYTES)
 _STRING: Final = Schema(SchemaType.STRING)
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Headers as texts. A value that is not UTF-8 stays bytes. Null rows belong to the column of their neighbours."""
+    """Headers as texts in UTF-8. Null rows belong to the column of their neighbours."""
 
     def to_batches(self, raw: pa.Array, topic: str, header: str) -> Iterator[ValueColumn]:
         encoded = raw.dictionary_encode()
@@ -58,8 +57,5 @@ def _columns(schemas: list[Schema | None], values: list[object]) -> list[ValueCo
 
 @lru_cache(_CACHED_TEXTS)
 def _parsed(data: bytes) -> Parsed:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return _BYTES, data
+    text = data.decode("utf-8", "replace")
     return parse_header(text) if text else (_STRING, text)

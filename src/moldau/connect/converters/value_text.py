@@ -43,7 +43,7 @@ def text_of(array: pa.Array, schema: Schema | None, style: Style) -> pa.Array:
 def _text(array: pa.Array, schema: Schema | None, style: Style, *, inner: bool) -> pa.Array:
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        return array.storage.cast(pa.string())
+        return array.storage.cast(pa.string()) if style.quoted else _json_text(array, style)
     if pa.types.is_null(kind):
         return pa.nulls(len(array), pa.string())
     if pa.types.is_struct(kind):
@@ -59,6 +59,14 @@ def _text(array: pa.Array, schema: Schema | None, style: Style, *, inner: bool) 
     if pa.types.is_temporal(kind):
         return _date(array, style)
     return _without_quotes(json_columns.encode(array, numeric_decimals=True).cast(pa.string()))
+
+
+def _json_text(array: pa.Array, style: Style) -> pa.Array:
+    """Values that are kept as JSON text, read again in runs of one type."""
+    runs = json_columns.decode(array.storage)
+    if any(isinstance(one.type, pa.BaseExtensionType) for one in runs):
+        return array.storage.cast(pa.string())
+    return pa.concat_arrays([_text(one, None, style, inner=True) for one in runs])
 
 
 def _without_quotes(texts: pa.Array) -> pa.Array:
