@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from moldau.connect.engine import ConnectorProgress, ConnectorState, Report, StatusReport
+from moldau.connect.engine.engine import Engine
 from moldau.connect.herder.distributed_herder import DistributedHerder, DistributedSettings, StorageTopic
 from moldau.connect.herder.plugin_facts import PluginFacts
 from moldau.connect.herder.results import ValidationResult
@@ -21,8 +22,9 @@ from tests.support.waiting import wait_until_async
 class NotingEngine:
     """An engine that runs nothing: it notes the calls and reports the states that were asked for."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, settings: Mapping[str, Any]) -> None:
         self._report = report
+        self._settings = settings
         self.calls: list[str] = []
         self.running: dict[str, Mapping[str, Any]] = {}
         self.states: dict[str, StatusReport] = {}
@@ -73,6 +75,13 @@ class NotingEngine:
     def state(self, name: str) -> StatusReport | None:
         return self.states.get(name)
 
+    def change_offsets(self, name: str, config: Mapping[str, Any], offsets: Any) -> Future[None]:
+        """The real one: it changes a topic and runs nothing."""
+        real = Engine(self._settings)
+        done = real.change_offsets(name, config, offsets)
+        done.add_done_callback(lambda _: real.close())
+        return done
+
     def close(self) -> Future[None]:
         self.calls.append("close")
         done: Future[None] = Future()
@@ -99,7 +108,8 @@ class Cluster:
 
     def parts(self, name: str) -> HerderParts:
         def engine(report: Callable[[StatusReport], None]) -> NotingEngine:
-            self.engines[name] = NotingEngine(report)
+            settings = {**self.client, "offset.storage.topic": f"{self.name}-offsets", "group.id": self.name}
+            self.engines[name] = NotingEngine(report, settings)
             return self.engines[name]
 
         return HerderParts(engine, anything_goes, PluginFacts())

@@ -9,14 +9,14 @@ This module holds the interface only. Nothing of Spark is imported before the fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from moldau.connect.connector import Connector
+    from moldau.connect.connector import Connector, Offset
 
 __all__ = [
     "ConnectorEngine",
@@ -130,6 +130,15 @@ class ConnectorEngine(Protocol):
 
     def state(self, name: str) -> StatusReport | None:
         """The last status; None if the connector does not belong to this process."""
+
+    def change_offsets(
+        self, name: str, config: Mapping[str, Any], offsets: Sequence[tuple[Offset, Offset | None]] | None
+    ) -> Future[None]:
+        """Fence every worker that ran this connector, then store these source offsets; None removes one, or all.
+
+        For a connector that is stopped everywhere; it need not belong to this process. A sink is fenced only: its
+        offsets are those of its consumer group.
+        """
 
     def close(self) -> Future[None]:
         """Stop all connectors and the Spark session."""

@@ -18,6 +18,7 @@ from moldau.connect.engine import ConnectorState, FailedPart, LoadConnector, Rep
 from moldau.connect.engine.batch_result import BatchResult
 from moldau.connect.engine.entry import FIRST_IDLE_S, LONGEST_IDLE_S, NEVER, ConnectorEntry
 from moldau.connect.engine.job import DeadlineExceeded, JobRunner
+from moldau.connect.engine.offset_changes import NewOffsets, change_offsets
 from moldau.connect.engine.run_settings import client_configs
 from moldau.connect.engine.runner import Guard, StepOutcome, kind_of
 from moldau.connect.engine.runner_creation import Resolve, WorkerParts, connector_class, create_runner, resolved
@@ -119,6 +120,20 @@ class Engine:
 
     def state(self, name: str) -> StatusReport | None:
         return self._states.get(name)
+
+    def change_offsets(self, name: str, config: Mapping[str, Any], offsets: NewOffsets | None) -> Future[None]:
+        done: Future[None] = Future()
+
+        def work() -> None:
+            try:
+                change_offsets(self._parts, name, config, offsets)
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the caller has to know
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        threading.Thread(target=work, name=f"offsets of {name}", daemon=True).start()
+        return done
 
     def close(self) -> Future[None]:
         done: Future[None] = Future()

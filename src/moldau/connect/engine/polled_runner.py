@@ -21,7 +21,7 @@ from moldau.connect.engine.batch_result import BatchResult
 from moldau.connect.engine.identities import polled_transactional_id
 from moldau.connect.engine.pipeline import RecordPipeline
 from moldau.connect.engine.runner import Guard, RunContext, StepOutcome
-from moldau.connect.engine.source_offsets import OffsetTable, advanced, encode_offsets
+from moldau.connect.engine.source_offsets import OffsetTable, advanced
 from moldau.connect.engine.source_runner import exactly_once, pipeline_spec, producer_options
 from moldau.connect.engine.source_task import COLUMNS, SourceRows
 from moldau.connect.engine.topic_creation import TopicRules, topic_rules
@@ -123,7 +123,7 @@ class PolledRunner:
         return [future for batch in records for future in send_rows(producer, target, batch)]
 
     def _send_offsets(self, producer: Producer, polled: Polled) -> None:
-        for key, value in encode_offsets(self._context.name, polled.offsets):
+        for key, value in self._table.records(self._context.name, polled.offsets):
             producer.send(self._table.topic, value, key=key)
 
     def close(self) -> None:

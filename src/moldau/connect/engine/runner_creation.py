@@ -60,12 +60,12 @@ def connector_class(parts: WorkerParts, config: Mapping[str, Any]) -> type[Conne
     return parts.load(str(name))
 
 
-def create_runner(parts: WorkerParts, name: str, cls: type[Connector], config: Mapping[str, Any]) -> EngineRunner:
-    """The runner of a connector. Nothing is taken over before its `open`."""
+def run_context(parts: WorkerParts, name: str, cls: type[Connector], config: Mapping[str, Any]) -> RunContext:
+    """The connector of a resolved configuration, with all that its runner needs."""
     text = {**config, "name": name}
     settings = run_settings(name, text, parts.settings)
     connector = cls({**text, **cls.config_def.parse(text)})
-    context = RunContext(
+    return RunContext(
         name,
         parts.group,
         connector,
@@ -76,6 +76,12 @@ def create_runner(parts: WorkerParts, name: str, cls: type[Connector], config: M
         parts.clock,
         parts.new_run,
     )
+
+
+def create_runner(parts: WorkerParts, name: str, cls: type[Connector], config: Mapping[str, Any]) -> EngineRunner:
+    """The runner of a connector. Nothing is taken over before its `open`."""
+    context = run_context(parts, name, cls, config)
+    connector, settings = context.connector, context.settings
     if isinstance(connector, SinkConnector):
         from moldau.connect.engine.sink_runner import SinkRunner
 

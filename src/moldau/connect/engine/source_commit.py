@@ -17,7 +17,7 @@ from typing import Any
 
 from moldau.client.blocking.producer import Producer
 from moldau.connect.connector import Offset, SourceOffsets, partition_key
-from moldau.connect.engine.source_offsets import OffsetRecord, OffsetTable, encode_offsets
+from moldau.connect.engine.source_offsets import OffsetRecord, OffsetTable
 from moldau.host.event_log import event_logger
 from moldau.spark.commit_log import CommitDecision, PreparedWrite
 from moldau.spark.sink_broker import SinkBroker
@@ -84,7 +84,7 @@ class SourceCommits:
         self.batch += 1
 
     def _commit(self, batch: int, writes: Sequence[PreparedWrite], reached: Reached, note: str) -> None:
-        self.broker.send_with_decision(encode_offsets(self._connector, reached))
+        self.broker.send_with_decision(self._table.records(self._connector, reached))
         self._commits.commit(self._query, self._run, batch, writes, note)
 
     def abort(self) -> None:
@@ -124,7 +124,7 @@ class PlainCommits:
             self._producer = Producer(dict(self._settings))
         futures = [
             self._producer.send(self._table.topic, value, key=key)
-            for key, value in encode_offsets(self._connector, reached)
+            for key, value in self._table.records(self._connector, reached)
         ]
         self._producer.flush()
         for future in futures:

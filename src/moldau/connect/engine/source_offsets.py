@@ -20,6 +20,7 @@ from moldau.client.blocking.consumer import Consumer
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError, TopicAlreadyExists, UnknownTopicOrPartition
 from moldau.connect.connector import Offset, SourceOffsets, partition_key
+from moldau.connect.stores.offset_store import offset_key, offset_value
 from moldau.host.event_log import event_logger
 
 log = event_logger(__name__)
@@ -41,17 +42,6 @@ class OffsetRecord(NamedTuple):
 
     key: bytes
     value: bytes | None
-
-
-def encode_offset(connector: str, partition: Offset, offset: Offset | None) -> OffsetRecord:
-    """The record that stores an offset; without an offset, the one that removes it."""
-    key = json.dumps([connector, dict(partition)], separators=(",", ":"), ensure_ascii=False).encode()
-    value = None if offset is None else json.dumps(dict(offset), separators=(",", ":"), ensure_ascii=False).encode()
-    return OffsetRecord(key, value)
-
-
-def encode_offsets(connector: str, offsets: Iterable[tuple[Offset, Offset | None]]) -> list[OffsetRecord]:
-    return [encode_offset(connector, partition, offset) for partition, offset in offsets]
 
 
 def decode_offset(key: bytes | None, value: bytes | None) -> tuple[str, dict[str, Any], dict[str, Any] | None] | None:
@@ -84,6 +74,20 @@ class OffsetTable:
         self._admin: Admin | None = None
         self._partitions: list[TopicPartition] = []
         self._stored: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {}
+        self._keys: dict[tuple[str, str], bytes] = {}
+
+    def records(self, connector: str, offsets: Iterable[tuple[Offset, Offset | None]]) -> list[OffsetRecord]:
+        """The records that store these offsets.
+
+        A partition that is in the topic keeps the bytes of its key, whatever the order of its fields is now: Kafka
+        Connect finds an offset by these bytes.
+        """
+        found = []
+        with self._lock:
+            for partition, offset in offsets:
+                key = self._keys.get((connector, partition_key(partition))) or offset_key(connector, partition)
+                found.append(OffsetRecord(key, offset_value(offset)))
+        return found
 
     def of(self, connector: str) -> SourceOffsets:
         """The offsets of a connector, after everything that is in the topic now."""
@@ -144,9 +148,11 @@ class OffsetTable:
             log.warning("unknown record in the offsets topic", extra={"topic": self.topic, "key": repr(key)[:200]})
             return
         connector, partition, offset = decoded
+        self._keys[connector, partition_key(partition)] = key or b""
         own = self._stored.setdefault(connector, {})
         if offset is None:
             own.pop(partition_key(partition), None)
+            del self._keys[connector, partition_key(partition)]
         else:
             own[partition_key(partition)] = (partition, offset)
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from moldau.aio import Admin
 from moldau.client.errors import MoldauError
-from moldau.connect.herder import NotAssignedError, NotLeaderError, RebalancingError
+from moldau.connect.herder import HerderError, NotAssignedError, NotLeaderError, RebalancingError
 from moldau.connect.herder.assignment import (
     PROTOCOL,
     TakeoverDelay,
@@ -160,6 +160,8 @@ class DistributedHerder(StoredHerder):
     async def _settled(self) -> None:
         deadline = asyncio.get_running_loop().time() + REBALANCE_WAIT_S
         while not self._stable:
+            if self._failure is not None:
+                raise HerderError(f"This worker has stopped its connectors: {self._failure}")
             if asyncio.get_running_loop().time() >= deadline:
                 raise RebalancingError(REBALANCING)
             await asyncio.sleep(SETTLE_POLL_S)

@@ -1,12 +1,14 @@
 """Offsets of a connector, shown, changed and reset: a source's in the offset topic, a sink's in its group.
 
 The group of a sink is `connect-NAME`, or `consumer.override.group.id`. Only offsets of a STOPPED connector are changed;
-the herder checks that before.
+the herder checks that before. The engine fences every worker that ran the connector, and stores the offsets of a source
+in a transaction of the connector.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -14,13 +16,14 @@ from moldau.aio import Admin
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
 from moldau.connect.connector import PARTITION_INDEX, PARTITION_OFFSET, PARTITION_TOPIC
-from moldau.connect.herder.errors import BadRequestError, HerderError
+from moldau.connect.herder.errors import BadRequestError, HerderError, RequestTimedOutError
 from moldau.connect.herder.record_log import RecordLog
 from moldau.connect.herder.results import ConnectorOffset, ConnectorOffsets
 from moldau.connect.states import ConnectorType
 from moldau.connect.stores.offset_store import OffsetState
 
 GROUP_OVERRIDE: Final = "consumer.override.group.id"
+CHANGE_TIMEOUT_S: Final = 60.0
 
 
 def sink_group(name: str, config: Mapping[str, str]) -> str:
@@ -55,6 +58,13 @@ def sink_offsets(offsets: Sequence[ConnectorOffset]) -> dict[TopicPartition, int
     return found
 
 
+def _is_sink(config: Mapping[str, str], kind: ConnectorType) -> bool:
+    """Whether it is a sink. If its class is not installed here, its topics tell."""
+    if kind is ConnectorType.UNKNOWN:
+        return "topics" in config or "topics.regex" in config
+    return kind is ConnectorType.SINK
+
+
 def _number(value: Any, what: str, title: str) -> int:
     try:
         return int(str(value))
@@ -63,6 +73,11 @@ def _number(value: Any, what: str, title: str) -> int:
             f"Failed to parse the following Kafka {what} value in the provided offsets: '{value}'. "
             f"{title} values for sink connectors need to be integers."
         ) from None
+
+
+NewOffsets = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+ChangeOffsets = Callable[[str, Mapping[str, str], NewOffsets | None], Awaitable[None]]
+"""The engine's `change_offsets`."""
 
 
 class OffsetRequests:
@@ -74,29 +89,34 @@ class OffsetRequests:
         self._admin_settings = admin_settings
 
     async def read(self, name: str, config: Mapping[str, str], kind: ConnectorType) -> ConnectorOffsets:
-        if kind is ConnectorType.SINK:
+        if _is_sink(config, kind):
             return await self._read_group(sink_group(name, config))
         await self._log.read_to_end()
         return ConnectorOffsets([ConnectorOffset(*pair) for pair in self._stored.offsets(name)])
 
     async def alter(
-        self, name: str, config: Mapping[str, str], kind: ConnectorType, offsets: Sequence[ConnectorOffset]
+        self,
+        name: str,
+        config: Mapping[str, str],
+        kind: ConnectorType,
+        offsets: Sequence[ConnectorOffset],
+        change: ChangeOffsets,
     ) -> str:
-        if kind is ConnectorType.SINK:
-            await self._alter_group(name, sink_group(name, config), sink_offsets(offsets))
+        if _is_sink(config, kind):
+            wanted = sink_offsets(offsets)
+            await _change(change, name, config, None)
+            await self._alter_group(name, sink_group(name, config), wanted)
         else:
-            await self._log.read_to_end()
-            await self._log.write_all(self._stored.entries(name, [(one.partition, one.offset) for one in offsets]))
+            pairs = [(one.partition, one.offset) for one in offsets]
+            await _change(change, name, config, pairs)
         return "The offsets for this connector have been altered successfully"
 
-    async def reset(self, name: str, config: Mapping[str, str], kind: ConnectorType) -> str:
-        if kind is ConnectorType.SINK:
+    async def reset(self, name: str, config: Mapping[str, str], kind: ConnectorType, change: ChangeOffsets) -> str:
+        await _change(change, name, config, None)
+        if _is_sink(config, kind):
             group = sink_group(name, config)
             stored = await self._read_group(group)
             await self._alter_group(name, group, dict.fromkeys(sink_offsets(stored.offsets)))
-        else:
-            await self._log.read_to_end()
-            await self._log.write_all(self._stored.reset_entries(name))
         return "The offsets for this connector have been reset successfully"
 
     async def _read_group(self, group: str) -> ConnectorOffsets:
@@ -128,3 +148,15 @@ class OffsetRequests:
                 yield admin
         except MoldauError as error:
             raise HerderError(f"{failure}: {error}") from error
+
+
+async def _change(change: ChangeOffsets, name: str, config: Mapping[str, str], offsets: NewOffsets | None) -> None:
+    try:
+        async with asyncio.timeout(CHANGE_TIMEOUT_S):
+            await change(name, config, offsets)
+    except TimeoutError:
+        raise RequestTimedOutError(
+            f"Request timed out. The offsets of connector {name} may change later; read them before you try again"
+        ) from None
+    except MoldauError as error:
+        raise HerderError(f"Failed to modify offsets for connector {name}: {error}") from error

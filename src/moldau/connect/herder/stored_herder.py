@@ -42,7 +42,7 @@ from moldau.connect.herder import (
     answers,
 )
 from moldau.connect.herder.connector_runner import ConnectorRunner, RunnerWorker
-from moldau.connect.herder.offset_requests import OffsetRequests
+from moldau.connect.herder.offset_requests import NewOffsets, OffsetRequests
 from moldau.connect.herder.plugin_facts import PluginFacts
 from moldau.connect.herder.record_log import RecordLog, Records
 from moldau.connect.herder.status_reports import wanted_task_count
@@ -409,11 +409,14 @@ class StoredHerder(Herder):
         config, kind = await self._stopped_connector(name)
         if not offsets:
             raise BadRequestError("The offsets to be altered may not be null or empty")
-        return await self._offsets.alter(name, config, kind, offsets)
+        return await self._offsets.alter(name, config, kind, offsets, self._change_offsets)
 
     async def reset_offsets(self, name: str) -> str:
         config, kind = await self._stopped_connector(name)
-        return await self._offsets.reset(name, config, kind)
+        return await self._offsets.reset(name, config, kind, self._change_offsets)
+
+    async def _change_offsets(self, name: str, config: Mapping[str, str], offsets: NewOffsets | None) -> None:
+        await asyncio.wrap_future(self._engine.change_offsets(name, config, offsets))
 
     async def _stopped_connector(self, name: str) -> tuple[Mapping[str, str], ConnectorType]:
         """A connector whose offsets may be changed now: it is STOPPED, and its last micro-batch has ended."""
