@@ -71,6 +71,7 @@ _SINKS: Final[tuple[BuiltIn, ...]] = (
         "moldau.connect.connectors.file_stream_sink:FileStreamSink",
     ),
     BuiltIn(Kind.SINK, "FileSink", "moldau.connect.connectors.file_sink:FileSink"),
+    BuiltIn(Kind.SINK, "KafkaSink", "moldau.connect.connectors.kafka_sink:KafkaSink"),
     BuiltIn(Kind.SINK, "io.confluent.connect.s3.S3SinkConnector", "moldau.connect.connectors.file_sink:S3Sink"),
     BuiltIn(
         Kind.SINK,

@@ -117,7 +117,8 @@ class ConnectBatch:
     origin: pa.RecordBatch | None = None
     """Per row, where it comes from. For a sink: the consumed record with the columns of Spark's source (key, value,
     topic, partition, offset, timestamp, timestampType, headers). For a source: `source_partition` and `source_offset`
-    as JSON text, where the connector gives them. Used in error messages and dead letters, never by transforms."""
+    as JSON text, where the connector gives them. Used in error messages, dead letters and by
+    InsertField for offsets."""
 
     @property
     def num_rows(self) -> int:
