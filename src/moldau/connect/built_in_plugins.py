@@ -62,6 +62,20 @@ _SOURCES: Final[tuple[BuiltIn, ...]] = (
         ("DatabaseSource",),
         "connect-databases",
     ),
+    BuiltIn(
+        Kind.SOURCE,
+        "io.debezium.connector.postgresql.PostgresConnector",
+        "moldau.connect.connectors.change_capture.source:PostgreSQLChanges",
+        (),
+        "connect-cdc",
+    ),
+    BuiltIn(
+        Kind.SOURCE,
+        "io.debezium.connector.mysql.MySqlConnector",
+        "moldau.connect.connectors.change_capture.source:MySQLChanges",
+        ("io.debezium.connector.mariadb.MariaDbConnector",),
+        "connect-cdc",
+    ),
 )
 
 _SINKS: Final[tuple[BuiltIn, ...]] = (

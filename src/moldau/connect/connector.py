@@ -114,6 +114,8 @@ class Polled:
 
     batch: ConnectBatch
     offsets: Sequence[tuple[Offset, Offset]] = ()
+    more: Sequence[ConnectBatch] = ()
+    """Further batches of the same transaction, where rows of several schemas share one offset."""
 
 
 class PolledSourceConnector(Connector):
@@ -125,7 +127,10 @@ class PolledSourceConnector(Connector):
     poll_interval_s: float = 1.0
 
     def poll(self, offsets: SourceOffsets) -> Iterator[Polled]:
-        """The rows that are new since these offsets. Called again after it ended and `poll_interval_s` passed."""
+        """The rows that are new since these offsets. Called again after it ended and `poll_interval_s` passed.
+
+        The generator continues after a `yield` when what it yielded is stored; it is closed if that failed.
+        """
         raise NotImplementedError
 
 

@@ -97,7 +97,7 @@ class PolledRunner:
             self._pipeline, self._context.settings.errors, self._rules, self._options, dict(self._context.clients.admin)
         )
         try:
-            records = list(rows.encoded(iter([polled.batch])))
+            records = list(rows.encoded(iter([polled.batch, *polled.more])))
         finally:
             rows.close()
         guard.doing("commit")

@@ -1,8 +1,8 @@
 """Dialects of databases: the interface by which source and sink use SQLite, PostgreSQL and MariaDB.
 
-A `Dialect` knows how a database writes names, values and types. A `DatabaseSession` is one open connection; it belongs to the
-thread that opened it. Rows leave a session as Arrow record batches with the types of `arrow_type(column.schema)`, and
-enter it as Arrow tables.
+A `Dialect` knows how a database writes names, values and types. A `DatabaseSession` is one open connection,
+used by one thread at a time. Rows leave a session as Arrow record batches with the types of
+`arrow_type(column.schema)`, and enter it as Arrow tables.
 """
 
 from __future__ import annotations
