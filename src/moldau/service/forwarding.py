@@ -1,6 +1,6 @@
 """Forwarding of a request to another process of the same service, such as the leader of its group.
 
-A forwarded request carries the login of its sender and a mark. A request with the mark is not forwarded again: two
+A forwarded request carries the login of its sender and how often it was forwarded. That number has a limit: two
 processes that take each other for the leader during a rebalance would send it round for ever.
 """
 
@@ -32,24 +32,32 @@ MAX_CONNECTIONS: Final = 20
 MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
 
 
+def hops_of(request: Request) -> int:
+    """How often the request was forwarded before it came here."""
+    text = request.headers.get(FORWARDED, "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 1
+
+
 class Forwarder:
     """A client for other processes of the same service. Closed with `close`."""
 
-    def __init__(self, tls: TlsSettings | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, tls: TlsSettings | None = None, *, timeout_s: float = TIMEOUT_S, max_hops: int = 1) -> None:
         """`tls` are the settings of the service's https listeners: the others' certificates are verified with them."""
         self._tls = tls
+        self._max_hops = max_hops
         self._timeout_s = timeout_s
         self._client: httpx.AsyncClient | None = None
 
     async def forward(self, request: Request, url: str) -> Response:
         """Send the request to the process at this URL (`http://host:port/`), and return its answer.
 
-        Raises HttpError: 409 if the request was forwarded before, 502 if the other process does not answer, 504 if it
-        does not in time.
+        Raises HttpError: 409 if the request was forwarded `max_hops` times before, 502 if the other process does not
+        answer, 504 if it does not in time.
         """
         import httpx
 
-        if request.headers.get(FORWARDED):
+        hops = hops_of(request)
+        if hops >= self._max_hops:
             raise HttpError(
                 409, "the request was forwarded to this process, which cannot answer it either; try again in a moment"
             )
@@ -57,7 +65,10 @@ class Forwarder:
         path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
         query: bytes = request.scope.get("query_string", b"")
         target = url.rstrip("/") + path.decode("ascii") + (f"?{query.decode('ascii')}" if query else "")
-        headers = {FORWARDED: "1", **{name: request.headers[name] for name in CARRIED if name in request.headers}}
+        headers = {
+            FORWARDED: str(hops + 1),
+            **{name: request.headers[name] for name in CARRIED if name in request.headers},
+        }
         try:
             async with self._http().stream(
                 request.method,

@@ -9,24 +9,26 @@ import asyncio
 import sys
 from pathlib import Path
 
-import uvicorn
-from starlette.applications import Starlette
-
 from moldau.connect.config_validator import ConfigValidator
 from moldau.connect.engine.engine import Engine
 from moldau.connect.herder.distributed_herder import DistributedHerder, DistributedSettings
 from moldau.connect.herder.stored_herder import HerderParts
-from moldau.connect.rest.forwarding import HttpForward
+from moldau.connect.rest.dispatch import MAX_HOPS, rest_error_body
 from moldau.connect.rest.routes import routes
 from moldau.connect.validation import WorkerRules
 from moldau.host.threads import Threads
+from moldau.service.app import service_app
+from moldau.service.forwarding import Forwarder
+from moldau.service.http_settings import HttpAddress, HttpSettings
+from moldau.service.metrics import HttpMetrics
+from moldau.service.server import HttpServer, run_process
 from tests.compat.kafka_connect.worker import KafkaConnect
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SIMPLE = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
-async def main(port: int, bootstrap: str) -> None:
+async def serve(port: int, bootstrap: str, stop: asyncio.Event) -> int:
     converters = {"key.converter": STRING, "value.converter": STRING, "header.converter": SIMPLE}
     settings = {"bootstrap.servers": bootstrap, "group.id": "connect-cluster", **converters}
     threads = Threads()
@@ -39,14 +41,17 @@ async def main(port: int, bootstrap: str) -> None:
         DistributedSettings({"bootstrap.servers": bootstrap}, f"http://{address}", address), parts
     )
     await herder.start()
-    forward = HttpForward()
-    app = Starlette(routes=routes(herder, forward))
-    try:
-        await uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning")).serve()
-    finally:
-        await herder.close()
-        await forward.close()
-        await threads.close()
+    forwarder = Forwarder(max_hops=MAX_HOPS)
+    http = HttpSettings((HttpAddress("http", "127.0.0.1", port),))
+    app = service_app(routes(herder, forwarder), http, metrics=HttpMetrics("connect"), error_body=rest_error_body)
+    server = HttpServer(app, http)
+    await server.start()
+    await stop.wait()
+    await server.stop()
+    await herder.close()
+    await forwarder.close()
+    await threads.close()
+    return 0
 
 
 class MoldauConnect(KafkaConnect):
@@ -61,4 +66,4 @@ class MoldauConnect(KafkaConnect):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), sys.argv[2]))
+    sys.exit(run_process(lambda stop: serve(int(sys.argv[1]), sys.argv[2], stop)))

@@ -213,22 +213,10 @@ def test_answers_are_json(accept: str, status: int) -> None:
     assert client(connectors=[]).get("/connectors", headers={"Accept": accept}).status_code == status
 
 
-def test_a_body_that_is_too_big_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "MAX_BODY_BYTES", 10)
-    scripted = herder(create=INFO)
-    worker = InProcess(app(scripted))
-    assert worker.post("/connectors", json={"name": "a", "config": {}}).status_code == 413
-    chunked = worker.post(
-        "/connectors", content=iter([b"{" * 6, b"{" * 6]), headers={"Content-Type": "application/json"}
-    )
-    assert chunked.status_code == 413
-    scripted.create.assert_not_called()
-
-
 def test_a_slash_in_a_name_is_refused_rather_than_read_as_another_path() -> None:
     scripted = herder()
     worker = InProcess(app(scripted))
-    for path in ("/connectors/a%2Fstatus", "/connectors/a%2fb", "/%2f"):
+    for path in ("/connectors/a%2Fstatus", "/connectors/a%2fb", "/connector-plugins/a%2Fb/config"):
         answer = worker.request("DELETE", path)
         assert (answer.status_code, answer.json()["error_code"]) == (400, 400)
     assert not scripted.mock_calls

@@ -7,21 +7,28 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 
 from moldau.connect.herder import ConnectorInfo, ConnectorType, NotAssignedError, NotLeaderError
-from moldau.connect.rest.forwarding import HttpForward
-from tests.connect.rest.scripted_herder import InProcess, app, herder, nowhere
+from moldau.connect.rest.dispatch import MAX_HOPS
+from moldau.service.forwarding import Forwarder
+from moldau.service.request_guard import RequestGuard
+from tests.connect.rest.scripted_herder import InProcess, app, herder
 
 INFO = ConnectorInfo("a b", {}, [], ConnectorType.SINK)
 LEADER = "http://leader:8083/"
 
 
-def worker(scripted: Any, **others: Starlette) -> InProcess:
-    """A worker that reaches the others by their host names."""
-    mounts = {f"all://{host}": httpx.ASGITransport(app=one) for host, one in others.items()}
-    transport = httpx.MockTransport(_unreachable)
-    return InProcess(app(scripted, HttpForward(httpx.AsyncClient(mounts=mounts, transport=transport))))
+class InProcessForwarder(Forwarder):
+    """Reaches other workers of this process by their host names."""
+
+    def __init__(self, **others: RequestGuard) -> None:
+        super().__init__(max_hops=MAX_HOPS)
+        mounts = {f"all://{host}": httpx.ASGITransport(app=one) for host, one in others.items()}
+        self._client = httpx.AsyncClient(mounts=mounts, transport=httpx.MockTransport(_unreachable))
+
+
+def worker(scripted: Any, **others: RequestGuard) -> InProcess:
+    return InProcess(app(scripted, InProcessForwarder(**others)))
 
 
 def _unreachable(request: httpx.Request) -> httpx.Response:
@@ -59,10 +66,7 @@ def test_an_error_of_the_other_worker_is_the_answer() -> None:
 def test_a_request_is_forwarded_twice_at_most() -> None:
     """Each of three workers believes that another one leads: after a rebalance, both may be outdated."""
     third = herder(delete=NotLeaderError("", "http://first"))
-    second = app(
-        herder(delete=NotLeaderError("", "http://third")),
-        HttpForward(httpx.AsyncClient(transport=httpx.ASGITransport(app=app(third, nowhere)))),
-    )
+    second = app(herder(delete=NotLeaderError("", "http://third")), InProcessForwarder(third=app(third)))
     answer = worker(herder(delete=NotLeaderError("", "http://second")), second=second).delete("/connectors/a")
     assert answer.json() == {
         "error_code": 409,
@@ -74,7 +78,5 @@ def test_a_request_is_forwarded_twice_at_most() -> None:
 def test_an_unreachable_worker_is_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.CRITICAL):
         answer = worker(herder(delete=NotLeaderError("", "http://gone:1"))).delete("/connectors/a")
-    assert answer.json() == {
-        "error_code": 500,
-        "message": "IO Error trying to forward REST request to http://gone:1: ConnectError",
-    }
+    assert (answer.status_code, answer.json()["error_code"]) == (502, 502)
+    assert "http://gone:1 cannot be reached" in answer.json()["message"]

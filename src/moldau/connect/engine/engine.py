@@ -246,6 +246,7 @@ class Engine:
             self._end_attempt(entry)
         else:
             self._close_runner(entry)
+            self._aimed(entry)  # a paused or stopped connector has no step after which it would be reported
 
     def _close(self, done: Future[None]) -> None:
         self._closing = done

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from moldau.connect.herder import Herder, TaskId
 from moldau.connect.herder.errors import BadRequestError, NotFoundError, OtherWorkerError
 from moldau.connect.rest.bodies import info_body, offsets_body, progress_body, state_body, status_body, task_body
-from moldau.connect.rest.dispatch import Reply, RestError
+from moldau.connect.rest.dispatch import Reply, RestError, base_url
 from moldau.connect.rest.request_bodies import parse_config, parse_create, parse_offsets
 
 MAX_TASK = 2**31 - 1
@@ -191,4 +191,4 @@ def _named(config: dict[str, str | None], name: str) -> dict[str, str]:
 
 
 def _location(request: Request, name: str) -> dict[str, str]:
-    return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"}
+    return {"Location": f"{base_url(request)}/connectors/{quote(name, safe='')}"}

@@ -10,7 +10,8 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,12 +20,15 @@ from starlette.types import Receive, Scope, Send
 from moldau.client.errors import MoldauError
 from moldau.connect.herder.errors import HerderError, OtherWorkerError
 from moldau.host.event_log import event_logger
+from moldau.service.errors import HttpError
+from moldau.service.forwarding import Forwarder, hops_of
 
 log = event_logger(__name__)
 
 REQUEST_TIMEOUT_S: Final = 90.0
 """Kafka Connect's limit for one request."""
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+MAX_HOPS: Final = 2
+"""How often a request is forwarded: the first worker may not know yet who leads, the second one does."""
 JSON: Final = "application/json"
 _PHRASES: Final = {
     404: "Not Found",
@@ -46,12 +50,6 @@ class Reply:
 Handler = Callable[[Request], Awaitable[Reply]]
 
 
-class Forward(Protocol):
-    """Sends a request to another worker and returns its answer."""
-
-    async def __call__(self, request: Request, body: bytes, url: str, *, forward_again: bool) -> Response: ...
-
-
 class RestError(HerderError):
     """An error of HTTP itself, such as a method that an endpoint does not have."""
 
@@ -65,6 +63,16 @@ def json_response(status: int, body: Any, headers: Mapping[str, str] | None = No
     return Response(content, status, dict(headers or {}), media_type=JSON)
 
 
+def rest_error_body(status: int, message: str) -> dict[str, Any]:
+    """The body of errors that the web application finds, for `service_app`: 404 has the message of Kafka Connect."""
+    return {"error_code": status, "message": f"HTTP {status} {message}" if message == _PHRASES.get(status) else message}
+
+
+def base_url(request: Request) -> str:
+    """The address by which the client reached this worker."""
+    return str(request.base_url).rstrip("/")
+
+
 def error_response(status: int, message: str) -> Response:
     return json_response(status, {"error_code": status, "message": message})
 
@@ -72,9 +80,12 @@ def error_response(status: int, message: str) -> Response:
 class RestEndpoint:
     """One path with its handlers, as an ASGI application."""
 
-    def __init__(self, handlers: Mapping[str, Handler], forward: Forward, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(
+        self, path: str, handlers: Mapping[str, Handler], forwarder: Forwarder, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        self.__name__ = path  # by which metrics count requests
         self._handlers = dict(handlers)
-        self._forward = forward
+        self._forwarder = forwarder
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,6 +105,8 @@ class RestEndpoint:
             return await self._run(handler, request)
         except HerderError as error:
             return error_response(error.status, str(error))
+        except HttpError as error:
+            return error_response(error.status, error.message)
         except MoldauError as error:
             log.error("request failed", extra={"request": request_line(request), "reason": str(error)})
             return error_response(500, str(error))
@@ -119,8 +132,7 @@ class RestEndpoint:
 
     async def _elsewhere(self, request: Request, error: OtherWorkerError) -> Response:
         """Forward to the worker that can answer, over two hops at most: the second one may know a newer assignment."""
-        forward = request.query_params.get("forward")
-        if forward is not None and forward.lower() != "true":
+        if hops_of(request) >= MAX_HOPS:
             raise RestError(409, "Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
         if error.url is None:
             raise RestError(
@@ -128,7 +140,11 @@ class RestEndpoint:
                 "Cannot complete request momentarily due to no known leader URL, "
                 "likely because a rebalance was underway.",
             )
-        return await self._forward(request, await request.body(), error.url, forward_again=forward is None)
+        answer = await self._forwarder.forward(request, error.url)
+        if "location" in answer.headers:
+            # The client talks to this worker: the other one may not be reachable for it.
+            answer.headers["location"] = base_url(request) + urlsplit(answer.headers["location"]).path
+        return answer
 
     def _options(self) -> Response:
         methods = [*self._handlers, *(["HEAD"] if "GET" in self._handlers else []), "OPTIONS"]
@@ -147,21 +163,10 @@ def check_path(request: Request) -> None:
 
 
 async def check_content(request: Request) -> None:
-    """Refuse what is not JSON, on either side, and bodies that are too big."""
+    """Refuse what is not JSON, on either side."""
     if not _accepts_json(request.headers.get("accept")):
         raise RestError(406)
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > MAX_BODY_BYTES:
-        raise RestError(413, f"The body of the request is larger than {MAX_BODY_BYTES} bytes")
-    size = 0
-    chunks = []
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise RestError(413, f"The body of the request is larger than {MAX_BODY_BYTES} bytes")
-        chunks.append(chunk)
-    request._body = b"".join(chunks)  # what `request.body()` returns from now on
-    if size and request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+    if await request.body() and request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise RestError(415)
 
 

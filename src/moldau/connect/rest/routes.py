@@ -10,8 +10,9 @@ from moldau.connect.herder import Herder
 from moldau.connect.plugins import Plugins, installed
 from moldau.connect.rest.connector_plugins import ConnectorPluginsResource
 from moldau.connect.rest.connectors import ConnectorsResource
-from moldau.connect.rest.dispatch import Forward, Handler, RestEndpoint, RestError, check_path, error_response
+from moldau.connect.rest.dispatch import Handler, RestEndpoint, RestError, check_path, error_response
 from moldau.connect.rest.worker import WorkerResource
+from moldau.service.forwarding import Forwarder
 
 
 def endpoints(
@@ -57,26 +58,26 @@ def endpoints(
 
 def routes(
     herder: Herder,
-    forward: Forward,
+    forwarder: Forwarder,
     *,
     plugins: Plugins | None = None,
     topic_tracking: bool = True,
     topic_reset: bool = True,
 ) -> list[BaseRoute]:
-    """Routes for a Starlette application. The last one answers every other path with 404."""
+    """Routes for `service_app` with `error_body=rest_error_body`. They also answer unknown paths below their own."""
     table = endpoints(herder, plugins or installed(), topic_tracking=topic_tracking, topic_reset=topic_reset)
     found: list[BaseRoute] = []
     for path, handlers in table.items():
-        endpoint = RestEndpoint(handlers, forward)
+        endpoint = RestEndpoint(path, handlers, forwarder)
         found.append(Route(path, endpoint))
         if path != "/":
             found.append(Route(f"{path}/", endpoint))
-    found.append(Route("/{path:path}", _NoSuchPath()))
+    found += [Route(f"/{top}/{{path:path}}", _NoSuchPath()) for top in ("connectors", "connector-plugins", "admin")]
     return found
 
 
 class _NoSuchPath:
-    """Every path that no endpoint has."""
+    """A path below an endpoint that no endpoint has. It may have a name with a slash in it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
