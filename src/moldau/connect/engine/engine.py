@@ -412,6 +412,8 @@ class Engine:
         now = self._clock.monotonic()
         entry.meter.failed()
         decision = entry.supervision.failed(kind, self._randomness.random())
+        if kind is FailureKind.FENCED:
+            trace = f"another worker has taken over this connector: {trace}"
         entry.trace = trace
         entry.failed = FailedPart.TASKS if started else FailedPart.CONNECTOR
         facts = {"connector": entry.name, "kind": kind.value, "reason": trace.splitlines()[-1] if trace else ""}

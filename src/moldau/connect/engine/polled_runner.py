@@ -11,16 +11,19 @@ offsets. With exactly.once.source.support=disabled the rows are written without 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from moldau.client.blocking.producer import Producer
+from moldau.client.errors import IllegalStateError
 from moldau.client.producer.arrow import BatchFuture
 from moldau.connect.connector import Polled, PolledSourceConnector, SourceOffsets
 from moldau.connect.engine.batch_result import BatchResult
 from moldau.connect.engine.identities import polled_transactional_id
 from moldau.connect.engine.pipeline import RecordPipeline
 from moldau.connect.engine.runner import Guard, RunContext, StepOutcome
+from moldau.connect.engine.source_commit import send_in_transaction
 from moldau.connect.engine.source_offsets import OffsetTable, advanced
 from moldau.connect.engine.source_runner import exactly_once, pipeline_spec, producer_options
 from moldau.connect.engine.source_task import COLUMNS, SourceRows
@@ -103,7 +106,9 @@ class PolledRunner:
         guard.doing("commit")
         if self._exactly_once:
             with self._producer.transaction():
-                self._send(self._producer, records)
+                # A transaction that has failed meanwhile refuses further records; its commit raises the reason.
+                with contextlib.suppress(IllegalStateError):
+                    self._send(self._producer, records)
                 self._send_offsets(self._producer, polled)
         else:
             futures = self._send(self._producer, records)
@@ -123,8 +128,7 @@ class PolledRunner:
         return [future for batch in records for future in send_rows(producer, target, batch)]
 
     def _send_offsets(self, producer: Producer, polled: Polled) -> None:
-        for key, value in self._table.records(self._context.name, polled.offsets):
-            producer.send(self._table.topic, value, key=key)
+        send_in_transaction(producer, self._table.topic, self._table.records(self._context.name, polled.offsets))
 
     def close(self) -> None:
         try:

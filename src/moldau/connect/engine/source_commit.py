@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moldau.client.blocking.producer import Producer
+from moldau.client.errors import IllegalStateError
 from moldau.connect.connector import Offset, SourceOffsets, partition_key
 from moldau.connect.engine.source_offsets import OffsetRecord, OffsetTable
 from moldau.host.event_log import event_logger
@@ -43,8 +44,17 @@ class OffsetsBroker(SinkBroker):
 
     def add_to_decision(self, producer: Producer, decision: CommitDecision) -> None:
         records, self._with_next = self._with_next, ()
+        send_in_transaction(producer, self._offsets_topic, records)
+
+
+def send_in_transaction(producer: Producer, topic: str, records: Sequence[OffsetRecord]) -> None:
+    """Send records in the open transaction. If it has failed meanwhile, because an earlier record was refused, its
+    commit raises the reason: that the producer is fenced, for example."""
+    try:
         for key, value in records:
-            producer.send(self._offsets_topic, value, key=key)
+            producer.send(topic, value, key=key)
+    except IllegalStateError as error:
+        log.debug("transaction has failed", extra={"reason": str(error)})
 
 
 class SourceCommits:

@@ -127,7 +127,8 @@ class OffsetTable:
             self._stored.clear()
             self._consumer = Consumer(self._consumer_settings)
             self._consumer.assign(self._partitions)
-            self._consumer.seek_to_beginning(*self._partitions)
+            for partition in self._partitions:
+                self._consumer.seek(partition, 0)  # a compacted topic keeps its first offset
         return self._consumer
 
     def _existing(self, admin: Admin) -> list[TopicPartition]:

@@ -51,7 +51,8 @@ class Faults:
     def happen(self, place: str) -> None:
         if self._has(f"hang-{place}"):
             Path(self._directory, f"hung-{place}").touch()
-            threading.Event().wait(3600)
+            while not self._has("wake-up"):
+                threading.Event().wait(0.05)
         if self._has(f"fail-{place}"):
             raise ValueError(f"broken {place}")
         if self._has(f"retry-{place}"):

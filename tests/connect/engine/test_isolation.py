@@ -1,0 +1,172 @@
+"""Connectors that hang, fail, kill the JVM or run twice, beside connectors that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau import Producer
+from moldau.connect.engine import ConnectorState
+from tests.connect.engine.conftest import Worker, values_of
+from tests.connect.engine.plugins.engine_plugins import written_batches
+from tests.support.waiting import wait_until
+
+
+def counting(topic: str, **more: Any) -> dict[str, str]:
+    config = {"connector.class": "Counting", "topic": topic, "tasks.max": "2", "partitions": "2", "limit": "100"}
+    return config | {name.replace("_", "."): str(value) for name, value in more.items()}
+
+
+def test_hanging_connectors_do_not_stop_others_and_fail_after_their_deadline(
+    worker: Worker,
+    tmp_path: Path,
+    new_topic: Callable[..., str],
+    unused_name: Callable[[], str],
+    read: Callable[..., list[Any]],
+    bootstrap: str,
+) -> None:
+    places = ("read", "slices", "write", "commit")
+    hung = {place: unused_name() for place in places}
+    for place, name in hung.items():
+        faults = tmp_path / place
+        faults.mkdir()
+        (faults / f"hang-{place}").touch()
+        topic = new_topic(2)
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            producer.send(topic, b"a")
+        if place in ("read", "slices"):
+            config = counting(topic, faults=faults, task_deadline_ms=1500)
+        else:
+            target = str(tmp_path / f"target-{place}")
+            config = {"connector.class": "Files", "topics": topic, "directory": target, "faults": str(faults)}
+            config["task.deadline.ms"] = "1500"
+        worker.engine.start(name, config)
+    for place in places:
+        wait_until(lambda place=place: (tmp_path / place / f"hung-{place}").exists(), f"{place} hangs")
+    healthy, topic = unused_name(), new_topic(2)
+    worker.engine.start(healthy, counting(topic))
+    wait_until(lambda: worker.records(healthy) == 200)
+    assert ConnectorState.RESTARTING not in worker.states(healthy)
+    for place, name in hung.items():
+        failed = worker.wait_for(name, ConnectorState.FAILED)
+        assert failed.trace is not None
+        assert "task.deadline.ms" in failed.trace and "3 times" in failed.trace, place
+    worker.stop(healthy, *hung.values())
+    assert sorted(values_of(read(topic))) == sorted(f"{part}:{n}" for part in range(2) for n in range(100))
+
+
+def test_a_retriable_error_is_tried_again_and_nothing_is_lost_or_doubled(
+    worker: Worker,
+    faults: Path,
+    new_topic: Callable[..., str],
+    unused_name: Callable[[], str],
+    read: Callable[..., list[Any]],
+) -> None:
+    name, topic = unused_name(), new_topic()
+    (faults / "retry-read").touch()
+    worker.engine.start(name, counting(topic, faults=faults))
+    restarting = worker.wait_for(name, ConnectorState.RESTARTING)
+    assert restarting.trace == "read is away"
+    (faults / "retry-read").unlink()
+    wait_until(lambda: worker.records(name) == 200)
+    assert worker.wait_for(name, ConnectorState.RUNNING).trace is None
+    worker.stop(name)
+    assert len(read(topic)) == 200
+
+
+def test_a_connector_that_kills_the_jvm_fails_after_three_deaths_and_the_others_go_on(
+    worker: Worker,
+    faults: Path,
+    tmp_path: Path,
+    new_topic: Callable[..., str],
+    unused_name: Callable[[], str],
+    read: Callable[..., list[Any]],
+) -> None:
+    slow_faults = tmp_path / "slow"
+    slow_faults.mkdir()
+    (slow_faults / "hang-read").touch()
+    (faults / "kill-read").touch()
+    innocent, culprit, other = unused_name(), unused_name(), unused_name()
+    topics = [new_topic() for _ in range(3)]
+    worker.engine.start(innocent, counting(topics[0], faults=slow_faults))  # has a job running at the first death
+    wait_until(lambda: (slow_faults / "hung-read").exists())
+    (slow_faults / "hang-read").unlink()
+    worker.engine.start(culprit, counting(topics[1], faults=faults))
+    wait_until(lambda: (faults / "kills").exists())
+    worker.engine.start(other, counting(topics[2]))
+    for name in (innocent, other):
+        wait_until(lambda name=name: worker.records(name) == 200, f"{name} goes on", 30)
+    failed = worker.wait_for(culprit, ConnectorState.FAILED)
+    assert failed.trace is not None and "JVM died 3 times" in failed.trace
+    assert (faults / "kills").read_text() == "x" * 3 or len((faults / "kills").read_text()) <= 6  # two tasks per job
+    assert ConnectorState.FAILED not in worker.states(innocent) + worker.states(other)
+    worker.stop(innocent, culprit, other)
+    assert len(read(topics[0])) == len(read(topics[2])) == 200
+    assert read(topics[1]) == []
+
+
+@pytest.fixture
+def second(bootstrap: str, _plugins: None) -> Iterator[Worker]:
+    made = Worker(bootstrap)
+    yield made
+    made.close()
+
+
+def test_the_older_of_two_owners_of_a_source_is_fenced(
+    worker: Worker,
+    second: Worker,
+    faults: Path,
+    new_topic: Callable[..., str],
+    unused_name: Callable[[], str],
+    read: Callable[..., list[Any]],
+) -> None:
+    """The first owner sleeps in a task while the second one takes over and finishes."""
+    name, topic = unused_name(), new_topic()
+    (faults / "hang-read").touch()
+    config = counting(topic, faults=faults, limit=50, task_deadline_ms=15000)
+    worker.engine.start(name, config)
+    wait_until(lambda: (faults / "hung-read").exists())
+    (faults / "hang-read").unlink()
+    second.engine.start(name, config)
+    wait_until(lambda: second.records(name) == 100)
+    (faults / "wake-up").touch()
+    fenced = worker.wait_for(name, ConnectorState.RESTARTING)
+    assert fenced.trace is not None and "another worker has taken over" in fenced.trace
+    worker.stop(name)
+    second.stop(name)
+    assert len(read(topic)) == 100
+
+
+def test_the_older_of_two_owners_of_a_sink_is_fenced_before_it_publishes(
+    worker: Worker,
+    second: Worker,
+    faults: Path,
+    tmp_path: Path,
+    bootstrap: str,
+    topic: str,
+    unused_name: Callable[[], str],
+) -> None:
+    name, target = unused_name(), tmp_path / "target"
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"a")
+    (faults / "hang-write").touch()
+    config = {
+        "connector.class": "Files",
+        "topics": topic,
+        "directory": str(target),
+        "faults": str(faults),
+        "keeps.offsets": "false",
+    }
+    worker.engine.start(name, config)
+    wait_until(lambda: (faults / "hung-write").exists())
+    (faults / "hang-write").unlink()
+    second.engine.start(name, config)
+    wait_until(lambda: second.records(name) == 1)
+    (faults / "wake-up").touch()
+    worker.wait_for(name, ConnectorState.RESTARTING)
+    worker.stop(name)
+    second.stop(name)
+    assert [batch["lines"] for batch in written_batches(str(target))] == [["a"]]
