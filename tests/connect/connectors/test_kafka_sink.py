@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -181,6 +182,44 @@ def test_an_open_transaction_cannot_hide_a_committed_offset(
         other.abort_transaction()
     assert wrote(connector, SinkSlice(SOURCE, 5, 8), attempt=2).offset == 8
     assert values(target, name) == list(range(8))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_record_arrives_once_whatever_happens_to_workers_and_tasks(target: str, name: str, seed: int) -> None:
+    """Workers die before and after the commit, attempts fail and are repeated, and a sleeping worker wakes up."""
+    chance = random.Random(seed)
+    connector = sink(target, name)
+    connector.start()
+    end, group = 0, 0
+    while end < 60:
+        end += chance.randint(1, 8)
+        start = max(group, connector.written_offsets().get(SOURCE, 0))
+        if start >= end:
+            continue
+        part = SinkSlice(SOURCE, start, end)
+        fate = chance.choice(["done", "driver dies", "task fails", "overtaken"])
+        if fate == "done":
+            committed(connector, part)
+            group = end
+        elif fate == "driver dies":
+            wrote(connector, part)
+            if chance.random() < 0.5:
+                connector = sink(target, name)
+                connector.start()
+        else:
+            overtaken = fate == "overtaken"
+            with pytest.raises(MoldauError if overtaken else OSError):
+                copied(connector).write(part, _interrupted(part, target, name, overtaken), SinkTask(name, 1, 0, 0))
+    committed(connector, SinkSlice(SOURCE, group, end + 1))
+    assert values(target, name) == list(range(end + 1))
+
+
+def _interrupted(part: SinkSlice, target: str, name: str, overtaken: bool) -> Iterator[ConnectBatch]:
+    yield rows(SinkSlice(part.partition, part.start, part.start + 1))
+    if not overtaken:
+        raise OSError("read error")
+    wrote(sink(target, name), part, batch=2)
+    yield rows(SinkSlice(part.partition, part.start + 1, part.end + 1))
 
 
 def test_two_connectors_of_one_offsets_topic_do_not_mix(target: str, name: str) -> None:

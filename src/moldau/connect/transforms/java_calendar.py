@@ -1,4 +1,4 @@
-"""Calendar of Java's GregorianCalendar over columns: the Julian calendar until 1582-10-04, then the Gregorian one.
+"""Calendar of Java over columns: Julian until 1582-10-04, then Gregorian.
 
 Days count from 1970-01-01. Years are numbered without a gap: the year before 1 is 0, which Java shows as 1 BC.
 """
