@@ -84,6 +84,8 @@ _SINKS: Final[tuple[BuiltIn, ...]] = (
         "org.apache.kafka.connect.file.FileStreamSinkConnector",
         "moldau.connect.connectors.file_stream_sink:FileStreamSink",
     ),
+    BuiltIn(Kind.SINK, "DeltaSink", "moldau.connect.connectors.delta_sink:DeltaSink", extra="connect-lake"),
+    BuiltIn(Kind.SINK, "IcebergSink", "moldau.connect.connectors.iceberg_sink:IcebergSink", extra="connect-lake"),
     BuiltIn(Kind.SINK, "FileSink", "moldau.connect.connectors.file_sink:FileSink"),
     BuiltIn(Kind.SINK, "KafkaSink", "moldau.connect.connectors.kafka_sink:KafkaSink"),
     BuiltIn(Kind.SINK, "io.confluent.connect.s3.S3SinkConnector", "moldau.connect.connectors.file_sink:S3Sink"),

@@ -57,3 +57,12 @@ class CrashingStore:
 
     def exists(self, path: str) -> bool:
         return self._store.exists(path)
+
+    def size(self, path: str) -> int:
+        return self._store.size(path)
+
+    def open_input(self, path: str) -> IO[bytes]:
+        return self._store.open_input(path)
+
+    def uri(self, path: str) -> str:
+        return self._store.uri(path)

@@ -83,8 +83,14 @@ class FileSink(SinkConnector):
     # -- driver --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._log = CommitLog(self._store(), self.name)
+        self._log = self._new_log()
         self._log.start()
+
+    def _new_log(self) -> CommitLog:
+        return CommitLog(self._store(), self.name)
+
+    def _prepare(self, files: Sequence[StagedFile]) -> None:
+        """Refuse files that cannot be published: called before the commit is decided."""
 
     def written_offsets(self) -> Mapping[TopicPartition, int]:
         return self._started().finished().offsets
@@ -106,7 +112,9 @@ class FileSink(SinkConnector):
     def commit(self, commit: SinkCommit) -> None:
         log = self._started()
         reached = log.finished().offsets
-        offsets = {part.partition: part.end for part in commit.slices}
+        offsets: dict[TopicPartition, int] = {}
+        for part in commit.slices:
+            offsets[part.partition] = max(part.end, offsets.get(part.partition, 0))
         if all(reached.get(part.partition, -1) >= part.end for part in commit.slices):
             return  # An attempt to commit this batch had failed after its record was written.
         for part in commit.slices:
@@ -116,6 +124,7 @@ class FileSink(SinkConnector):
                     f"written, but the target has them up to {reached[part.partition]}: restart the connector"
                 )
         files = [StagedFile(*one) for message in commit.messages for one in message or ()]
+        self._prepare(files)
         log.commit(commit.batch, offsets, files)
         if commit.batch % SWEEP_INTERVAL == 0:
             log.sweep(commit.batch)
@@ -135,7 +144,7 @@ class FileSink(SinkConnector):
         store = self._store()
         attempt = f"{task.batch}-{task.task}-{task.attempt}-{uuid.uuid4().hex[:8]}"
         staged = f"{CommitLog(store, self.name).staged_directory}/{attempt}"
-        files = TaskFiles(self.plan, store, part, staged)
+        files = self._task_files(store, part, staged)
         try:
             for batch in batches:
                 files.add(batch)
@@ -143,6 +152,9 @@ class FileSink(SinkConnector):
         except Exception:
             files.abandon()
             raise
+
+    def _task_files(self, store: FileStore, part: SinkSlice, staged: str) -> TaskFiles:
+        return TaskFiles(self.plan, store, part, staged)
 
 
 class S3Sink(FileSink):
@@ -174,7 +186,7 @@ class TaskFiles:
         self._part = part
         self._staged = staged
         self._count = 0
-        self._open: dict[str, _OpenFile] = {}
+        self._open: dict[str, OpenFile] = {}
         self._closed: list[StagedFile] = []
 
     def add(self, batch: ConnectBatch) -> None:
@@ -223,7 +235,7 @@ class TaskFiles:
             topic, _, directory = path.partition("\0")
             yield f"{_safe(topic)}/{directory}".rstrip("/"), rows
 
-    def _file(self, directory: str, rows: ConnectBatch) -> _OpenFile:
+    def _file(self, directory: str, rows: ConnectBatch) -> OpenFile:
         file = self._open.get(directory)
         if file is not None and not file.takes(rows.value):
             self._close(directory)
@@ -231,25 +243,32 @@ class TaskFiles:
         if file is None:
             if len(self._open) >= MAX_OPEN_FILES:
                 self._close(next(iter(self._open)))
-            file = self._open[directory] = self._new_file(rows)
+            file = self._open[directory] = self._new_file(directory, rows)
         return file
 
-    def _new_file(self, rows: ConnectBatch) -> _OpenFile:
-        form = FORMATS[self._plan.format]
+    def _name(self, directory: str, extension: str) -> str:
         self._count += 1
-        name = f"{self._staged}/{self._count}{form.extension}"
+        return f"{self._staged}/{self._count}{extension}"
+
+    def _new_file(self, directory: str, rows: ConnectBatch) -> OpenFile:
+        form = FORMATS[self._plan.format]
+        name = self._name(directory, form.extension)
         options = FormatOptions(self._plan.codec, self._plan.separator)
-        return _OpenFile(name, self._store.open_output(name), form.open, options, self._plan, rows)
+        return OpenFile(name, self._store.open_output(name), form.open, options, self._plan, rows)
 
     def _close(self, directory: str) -> None:
         file = self._open.pop(directory)
         file.writer.close()
+        self._closed.append(self._finished(directory, file))
+
+    def _finished(self, directory: str, file: OpenFile) -> StagedFile:
+        """What the commit has to know of a file."""
         plan, source = self._plan, self._part.partition
         offsets = [file.first_offset, file.last_offset] if plan.end_offset_in_name else [file.first_offset]
         padded = [f"{offset:0{plan.offset_width}d}" for offset in offsets]
         name = plan.delimiter.join([source.topic, str(source.partition), *padded])
         extension = FORMATS[plan.format].file_extension(plan.codec)
-        self._closed.append(StagedFile(file.path, f"{directory}/{name}{extension}", None, file.rows))
+        return StagedFile(file.path, f"{directory}/{name}{extension}", None, file.rows)
 
 
 def _safe(topic: str) -> str:
@@ -258,7 +277,7 @@ def _safe(topic: str) -> str:
     return name.replace(".", "%2E") if name in (".", "..") else name
 
 
-class _OpenFile:
+class OpenFile:
     """One staged file."""
 
     def __init__(

@@ -56,6 +56,18 @@ class FileStore(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def size(self, path: str) -> int:
+        """The bytes of a file."""
+        ...
+
+    def open_input(self, path: str) -> IO[bytes]:
+        """A file to read, at any position."""
+        ...
+
+    def uri(self, path: str) -> str:
+        """The address of a file for other programs."""
+        ...
+
     def delete(self, path: str) -> None:
         """Remove a file; nothing happens if there is none."""
         ...
@@ -137,6 +149,15 @@ class LocalStore:
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._path(path))
+
+    def size(self, path: str) -> int:
+        return os.path.getsize(self._path(path))
+
+    def open_input(self, path: str) -> IO[bytes]:
+        return open(self._path(path), "rb")
+
+    def uri(self, path: str) -> str:
+        return f"file://{os.path.abspath(self._path(path))}"
 
     def delete(self, path: str) -> None:
         _remove(self._path(path))
@@ -240,6 +261,18 @@ class ObjectStore:
         self._system.invalidate_cache()
         with _plain_errors():
             return bool(self._system.exists(self._path(path)))
+
+    def size(self, path: str) -> int:
+        with _plain_errors():
+            return int(self._system.info(self._path(path))["size"])
+
+    def open_input(self, path: str) -> IO[bytes]:
+        with _plain_errors():
+            file: IO[bytes] = self._system.open(self._path(path), "rb")
+        return file
+
+    def uri(self, path: str) -> str:
+        return str(self._system.unstrip_protocol(self._path(path)))
 
     def delete(self, path: str) -> None:
         with _plain_errors():

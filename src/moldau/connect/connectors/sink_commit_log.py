@@ -58,6 +58,8 @@ class Commit:
 
     number: int
     owner: str
+    log: str = ""
+    """Identity of the log: the numbers of a log that was removed and began again must not be taken for the old ones."""
     batch: int = -1
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     files: tuple[StagedFile, ...] = ()
@@ -70,6 +72,7 @@ class Commit:
             "format": FORMAT,
             "commit": self.number,
             "owner": self.owner,
+            "log": self.log,
             "batch": self.batch,
             "offsets": topics,
             "files": [list(one) for one in self.files],
@@ -88,12 +91,15 @@ class Commit:
                 for partition, offset in partitions.items()
             }
             files = tuple(StagedFile(*one) for one in fields["files"])
-            return cls(int(fields["commit"]), str(fields["owner"]), int(fields["batch"]), offsets, files)
+            number, batch = int(fields["commit"]), int(fields["batch"])
+            return cls(number, str(fields["owner"]), str(fields["log"]), batch, offsets, files)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadCommitError(f"cannot read commit {path}: {error!r}; this version reads format {FORMAT}") from error
 
 
 Publish = Callable[[FileStore, StagedFile], None]
+Finish = Callable[[Commit], None]
+"""Publishes all files of a commit at once, such as into a table. It must change nothing if it was done before."""
 
 
 def move_into_place(store: FileStore, one: StagedFile) -> None:
@@ -104,11 +110,14 @@ def move_into_place(store: FileStore, one: StagedFile) -> None:
 class CommitLog:
     """The log of one connector in one target, as one process writes it."""
 
-    def __init__(self, store: FileStore, connector: str, publish: Publish = move_into_place) -> None:
+    def __init__(
+        self, store: FileStore, connector: str, publish: Publish = move_into_place, finish: Finish | None = None
+    ) -> None:
         self.store = store
         self.home = f"{HIDDEN_DIRECTORY}/{connector}"
         self.owner = uuid.uuid4().hex
         self._publish = publish
+        self._finish_all = finish
         self._last: Commit | None = None
         self._unfinished = False
         self._stored: list[int] = []
@@ -127,8 +136,10 @@ class CommitLog:
             last = self._latest()
             if last is not None:
                 self._finish(last)
-            number, offsets = (last.number + 1, last.offsets) if last is not None else (0, {})
-            claim = Commit(number, self.owner, last.batch if last is not None else -1, offsets)
+            if last is None:
+                claim = Commit(0, self.owner, uuid.uuid4().hex)
+            else:
+                claim = Commit(last.number + 1, self.owner, last.log, last.batch, last.offsets)
             if self._append(claim):
                 self._last, self._unfinished = claim, False
                 self._remove_old_commits()
@@ -139,7 +150,8 @@ class CommitLog:
     def commit(self, batch: int, offsets: Mapping[TopicPartition, int], files: Sequence[StagedFile]) -> None:
         """Publish files, and store the offsets that are reached with them. Raises TakenOverError."""
         last = self.finished()
-        commit = Commit(last.number + 1, self.owner, batch, {**last.offsets, **offsets}, tuple(files))
+        merged = {**last.offsets, **offsets}
+        commit = Commit(last.number + 1, self.owner, last.log, batch, merged, tuple(files))
         if not self._append(commit):
             raise TakenOverError(
                 f"commit {commit.number} of {self.home} was written by another process: this one has been replaced, "
@@ -167,6 +179,9 @@ class CommitLog:
                 self.store.delete_tree(f"{self.staged_directory}/{name}")
 
     def _finish(self, commit: Commit) -> None:
+        if self._finish_all is not None:
+            self._finish_all(commit)
+            return
         for one in commit.files:
             self._publish(self.store, one)
 
