@@ -60,8 +60,8 @@ async def served(**settings: Any) -> AsyncIterator[tuple[SmallService, HttpAddre
     wanted.check()
     service = SmallService()
     app = service_app(service.routes, wanted, metrics=service.metrics, health=lambda: service.problem)
-    server = HttpServer(app, wanted)
-    await server.start()
+    server = HttpServer(wanted)
+    await server.start(app)
     try:
         yield service, server.addresses[0]
     finally:

@@ -53,8 +53,9 @@ async def workers(count: int) -> AsyncIterator[list[Worker]]:
         settings = HttpSettings((LOOPBACK,))
         methods = ["GET", "POST", "PUT", "DELETE"]
         routes = [Route("/{path:path}", worker.anything, methods=methods)]
-        server = HttpServer(service_app(routes, settings, metrics=HttpMetrics("small")), settings)
-        await server.start()
+        server = HttpServer(settings)
+        app = service_app(routes, settings, metrics=HttpMetrics("small"))
+        await server.start(app)
         worker.url = server.addresses[0].url
         found.append(worker)
         servers.append(server)

@@ -10,7 +10,6 @@ import socket
 import ssl
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -88,9 +87,10 @@ def test_a_port_in_use_is_a_clear_error() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             settings = HttpSettings((LOOPBACK, HttpAddress("http", "127.0.0.1", port)))
-            server = HttpServer(service_app([], settings, metrics=HttpMetrics("small")), settings)
+            server = HttpServer(settings)
+            app = service_app([], settings, metrics=HttpMetrics("small"))
             with pytest.raises(OSError, match="in use") as caught:
-                await server.start()
+                await server.start(app)
             assert caught.value.errno == errno.EADDRINUSE
             assert f"cannot listen on 127.0.0.1:{port}: process {os.getpid()}" in describe(caught.value)
             await server.stop()
@@ -99,23 +99,18 @@ def test_a_port_in_use_is_a_clear_error() -> None:
 
 
 def test_a_host_that_does_not_exist_is_a_clear_error() -> None:
-    async def run() -> None:
-        settings = HttpSettings((HttpAddress("http", "no-such-host.invalid", 1),), password_file="x")
-        server = HttpServer(
-            service_app([], replace(settings, password_file=""), metrics=HttpMetrics("small")), settings
-        )
-        with pytest.raises(OSError, match=r"no-such-host\.invalid:1"):
-            await server.start()
-
-    asyncio.run(run())
+    settings = HttpSettings((HttpAddress("http", "no-such-host.invalid", 1),), password_file="x")
+    with pytest.raises(OSError, match=r"no-such-host\.invalid:1"):
+        HttpServer(settings).bind()
 
 
 def test_all_addresses_are_served() -> None:
     async def run() -> None:
         wanted = [LOOPBACK, HttpAddress("http", "::1", 0)] if socket.has_dualstack_ipv6() else [LOOPBACK] * 2
         settings = HttpSettings(tuple(wanted))
-        server = HttpServer(service_app([], settings, metrics=HttpMetrics("small")), settings)
-        await server.start()
+        server = HttpServer(settings)
+        app = service_app([], settings, metrics=HttpMetrics("small"))
+        await server.start(app)
         async with httpx.AsyncClient(trust_env=False) as client:
             answers = [await client.get(f"{address.url}/metrics") for address in server.addresses]
         assert [answer.status_code for answer in answers] == [200, 200]
@@ -179,8 +174,9 @@ from moldau.service.metrics import HttpMetrics
 
 async def main(stop):
     settings = HttpSettings((HttpAddress("http", "127.0.0.1", 0),))
-    server = HttpServer(service_app([], settings, metrics=HttpMetrics("small")), settings)
-    await server.start()
+    server = HttpServer(settings)
+    app = service_app([], settings, metrics=HttpMetrics("small"))
+    await server.start(app)
     print("\\n".join(banner_lines("small", server.addresses)), flush=True)
     await stop.wait()
     await server.stop()

@@ -16,6 +16,7 @@ from moldau.cli import (
     cluster_import,
     completion,
     configs,
+    connect_commands,
     consume,
     groups,
     log_commands,
@@ -52,6 +53,7 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_commands.app, name="log")
 app.add_typer(security_commands.app, name="security")
 app.add_typer(perf.app, name="perf")
+app.add_typer(connect_commands.app, name="connect")
 app.command()(produce.produce)
 app.command()(consume.consume)
 

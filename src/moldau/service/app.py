@@ -43,7 +43,7 @@ def service_app(
     """The application of a service, for `HttpServer`.
 
     `error_body` gives errors the service's shape. `exception_handlers` map further exceptions to responses, as in
-    Starlette. `health` serves `/health` unless the routes have it; `/health` needs no login in either case.
+    Starlette. `health` serves `/health`, unless it is None because the routes have it; `/health` needs no login.
     """
     own: list[BaseRoute] = [Route(METRICS_PATH, _metrics_page(metrics), methods=["GET"])]
     if health is not None:
@@ -59,7 +59,7 @@ def service_app(
         return JSONResponse(error_body(500, "internal error; the log of the service has the reason"), 500)
 
     handlers: dict[Any, ExceptionHandler] = {HTTPException: as_json, HttpError: as_json, Exception: failed}
-    app = Starlette(routes=[*routes, *own], exception_handlers={**handlers, **(exception_handlers or {})})
+    app = Starlette(routes=[*own, *routes], exception_handlers={**handlers, **(exception_handlers or {})})
     return RequestGuard(
         app,
         settings,

@@ -47,34 +47,37 @@ TICK_S: Final = 1.0
 class HttpServer:
     """The HTTP server of a service. Port 0 in the settings is any free port."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
-        self._app = app
+    def __init__(self, settings: HttpSettings) -> None:
         self._settings = settings
+        self._sockets: list[socket.socket] = []
         self._servers: list[tuple[_Server, asyncio.Task[None]]] = []
         self.addresses: tuple[HttpAddress, ...] = ()
-        """The addresses that are served, with their real ports; known after `start`."""
+        """The addresses that are served, with their real ports; known after `bind`."""
 
-    async def start(self) -> None:
-        """Listen on all addresses. OSError names the address that cannot be used; SettingError: TLS."""
-        context = None
-        if self._settings.tls is not None:
-            context = await asyncio.to_thread(server_context, self._settings.tls)
-        sockets: list[socket.socket] = []
+    def bind(self) -> None:
+        """Reserve all addresses. OSError names the one that cannot be used."""
         try:
             for address in self._settings.addresses:
-                sockets += [_bind(address)]
+                self._sockets += [_bind(address)]
         except OSError:
-            for one in sockets:
-                one.close()
+            self._close_sockets()
             raise
         self.addresses = tuple(
             HttpAddress(address.scheme, address.host, one.getsockname()[1])
-            for address, one in zip(self._settings.addresses, sockets, strict=True)
+            for address, one in zip(self._settings.addresses, self._sockets, strict=True)
         )
-        for address, one in zip(self.addresses, sockets, strict=True):
+
+    async def start(self, app: ASGIApp) -> None:
+        """Serve the application on all addresses. Raises OSError if an address cannot be used; SettingError: TLS."""
+        if not self._sockets:
+            self.bind()
+        context = None
+        if self._settings.tls is not None:
+            context = await asyncio.to_thread(server_context, self._settings.tls)
+        for address, one in zip(self.addresses, self._sockets, strict=True):
             if not address.is_loopback and address.scheme == "http":
                 log.warning("passwords are sent without encryption; use https", extra={"address": address.url})
-            server = _Server(_config(self._app, context if address.scheme == "https" else None))
+            server = _Server(_config(app, context if address.scheme == "https" else None))
             task = asyncio.get_running_loop().create_task(server.serve([one]), name=f"HTTP on {address.url}")
             self._servers.append((server, task))
         for server, task in self._servers:
@@ -89,6 +92,12 @@ class HttpServer:
         for _, task in self._servers:
             task.cancel()
         self._servers = []
+        self._close_sockets()
+
+    def _close_sockets(self) -> None:
+        for one in self._sockets:
+            one.close()
+        self._sockets = []
 
 
 class _Server(uvicorn.Server):
