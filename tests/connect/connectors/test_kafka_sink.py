@@ -21,6 +21,8 @@ from moldau.connect.errors import RowError
 from moldau.connect.record_batch import ConnectBatch, HeaderColumn, ValueColumn
 from moldau.spark.rows import row_schema
 from moldau.testing import Broker
+from tests.compat.apache_kafka.jars import JarsUnavailableError, fetch_jars
+from tests.compat.apache_kafka.processes import ApacheKafka
 from tests.connect.connectors.support import copied, created_from, numbers, sink_batch
 
 SOURCE = TopicPartition("orders", 0)
@@ -33,9 +35,25 @@ def brokers() -> Iterator[tuple[Broker, Broker]]:
         yield source, target
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    try:
+        jars = fetch_jars()
+    except JarsUnavailableError as reason:
+        pytest.skip(f"Apache Kafka's jars cannot be had: {reason}")
+    with ApacheKafka(jars, tmp_path_factory.mktemp("target")) as kafka:
+        yield kafka.bootstrap
+
+
+@pytest.fixture(params=["moldau", "apache"])
 def target(brokers: tuple[Broker, Broker], request: pytest.FixtureRequest) -> str:
-    return brokers[1].bootstrap_servers
+    """The target cluster: a broker of ours, and with `make soak` also Apache Kafka."""
+    if request.param == "moldau":
+        return brokers[1].bootstrap_servers
+    if not request.config.getoption("--soak"):
+        pytest.skip("with make soak")
+    found: str = request.getfixturevalue("apache_kafka")
+    return found
 
 
 _names = iter(range(1000))
@@ -141,7 +159,7 @@ def test_a_process_that_slept_through_a_takeover_writes_nothing(target: str, nam
         committed(sink(target, name), part)  # another worker does the work meanwhile
         yield rows(SinkSlice(SOURCE, 5, 10))
 
-    with pytest.raises(MoldauError, match=r"(?i)fenced|epoch"):
+    with pytest.raises(MoldauError, match=r"(?i)fenced|epoch|must be aborted"):
         copied(connector).write(part, sleeping(), SinkTask(name, 1, 0, 0))
     assert values(target, name) == list(range(10))
 
