@@ -76,6 +76,16 @@ class Connector:
         """
         return {}
 
+    @classmethod
+    def check_offsets(
+        cls, config: Mapping[str, Any], offsets: Sequence[tuple[Offset | None, Offset | None]]
+    ) -> str | None:
+        """What is wrong with source partitions and offsets that a user wants to store, or None.
+
+        An offset of None removes the offset of its partition. The connector is stopped.
+        """
+        return None
+
     def close(self) -> None:
         """Free what the driver's methods have opened."""
 

@@ -85,6 +85,13 @@ def validate(
     return _Validation(config, resolved or config, plugins or installed(), rules or WorkerRules()).run()
 
 
+def common_settings(kind: Kind) -> ConfigDef:
+    """The settings of all sources or all sinks: Kafka Connect's, and those of Moldau's engine."""
+    if kind is Kind.SINK:
+        return SINK + ENGINE_SETTINGS
+    return SOURCE + ConfigDef(key for name, key in ENGINE_SETTINGS.keys.items() if name != BATCH_RECORDS)
+
+
 class _Validation:
     """One run. Collects keys, values and groups in the order of Kafka Connect's answer."""
 
@@ -122,8 +129,7 @@ class _Validation:
             connector = self.plugin.load()
         except PluginLoadError as error:
             raise BadRequestError(f"Failed to load connector class {self.plugin.name}: {error}") from error
-        self._declare(SINK if self.sink else SOURCE)
-        self._declare(ConfigDef(key for key in ENGINE_SETTINGS.keys.values() if self.sink or key.name != BATCH_RECORDS))
+        self._declare(common_settings(self.plugin.kind))
         self._chain(TRANSFORMS, Kind.TRANSFORMATION)
         self._chain(PREDICATES, Kind.PREDICATE)
         self._topic_creation()
@@ -132,13 +138,14 @@ class _Validation:
         self.open_prefixes += getattr(connector, "open_prefixes", ())
         self.values = ConfigDef(self.keys.values()).validate(self.given)
         self._check_classes()
+        self._hide_versions()
         if self.sink:
             self._check_topics()
         else:
             self._check_exactly_once()
         self._check_predicates()
-        self._converters()
         self._overrides()
+        self._converters()
         for name in self.nulls:
             self._problem(name, "Null value can not be supplied as the configuration value.")
         self._unknown()
@@ -235,6 +242,12 @@ class _Validation:
             except PluginLoadError as error:
                 self._problem(name, f"Invalid value {text} for configuration {name}: {error}")
 
+    def _hide_versions(self) -> None:
+        """A form has no field for the version of a converter that is not known."""
+        for name, kind in _CONVERTER_KINDS.items():
+            if self.given.get(name) is not None and self._load(self.given[name], kind) is None:
+                self.values[f"{name}.plugin.version"].visible = False
+
     def _kind_of(self, name: str) -> Kind | None:
         if name in _CONVERTER_KINDS:
             return _CONVERTER_KINDS[name]
@@ -310,7 +323,8 @@ class _Validation:
             own.setdefault("converter.type", name.partition(".")[0])
             for one, value in loaded.config_def.validate(own).items():
                 key = loaded.config_def.keys[one]
-                self.appended.append((replace(key, name=prefix + one), replace(value, name=prefix + one)))
+                shown = replace(key, name=prefix + one, display_name=key.display_name or key.name)
+                self.appended.append((shown, replace(value, name=prefix + one)))
             self.open_prefixes += [prefix + one for one in getattr(loaded, "open_prefixes", ())]
 
     def _overrides(self) -> None:

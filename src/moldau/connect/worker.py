@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-import httpx
-
 from moldau.connect.config_def import ConfigError
 from moldau.connect.config_validator import ConfigValidator
 from moldau.connect.engine import ConnectorEngine, Report, StatusReport
@@ -20,15 +18,14 @@ from moldau.connect.herder import Herder, HerderError
 from moldau.connect.herder.distributed_herder import DistributedHerder
 from moldau.connect.herder.standalone_herder import StandaloneHerder
 from moldau.connect.herder.stored_herder import HerderParts
-from moldau.connect.rest.dispatch import REQUEST_TIMEOUT_S
-from moldau.connect.rest.forwarding import HttpForward
+from moldau.connect.rest.dispatch import MAX_HOPS, rest_error_body
 from moldau.connect.rest.routes import routes
 from moldau.connect.worker_metrics import ConnectorMetrics
 from moldau.connect.worker_settings import WorkerSettings
 from moldau.host.event_log import event_logger
 from moldau.host.threads import Threads
-from moldau.net.tls_context import client_context
 from moldau.service.app import service_app
+from moldau.service.forwarding import Forwarder
 from moldau.service.http_settings import HttpAddress
 from moldau.service.metrics import HttpMetrics
 from moldau.service.server import HttpServer
@@ -58,18 +55,18 @@ class ConnectWorker:
         """Run until `stop` is set. OSError: an address is in use; MoldauError: the brokers, or a configuration."""
         server = HttpServer(self._settings.http)
         server.bind()
-        forward = HttpForward(self._http_client())
+        forwarder = Forwarder(self._settings.http.tls, max_hops=MAX_HOPS)
         herder: Herder | None = None
         try:
             herder = self._herder(server.addresses)
-            await server.start(self._app(herder, forward))
+            await server.start(self._app(herder, forwarder))
             if await _unless(stop, self._start(herder)):
                 ready(server.addresses)
                 log.info("worker started", extra={"address": ",".join(one.url for one in server.addresses)})
                 await stop.wait()
         finally:
             await server.stop()
-            await forward.close()
+            await forwarder.close()
             if herder is not None:
                 await herder.close()
             await self._close_threads()
@@ -92,15 +89,15 @@ class ConnectWorker:
             except HerderError as error:
                 raise ConfigError(f"connector {name!r}: {error}") from error
 
-    def _app(self, herder: Herder, forward: HttpForward) -> Any:
+    def _app(self, herder: Herder, forwarder: Forwarder) -> Any:
         values = self._settings.values
         endpoints = routes(
             herder,
-            forward,
+            forwarder,
             topic_tracking=values["topic.tracking.enable"],
             topic_reset=values["topic.tracking.allow.reset"],
         )
-        return service_app(endpoints, self._settings.http, metrics=self._metrics)
+        return service_app(endpoints, self._settings.http, metrics=self._metrics, error_body=rest_error_body)
 
     def _herder(self, addresses: Sequence[HttpAddress]) -> Herder:
         settings = self._settings
@@ -125,11 +122,6 @@ class ConnectWorker:
         engine = Engine(settings.engine, settings.spark, both, resolve=settings.providers.resolve)
         self._connectors.watch(engine)
         return engine
-
-    def _http_client(self) -> httpx.AsyncClient:
-        tls = self._settings.http.tls
-        verify = True if tls is None else client_context(tls)
-        return httpx.AsyncClient(timeout=REQUEST_TIMEOUT_S, trust_env=False, verify=verify)
 
 
 async def _unless(stop: asyncio.Event, work: Awaitable[None]) -> bool:

@@ -127,6 +127,23 @@ def test_health_is_a_status_code(status: str, code: int) -> None:
     assert (answer.status_code, answer.json()) == (code, {"status": status, "message": "why"})
 
 
+def test_a_worker_that_starts_answers_only_whether_it_is_healthy() -> None:
+    scripted = herder(health=Health("starting", "why"), connectors=[])
+    scripted.ready = False
+    worker = InProcess(app(scripted))
+    for method, path in [
+        ("GET", "/"),
+        ("GET", "/connectors"),
+        ("DELETE", "/connectors/a"),
+        ("GET", "/connector-plugins"),
+    ]:
+        answer = worker.request(method, path)
+        assert answer.json() == {"error_code": 503, "message": "Worker is still starting up."}
+    assert worker.get("/health").status_code == 503
+    scripted.ready = True
+    assert worker.get("/connectors").status_code == 200
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 

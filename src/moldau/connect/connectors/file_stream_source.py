@@ -13,7 +13,7 @@ where it means bytes; the two agree in ASCII files. Here a position is always in
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from moldau.client.errors import MoldauError
@@ -63,6 +63,27 @@ class FileStreamSource(SourceConnector):
         if not config["file"]:
             return {"file": ["Name a file: the standard input of a worker cannot be read"]}
         return {}
+
+    @classmethod
+    def check_offsets(
+        cls, config: Mapping[str, Any], offsets: Sequence[tuple[Offset | None, Offset | None]]
+    ) -> str | None:
+        """Kafka's rules: a file name, and a position of 0 or more."""
+        for partition, offset in offsets:
+            if offset is None:
+                continue  # an offset of any form can be removed
+            if partition is None:
+                return "Partition objects cannot be null"
+            if FILENAME not in partition:
+                return f"Partition objects should contain the key '{FILENAME}'"
+            if POSITION not in offset:
+                return f"Offset objects should either be null or contain the key '{POSITION}'"
+            position = offset[POSITION]
+            if not isinstance(position, int) or isinstance(position, bool):
+                return f"The value for the '{POSITION}' key in the offset is expected to be a Long value"
+            if position < 0:
+                return f"The value for the '{POSITION}' key in the offset should be a non-negative value"
+        return None
 
     def slices(self, offsets: SourceOffsets) -> list[Slice]:
         partition = {FILENAME: self.path}

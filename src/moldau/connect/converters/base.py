@@ -23,7 +23,7 @@ TYPE_SETTINGS: Final = ConfigDef(
         ConfigKey(
             CONVERTER_TYPE,
             ConfigType.STRING,
-            "How this converter will be used.",
+            "What is converted: key, value or header. The worker sets it.",
             importance=Importance.LOW,
             default=None,
             validator=lambda name, value: None if value is None else one_of("key", "value", "header")(name, value),

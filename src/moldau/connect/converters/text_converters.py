@@ -46,6 +46,8 @@ class StringConverter(Converter):
                 default="UTF-8",
                 importance=Importance.HIGH,
                 validator=_known_encoding,
+                width="MEDIUM",
+                display_name="Encoding",
             )
         ]
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from moldau.connect.built_in_plugins import CONNECTORS, Kind
+from moldau.connect.herder.results import ConnectorOffset
 from moldau.connect.plugins import Plugin, PluginLoadError, Plugins, UnknownPlugin, installed
 from moldau.connect.states import ConnectorType
 
@@ -36,6 +37,18 @@ class PluginFacts:
             return None if plugin is None else plugin.version
         except PluginLoadError:
             return None
+
+    def offset_problem(self, config: Mapping[str, str], offsets: Sequence[ConnectorOffset]) -> str | None:
+        """What the connector's class says against these offsets. A class that is not installed here says nothing."""
+        plugin = self._find(config)
+        try:
+            loaded = None if plugin is None else plugin.load()
+        except PluginLoadError:
+            return None
+        if loaded is None:
+            return None
+        problem: str | None = loaded.check_offsets(config, [(one.partition, one.offset) for one in offsets])
+        return problem
 
     def full_class(self, config: Mapping[str, str]) -> str:
         """The full name of the class, where the configuration has a short form or an alias."""

@@ -409,6 +409,9 @@ class StoredHerder(Herder):
         config, kind = await self._stopped_connector(name)
         if not offsets:
             raise BadRequestError("The offsets to be altered may not be null or empty")
+        problem = self._plugins.offset_problem(config, offsets)
+        if problem is not None:
+            raise BadRequestError(problem)
         return await self._offsets.alter(name, config, kind, offsets, self._change_offsets)
 
     async def reset_offsets(self, name: str) -> str:

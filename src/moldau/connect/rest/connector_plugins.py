@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 
 from moldau.connect.built_in_plugins import CONNECTORS, Kind
 from moldau.connect.config_infos import definition_body
-from moldau.connect.connector_settings import CONNECTOR_CLASS, SINK, SOURCE
+from moldau.connect.connector_settings import CONNECTOR_CLASS
 from moldau.connect.herder import Herder
 from moldau.connect.herder.errors import BadRequestError, NotFoundError
 from moldau.connect.plugins import Plugin, Plugins, UnknownPlugin
 from moldau.connect.rest.bodies import plugins_body
 from moldau.connect.rest.dispatch import Reply
 from moldau.connect.rest.request_bodies import parse_config
+from moldau.connect.validation import common_settings
 
 
 class ConnectorPluginsResource:
@@ -31,8 +34,10 @@ class ConnectorPluginsResource:
         plugin = self._find(str(request.path_params["plugin"]))
         keys = dict(plugin.load().config_def.keys)
         if plugin.kind in CONNECTORS:
-            base = SINK if plugin.kind is Kind.SINK else SOURCE
-            keys |= {name: key for name, key in base.keys.items() if name not in keys}
+            keys |= {name: key for name, key in common_settings(plugin.kind).keys.items() if name not in keys}
+        version = keys.get("connector.plugin.version")
+        if version is not None:
+            keys[version.name] = replace(version, default=plugin.version)
         return Reply(body=[definition_body(key) for key in keys.values()])
 
     def _find(self, name: str) -> Plugin:

@@ -81,9 +81,15 @@ class RestEndpoint:
     """One path with its handlers, as an ASGI application."""
 
     def __init__(
-        self, path: str, handlers: Mapping[str, Handler], forwarder: Forwarder, timeout_s: float = REQUEST_TIMEOUT_S
+        self,
+        path: str,
+        handlers: Mapping[str, Handler],
+        forwarder: Forwarder,
+        ready: Callable[[], bool],
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self.__name__ = path  # by which metrics count requests
+        self._ready = ready
         self._handlers = dict(handlers)
         self._forwarder = forwarder
         self._timeout_s = timeout_s
@@ -102,6 +108,8 @@ class RestEndpoint:
             if handler is None:
                 raise RestError(405)
             await check_content(request)
+            if not self._ready():
+                raise RestError(503, "Worker is still starting up.")
             return await self._run(handler, request)
         except HerderError as error:
             return error_response(error.status, str(error))

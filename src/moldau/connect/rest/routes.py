@@ -12,6 +12,7 @@ from moldau.connect.rest.connector_plugins import ConnectorPluginsResource
 from moldau.connect.rest.connectors import ConnectorsResource
 from moldau.connect.rest.dispatch import Handler, RestEndpoint, RestError, check_path, error_response
 from moldau.connect.rest.worker import WorkerResource
+from moldau.service.app import HEALTH_PATH
 from moldau.service.forwarding import Forwarder
 
 
@@ -25,7 +26,7 @@ def endpoints(
     one = "/connectors/{connector}"
     return {
         "/": {"GET": worker.root},
-        "/health": {"GET": worker.health},
+        HEALTH_PATH: {"GET": worker.health},
         "/connectors": {"GET": connectors.list, "POST": connectors.create},
         one: {"GET": connectors.info, "DELETE": connectors.delete},
         f"{one}/config": {
@@ -68,12 +69,16 @@ def routes(
     table = endpoints(herder, plugins or installed(), topic_tracking=topic_tracking, topic_reset=topic_reset)
     found: list[BaseRoute] = []
     for path, handlers in table.items():
-        endpoint = RestEndpoint(path, handlers, forwarder)
+        endpoint = RestEndpoint(path, handlers, forwarder, _always if path == HEALTH_PATH else lambda: herder.ready)
         found.append(Route(path, endpoint))
         if path != "/":
             found.append(Route(f"{path}/", endpoint))
     found += [Route(f"/{top}/{{path:path}}", _NoSuchPath()) for top in ("connectors", "connector-plugins", "admin")]
     return found
+
+
+def _always() -> bool:
+    return True
 
 
 class _NoSuchPath:
