@@ -262,14 +262,14 @@ def test_a_slice_without_records_moves_the_offset(target: str, name: str) -> Non
 
 def test_key_value_headers_and_time_are_kept(brokers: tuple[Broker, Broker], target: str, name: str) -> None:
     """Bytes from a real topic of the source cluster, as the engine reads them with ByteArrayConverter."""
-    source = brokers[0].bootstrap_servers
+    source, topic = brokers[0].bootstrap_servers, f"given-{name.replace(' ', '-')}"
     with Producer(bootstrap_servers=source) as producer:
         producer.send(
-            "given", b"\x00value", b"key\xff", timestamp=1_700_000_000_123, headers=[("h", b"\x01"), ("n", None)]
+            topic, b"\x00value", b"key\xff", timestamp=1_700_000_000_123, headers=[("h", b"\x01"), ("n", None)]
         )
-        producer.send("given", None, b"gone", timestamp=1_700_000_000_124)
+        producer.send(topic, None, b"gone", timestamp=1_700_000_000_124)
         producer.flush()
-    given = read(source, "given")
+    given = read(source, topic)
     names = ("h", "n")
     headers = [dict(one.headers or ()) for one in given]
     present = [[header in found for found in headers] for header in names]
@@ -280,7 +280,7 @@ def test_key_value_headers_and_time_are_kept(brokers: tuple[Broker, Broker], tar
         for header, there in zip(names, present, strict=True)
     )
     batch = ConnectBatch(
-        pa.array(["given", "given"]),
+        pa.array([topic, topic]),
         ValueColumn(pa.array([one.key for one in given], pa.binary())),
         ValueColumn(pa.array([one.value for one in given], pa.binary())),
         pa.array([one.timestamp for one in given], pa.int64()),
@@ -290,9 +290,9 @@ def test_key_value_headers_and_time_are_kept(brokers: tuple[Broker, Broker], tar
     )
     connector = sink(target, name, target_header_converter="org.apache.kafka.connect.converters.ByteArrayConverter")
     connector.start()
-    part = SinkSlice(TopicPartition("given", 0), 0, 2)
+    part = SinkSlice(TopicPartition(topic, 0), 0, 2)
     copied(connector).write(part, iter([batch]), SinkTask(name, 1, 0, 0))
-    found = read(target, f"{name.replace(' ', '-')}.given")
+    found = read(target, f"{name.replace(' ', '-')}.{topic}")
     assert [(one.key, one.value, one.timestamp, list(one.headers or ())) for one in found] == [
         (one.key, one.value, one.timestamp, list(one.headers or ())) for one in given
     ]
