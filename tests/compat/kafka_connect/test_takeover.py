@@ -12,9 +12,10 @@ from moldau import Consumer, Producer
 from moldau.connect.herder import ConnectorOffset, ConnectorType, State, TargetState, TaskId
 from moldau.testing import Broker
 from tests.compat.apache_kafka.jars import JarsUnavailableError, KafkaJars
+from tests.compat.kafka_connect.moldau_worker import MoldauConnect
 from tests.compat.kafka_connect.worker import KafkaConnect, connect_jars
 from tests.connect.herder.workers import Cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import NotYet, wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
@@ -76,16 +77,13 @@ def run(scenario: Callable[[Cluster], Awaitable[None]], bootstrap: str) -> None:
     asyncio.run(whole())
 
 
-def worker_directory(tmp_path: Path) -> Path:
-    directory = tmp_path / "kafka-connect"
+def worker_directory(tmp_path: Path, name: str = "kafka-connect") -> Path:
+    directory = tmp_path / name
     directory.mkdir()
     return directory
 
 
-@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
-def test_kafka_connect_continues_from_our_topics(
-    broker: Broker, jars: KafkaJars, tmp_path: Path, exactly_once: str
-) -> None:
+def test_kafka_connect_continues_from_our_topics(broker: Broker, jars: KafkaJars, tmp_path: Path) -> None:
     bootstrap = broker.bootstrap_servers
     files = Files(tmp_path)
     files.source.write_text("one\ntwo\nthree\n")
@@ -104,8 +102,7 @@ def test_kafka_connect_continues_from_our_topics(
             await worker.resume(name)
 
     run(ours, bootstrap)
-    settings = {"exactly.once.source.support": exactly_once}
-    with KafkaConnect(jars, worker_directory(tmp_path), bootstrap, settings) as theirs:
+    with KafkaConnect(jars, worker_directory(tmp_path), bootstrap) as theirs:
         assert consume(bootstrap, "lines", 2) == ["two", "three"]
         wait_until(lambda: files.sink.exists() and files.sink.read_text() == "green\nblue\n", "the sink continues")
         _, info = theirs.request("GET", "/connectors/lines-in")
@@ -140,3 +137,45 @@ def test_we_continue_from_the_topics_of_kafka_connect(broker: Broker, jars: Kafk
         assert (await worker.status("words-out")).connector.state in (State.RUNNING, State.UNASSIGNED)
 
     run(ours, bootstrap)
+
+
+def wait_for_work(connect: KafkaConnect, files: Files, text: str) -> None:
+    """Wait until the source has stored that it has read this text, and the sink that it has written it."""
+
+    def stored(name: str) -> list[object]:
+        return [one["offset"] for one in connect.request("GET", f"/connectors/{name}/offsets")[1].get("offsets", [])]
+
+    def done() -> bool:
+        lines = text.count("\n")
+        offsets = stored("lines-in"), stored("words-out")
+        if offsets != ([{"position": len(text)}], [{"kafka_offset": lines}]):
+            states = [connect.request("GET", f"/connectors/{name}/status")[1] for name in ("lines-in", "words-out")]
+            raise NotYet(f"offsets {offsets}, states {states}")
+        return files.sink.read_text() == text
+
+    wait_until(done, "source and sink have worked")
+
+
+def test_connectors_go_there_and_back_and_no_record_is_lost_or_doubled(
+    broker: Broker, jars: KafkaJars, tmp_path: Path
+) -> None:
+    """Kafka Connect, then Moldau, then Kafka Connect again, the last one with its exactly-once sources."""
+    bootstrap = broker.bootstrap_servers
+    files = Files(tmp_path)
+    expected = ""
+    first = KafkaConnect(jars, worker_directory(tmp_path, "first"), bootstrap)
+    second = MoldauConnect(worker_directory(tmp_path, "second"), bootstrap)
+    third = KafkaConnect(
+        jars, worker_directory(tmp_path, "third"), bootstrap, {"exactly.once.source.support": "enabled"}
+    )
+    for number, connect in enumerate((first, second, third)):
+        with connect:
+            if number == 0:
+                for config in (files.source_config(), files.sink_config()):
+                    assert connect.request("POST", "/connectors", {"name": config["name"], "config": config})[0] == 201
+            expected += f"line {number}a\nline {number}b\n"
+            files.source.write_text(expected)
+            produce(bootstrap, "words", f"line {number}a", f"line {number}b")
+            wait_for_work(connect, files, expected)
+    assert consume(bootstrap, "lines", 6) == expected.splitlines()
+    assert files.sink.read_text() == expected
