@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,9 +118,9 @@ def standalone(
     """
     settings = _settings(worker, bootstrap, _assignments(port, listen, master, set_), log_level, log_json)
     with _needed_packages(), one_line_errors():
-        from moldau.connect.worker import connector_configs
+        from moldau.connect.connector_files import read_connector_files
 
-        configs = connector_configs([(str(file), _read_config(file)) for file in connectors])
+        configs = read_connector_files(connectors)
     raise typer.Exit(_run(settings, configs))
 
 
@@ -189,25 +188,6 @@ def _run(settings: WorkerSettings, connectors: list[dict[str, str]] | None) -> i
         fail(str(error))
     except OSError as error:
         fail(describe(error))
-
-
-def _read_config(file: Path) -> dict[str, str]:
-    """The configuration of a connector: properties, or JSON with or without name and config."""
-    from moldau.connect.config_def import ConfigError
-    from moldau.settings.sources import read_properties
-
-    text = file.read_text()
-    if file.suffix != ".json":
-        return read_properties(text)
-    try:
-        body = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{file} is not JSON: {error}") from None
-    if not isinstance(body, Mapping):
-        raise ConfigError(f"{file} is not a JSON object")
-    if isinstance(body.get("config"), Mapping):
-        body = {"name": body.get("name", ""), **body["config"]}
-    return {str(name): value if isinstance(value, str) else json.dumps(value) for name, value in body.items()}
 
 
 @contextlib.contextmanager
@@ -291,9 +271,9 @@ def create(
     Example: moldau connect create orders-sink.properties
     """
     with _needed_packages(), one_line_errors():
-        from moldau.connect.worker import connector_configs
+        from moldau.connect.connector_files import read_connector_file
 
-        (config,) = connector_configs([(str(file), _read_config(file))])
+        config = read_connector_file(file)
     with _client(url, user, password_file, password_env, ca_file) as client:
         client.call("PUT", connector_path(config["name"], "config"), config)
     print(f"connector {config['name']} is configured")

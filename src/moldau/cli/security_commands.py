@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from moldau.cli.output import EXIT_ERROR, complain, print_table
+from moldau.cli.output import EXIT_ERROR, complain, one_line_errors, print_table, usage_error
+from moldau.cli.passwords import PasswordEnvironmentOption, PasswordFileOption, read_password
+from moldau.host.private_files import PRIVATE
 
 app = typer.Typer(
     help="Make the certificates, users and settings of a secured cluster.",
@@ -97,3 +100,42 @@ def _hosts(text: str) -> list[str]:
 
         usage_error(f"{text!r} names no host; write HOST,HOST")
     return hosts
+
+
+@app.command("http-user")
+def http_user(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The password file; created if missing.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The user.")],
+    password_file: PasswordFileOption = None,
+    password_env: PasswordEnvironmentOption = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the user instead.")] = False,
+) -> None:
+    """Add a user of HTTP services to a password file, or change the password. The file holds hashes only; a service
+    with moldau.http.password.file=FILE sees the change at the next request.
+
+    Example: moldau security http-user ./connect-users alice && moldau connect --listen 10.0.0.1:8083 --set
+    moldau.http.password.file=./connect-users
+    """
+    from moldau.service.login import hashed, read_users
+
+    with one_line_errors():
+        users = read_users(file.read_text(), str(file)) if file.exists() else {}
+        if not name or ":" in name or not name.isprintable():
+            usage_error(f"{name!r} cannot be the name of a user: it is empty, or has a colon or control characters")
+        if remove:
+            if users.pop(name, None) is None:
+                complain(f"{file} has no user {name!r}")
+                raise typer.Exit(EXIT_ERROR)
+        else:
+            users[name] = hashed(read_password(name, password_file, password_env))
+        _write_private(file, "".join(f"{user}:{text}\n" for user, text in users.items()))
+    print(f"user {name} is {'removed from' if remove else 'in'} {file}")
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Replace the file at once, readable by its owner only: a service may read it at any time."""
+    draft = file.with_name(f".{file.name}.new")
+    draft.unlink(missing_ok=True)
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8") as target:
+        target.write(text)
+    draft.replace(file)

@@ -138,18 +138,3 @@ async def _unless(stop: asyncio.Event, work: Awaitable[None]) -> bool:
         return False
     doing.result()
     return True
-
-
-def connector_configs(texts: Sequence[tuple[str, Mapping[str, str]]]) -> list[dict[str, str]]:
-    """The configurations of property files, checked for their names. `texts`: the file and its entries."""
-    found: dict[str, str] = {}
-    configs = []
-    for file, config in texts:
-        name = config.get(NAME, "").strip()
-        if not name:
-            raise ConfigError(f"{file}: the connector has no name; set {NAME}=…")
-        if name in found:
-            raise ConfigError(f"{file}: the name {name!r} is also in {found[name]}; connectors need different names")
-        found[name] = file
-        configs.append({**config, NAME: name})
-    return configs
