@@ -158,6 +158,14 @@ _PART_TRANSFORMS: Final = {
 
 _TRANSFORMS: Final[tuple[BuiltIn, ...]] = (
     *(_transform(module, name, part) for module, name in _PART_TRANSFORMS.items() for part in ("Key", "Value")),
+    *(
+        BuiltIn(
+            Kind.TRANSFORMATION,
+            f"io.confluent.connect.transforms.Drop${part}",
+            f"moldau.connect.transforms.drop:Drop{part}",
+        )
+        for part in ("Key", "Value")
+    ),
     _transform("drop_headers", "DropHeaders"),
     _transform("filter", "Filter"),
     _transform("insert_header", "InsertHeader"),

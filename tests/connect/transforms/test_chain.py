@@ -236,3 +236,22 @@ def test_a_partition_is_inserted_only_where_there_is_one() -> None:
     batch = source_batch("topic", batch.value, partition=pa.array([None, 3, None], pa.int32()))
     found = of({"type": "InsertField$Value", "partition.field": "p"}).apply(batch)
     assert json_values(found) == [{"p": "old"}, {"p": 3}, {}]
+
+
+# -- Confluent's Drop ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("behavior", "optional"), [("nullify", None), ("retain", False), ("force_optional", True), ("validate", "refused")]
+)
+def test_a_dropped_value_is_null_and_its_schema_follows_the_setting(behavior: str, optional: bool | str | None) -> None:
+    schema = Schema(SchemaType.STRING)
+    batch = source_batch("topic", ValueColumn(pa.array(["x", "y"]), schema))
+    drop = of({"type": "io.confluent.connect.transforms.Drop$Value", "schema.behavior": behavior})
+    if optional == "refused":
+        with pytest.raises(RowError, match="not optional"):
+            drop.apply(batch)
+        return
+    (found,) = drop.apply(batch)
+    assert found.value.array.to_pylist() == [None, None]
+    assert (None if found.value.schema is None else found.value.schema.optional) is optional
