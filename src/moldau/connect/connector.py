@@ -31,6 +31,10 @@ class RetriableError(MoldauError):
     """An error that may go away by itself, such as a database that restarts: the engine tries again with back-off."""
 
 
+class TakenOverError(MoldauError):
+    """Another process has taken over the connector: `SinkConnector.commit` raises it, and has published nothing."""
+
+
 class SourceOffsets:
     """The stored offsets of one source connector, by source partition."""
 
@@ -197,7 +201,7 @@ class SinkConnector(Connector):
     def due(self, pending: Sequence[SinkSlice]) -> Sequence[SinkSlice]:
         """Of the records that are not written yet (one slice per partition), the part to write now; the rest waits.
 
-        Called about once per second in the driver. A slice may be made shorter, or divided: a sink of files collects
+        Called about once per second in the driver. A slice may be left out, or end earlier: a sink of files collects
         enough records for a file, and does not wait longer than its settings say. By default everything is due.
         """
         return pending

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from moldau.client.data_types import TopicPartition
-from moldau.connect.connector import SinkSlice
+from moldau.connect.connector import SinkSlice, TakenOverError
 from moldau.connect.connectors import file_sink, sink_commit_log
 from moldau.connect.connectors.file_sink import FileSink
 from moldau.connect.connectors.file_store import FileStore, LocalStore
-from moldau.connect.connectors.sink_commit_log import BadCommitError, CommitLog, StagedFile, TakenOverError
+from moldau.connect.connectors.sink_commit_log import BadCommitError, CommitLog, StagedFile
 from moldau.connect.errors import DataError
 from tests.connect.connectors.crashing_store import Crash, CrashingStore
 from tests.connect.connectors.support import Writer, created

@@ -9,11 +9,11 @@ import pytest
 
 from moldau.client.data_types import TopicPartition
 from moldau.connect.config_def import ConfigError
-from moldau.connect.connector import SinkCommit, SinkSlice, SinkTask
+from moldau.connect.connector import SinkCommit, SinkSlice, SinkTask, TakenOverError
 from moldau.connect.connectors import file_stream_sink
 from moldau.connect.connectors.file_store import FileStore, LocalStore
 from moldau.connect.connectors.file_stream_sink import FileStreamSink
-from moldau.connect.connectors.sink_commit_log import StagedFile, TakenOverError
+from moldau.connect.connectors.sink_commit_log import StagedFile
 from moldau.connect.record_batch import ValueColumn
 from tests.connect.connectors.crashing_store import Crash
 from tests.connect.connectors.support import Writer, created, sink_batch, typed

@@ -13,11 +13,11 @@ import pytest
 
 from moldau.client.data_types import TopicPartition
 from moldau.connect.config_def import ConfigError
-from moldau.connect.connector import SinkCommit, SinkSlice, SinkTask
+from moldau.connect.connector import SinkCommit, SinkSlice, SinkTask, TakenOverError
 from moldau.connect.connectors.delta_sink import DeltaSink
 from moldau.connect.connectors.iceberg_sink import IcebergSink
 from moldau.connect.connectors.lake_sink import LakeSink, TableMark
-from moldau.connect.connectors.sink_commit_log import StagedFile, TakenOverError
+from moldau.connect.connectors.sink_commit_log import StagedFile
 from moldau.connect.errors import DataError
 from moldau.connect.record_batch import ConnectBatch, ValueColumn
 from tests.connect.connectors.crashing_store import Crash

@@ -11,11 +11,10 @@ import pytest
 
 from moldau.client.data_types import TopicPartition
 from moldau.connect.config_def import ConfigError
-from moldau.connect.connector import RetriableError
+from moldau.connect.connector import RetriableError, TakenOverError
 from moldau.connect.connectors import file_sink
 from moldau.connect.connectors.file_sink import S3Sink
 from moldau.connect.connectors.file_store import FileStore, open_store
-from moldau.connect.connectors.sink_commit_log import TakenOverError
 from tests.connect.connectors.crashing_store import Crash, CrashingStore
 from tests.connect.connectors.s3_server import BUCKET, S3Server, running_s3_server
 from tests.connect.connectors.support import Writer, created_from

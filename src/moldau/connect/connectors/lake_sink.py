@@ -19,6 +19,7 @@ import contextlib
 import json
 import re
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -77,7 +78,7 @@ def json_options(text: Any) -> dict[str, Any]:
     return options
 
 
-class LakeSink(FileSink):
+class LakeSink(FileSink, ABC):
     """A sink of tables. Subclasses add files to tables of their format."""
 
     partition_by: ClassVar[str] = ""
@@ -110,13 +111,13 @@ class LakeSink(FileSink):
             return {"path": [str(error)]}
         return {}
 
+    @abstractmethod
     def apply(self, table: str, mark: TableMark, files: Sequence[StagedFile]) -> None:
         """Add files to a table, unless it has the mark."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_schema(self, table: str, schema: pa.Schema) -> None:
         """Raise DataError if records with these columns cannot be added to a table."""
-        raise NotImplementedError
 
     def _new_log(self) -> CommitLog:
         return CommitLog(self._store(), self.name, finish=self._add_files)

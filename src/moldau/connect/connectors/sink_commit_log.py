@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
+from moldau.connect.connector import TakenOverError
 from moldau.connect.connectors.file_store import FileStore
 from moldau.host.event_log import event_logger
 
@@ -33,10 +34,6 @@ MAX_CLAIMS: Final = 20
 """How often a starting process tries to write its first commit while others write theirs."""
 HIDDEN_DIRECTORY: Final = "_moldau"
 """Spark, Hive and Arrow skip names that begin with an underscore."""
-
-
-class TakenOverError(MoldauError):
-    """Another process has taken over the connector; this one must not write any more."""
 
 
 class BadCommitError(MoldauError):

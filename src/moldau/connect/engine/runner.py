@@ -18,7 +18,7 @@ from moldau.client.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
-from moldau.connect.connector import Connector, RetriableError
+from moldau.connect.connector import Connector, RetriableError, TakenOverError
 from moldau.connect.engine.batch_result import BatchResult
 from moldau.connect.engine.job import DeadlineExceeded, JobCancelled, JobRunner, JobSpec, SessionDied, Task
 from moldau.connect.engine.run_settings import ClientConfigs, RunSettings
@@ -140,7 +140,7 @@ def kind_of(error: BaseException) -> FailureKind:
         return FailureKind.JVM_DEATH
     if isinstance(error, DeadlineExceeded):
         return FailureKind.HUNG
-    if isinstance(error, (ProducerFenced, InvalidProducerEpoch)):
+    if isinstance(error, (ProducerFenced, InvalidProducerEpoch, TakenOverError)):
         return FailureKind.FENCED
     if isinstance(error, (RetriableError, JobCancelled, InvalidTxnState, InvalidProducerIdMapping)):
         return FailureKind.RETRIABLE

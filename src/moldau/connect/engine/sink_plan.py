@@ -64,15 +64,19 @@ def has_work(positions: Mapping[TopicPartition, int], view: SinkView) -> bool:
     return any(positions.get(partition, 0) != end for partition, end in view.ends.items())
 
 
-def plan(positions: Mapping[TopicPartition, int], view: SinkView, most: int) -> list[SinkSlice]:
-    """The next batch: at most so many offsets, each partition in proportion to what it has."""
-    ends = {partition: end for partition, end in view.ends.items() if partition in positions}
-    begin = {partition: positions[partition] for partition in ends}
+def pending(positions: Mapping[TopicPartition, int], view: SinkView) -> list[SinkSlice]:
+    """Everything that is not written yet, one slice per partition."""
     return [
-        SinkSlice(partition, begin[partition], end)
-        for partition, end in sorted(limited(begin, ends, most).items())
-        if begin[partition] < end
+        SinkSlice(partition, positions[partition], end)
+        for partition, end in sorted(view.ends.items())
+        if partition in positions and positions[partition] < end
     ]
+
+
+def capped(slices: Sequence[SinkSlice], most: int) -> list[SinkSlice]:
+    """The next batch: at most so many offsets, each partition in proportion to what it has."""
+    ends = limited({one.partition: one.start for one in slices}, {one.partition: one.end for one in slices}, most)
+    return [SinkSlice(one.partition, one.start, ends[one.partition]) for one in slices if one.start < one.end]
 
 
 def divided(slices: Sequence[SinkSlice], at_most: int) -> list[list[int]]:

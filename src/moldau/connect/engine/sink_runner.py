@@ -30,6 +30,8 @@ from moldau.spark.options import REFUSED, SourceOptions
 log = event_logger(__name__)
 
 AUTO_OFFSET_RESET: Final = "auto.offset.reset"
+REST_S: Final = 0.5
+"""A connector that let all records wait is not asked again before this time has passed."""
 
 
 class OffsetsLost(MoldauError):
@@ -58,6 +60,7 @@ class SinkRunner:
         self._written: Mapping[TopicPartition, int] | None = None
         self._dead_until: dict[TopicPartition, int] = {}
         self._batch = 0
+        self._rests_until = 0.0
         self.positions: dict[TopicPartition, int] = {}
         self.view = SinkView()
         """Replaced by the engine's thread while no step runs."""
@@ -94,7 +97,7 @@ class SinkRunner:
         return self._context.settings.max_tasks
 
     def has_work(self, view: SinkView) -> bool:
-        return sink_plan.has_work(self.positions, view)
+        return self._context.clock.monotonic() >= self._rests_until and sink_plan.has_work(self.positions, view)
 
     def lag(self, view: SinkView) -> int:
         return sink_plan.lag(self.positions, view)
@@ -105,8 +108,11 @@ class SinkRunner:
         view = self.view
         guard.doing("positions")
         self._place(view)
-        slices = sink_plan.plan(self.positions, view, self._context.settings.batch_offsets)
+        guard.doing("due")
+        due = self._connector.due(sink_plan.pending(self.positions, view))
+        slices = sink_plan.capped(due, self._context.settings.batch_offsets)
         if not slices:
+            self._rests_until = self._context.clock.monotonic() + REST_S
             return StepOutcome()
         began = self._context.clock.monotonic()
         messages = self._run_batch(guard, view, slices)
