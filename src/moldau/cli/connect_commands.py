@@ -22,7 +22,7 @@ from moldau.cli.connect_client import (
     UserOption,
     connector_path,
 )
-from moldau.cli.connection_options import DEFAULT_BOOTSTRAP, OutputOption
+from moldau.cli.connection_options import DEFAULT_BOOTSTRAP, OutputOption, require_listener
 from moldau.cli.output import Output, fail, one_line_errors, print_json, print_table, usage_error
 from moldau.cli.suggestions import SuggestingGroup
 from moldau.settings.listeners import MAX_PORT
@@ -182,6 +182,7 @@ def _run(settings: WorkerSettings, connectors: list[dict[str, str]] | None) -> i
     async def main(stop: Any) -> int:
         return await ConnectWorker(settings, connectors).run(stop, ready)
 
+    require_listener(",".join(settings.values["bootstrap.servers"]), wait=True)
     try:
         return run_process(main)
     except (MoldauError, SettingError) as error:
