@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
+from moldau.connect.config_providers import config_providers
 from moldau.connect.engine import ConnectorState, FailedPart, LoadConnector, Report, StatusReport
 from moldau.connect.engine.batch_result import BatchResult
 from moldau.connect.engine.entry import FIRST_IDLE_S, LONGEST_IDLE_S, NEVER, ConnectorEntry
@@ -76,9 +77,9 @@ class Engine:
             self._loop = None
         clients = client_configs(settings, {})
         table = OffsetTable(str(settings.get("offset.storage.topic") or DEFAULT_TOPIC), clients.consumer, clients.admin)
-        self._parts = WorkerParts(
-            dict(settings), load or _load_plugin, resolve or dict, table, self._clock, self._new_run
-        )
+        if resolve is None:
+            resolve = config_providers({name: str(value) for name, value in settings.items()}).resolve
+        self._parts = WorkerParts(dict(settings), load or _load_plugin, resolve, table, self._clock, self._new_run)
         self.spark = SparkHolder(spark_settings or {})
         self._jobs = JobRunner(self.spark)
         self._watch = TopicWatch(clients.admin, self._clock)
