@@ -259,3 +259,87 @@ def test_a_decision_is_read_as_it_was_written() -> None:
     assert latest(QUERY, others) == decision
     assert latest(QUERY, [*others, (key, None)]) is None
     assert latest("unknown", others) is None
+
+
+# -- drivers that store their position with the decision, as Connect's sources do --------------------------------------
+
+
+class PositionDriver(Driver):
+    """Stores a position in the transaction of the decision."""
+
+    def __init__(self, cluster: Cluster, positions: list[int], dies_at: float = -1) -> None:
+        super().__init__(cluster, dies_at)
+        self.positions = positions
+        self.with_next: int | None = None
+
+    def decide(self, decision: CommitDecision) -> None:
+        def store() -> None:
+            assert self._epoch == self._cluster.driver, "fenced"
+            self._cluster.records.append(encode(decision))
+            if self.with_next is not None:
+                self.positions.append(self.with_next)
+                self.with_next = None
+
+        self._act(store)
+
+
+def run_source(cluster: Cluster, driver: PositionDriver, run: str, until: int) -> None:
+    """Recover, then read on from the stored position, one number per batch and task."""
+    commits = TwoPhaseCommit(driver)
+    last, lost = commits.recover(QUERY)
+    batch = 0 if last is None else last.batch + 1
+    if last is not None and lost:
+        driver.with_next = int(last.note)
+        commits.commit(QUERY, run, batch, [])
+        batch += 1
+    position = driver.positions[-1]
+    while position < until:
+        writes = [cluster.prepare(run, batch, task, 0, (position, task)) for task in range(TASKS)]
+        cluster.prepare(run, batch, 0, 1, "an attempt that was killed")
+        driver.with_next = position + 1
+        commits.commit(QUERY, run, batch, writes, note=str(position))
+        position, batch = position + 1, batch + 1
+        commits.settle()
+
+
+@pytest.mark.parametrize(("first_death", "second_death"), list(product(deaths(), deaths())))
+def test_a_position_and_its_rows_never_disagree(first_death: float, second_death: float) -> None:
+    cluster = Cluster()
+    positions = [0]
+    for run, dies_at in (("run1", first_death), ("run2", second_death), ("run3", -1)):
+        try:
+            run_source(cluster, PositionDriver(cluster, positions, dies_at), run, 3)
+        except Died:
+            continue
+    assert sorted(cluster.visible) == wanted(3)
+    assert not cluster.open
+
+
+@pytest.mark.parametrize("second_death", list(deaths()))
+def test_a_position_goes_back_when_all_rows_of_its_decision_were_aborted(second_death: float) -> None:
+    cluster = Cluster()
+    positions = [0]
+    with pytest.raises(Died):
+        run_source(cluster, PositionDriver(cluster, positions, 1.5), "run1", 1)
+    assert positions == [0, 1] and not cluster.visible, "decided, and dead before the commits"
+    cluster.expire()
+    for run, dies_at in (("run2", second_death), ("run3", -1)):
+        try:
+            run_source(cluster, PositionDriver(cluster, positions, dies_at), run, 2)
+        except Died:
+            continue
+    assert sorted(cluster.visible) == wanted(2)
+
+
+def test_a_settled_decision_needs_no_transaction_that_the_broker_has_forgotten() -> None:
+    cluster = Cluster()
+    positions = [0]
+    run_source(cluster, PositionDriver(cluster, positions), "run1", 1)
+    cluster.committed.clear()  # transactional.id.expiration.ms is over
+    run_source(cluster, PositionDriver(cluster, positions), "run2", 2)
+    assert sorted(cluster.visible) == wanted(2)
+
+
+def test_a_note_is_part_of_a_decision() -> None:
+    decision = CommitDecision(QUERY, "run1", 7, (), "a note")
+    assert decode(*encode(decision)) == decision

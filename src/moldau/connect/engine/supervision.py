@@ -9,7 +9,6 @@ succeeded once, and fails at the third strike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -102,8 +101,3 @@ class Supervision:
 
 def _with_jitter(pause_s: float, chance: float) -> float:
     return pause_s * (1 - JITTER + 2 * JITTER * chance)
-
-
-def may_run_job(name: str, suspects: Iterable[str], running_suspect: str | None) -> bool:
-    """Whether a connector may begin a Spark job now: suspects of a JVM death do so one at a time."""
-    return name not in set(suspects) or running_suspect is None or running_suspect == name
