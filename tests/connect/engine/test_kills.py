@@ -16,6 +16,7 @@ import pytest
 
 from moldau import Admin
 from moldau.client.admin import NewTopic
+from moldau.client.errors import MoldauError
 from tests.connect.engine.conftest import all_records, values_of
 from tests.connect.engine.plugins.engine_plugins import written_batches
 from tests.support.process import BrokerProcess
@@ -26,6 +27,8 @@ PATIENCE_S = 180.0
 STOP_S = 60.0
 STEP = 40
 BATCHES = 12
+BROKER_KILLS = 0.3
+"""How often the broker is killed first, and the engine only after it has gone on."""
 
 pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(900)]
 
@@ -117,7 +120,14 @@ def test_nothing_is_lost_or_doubled_when_the_whole_process_is_killed(
                     raise NotYet(f"{found} of {wanted}: {engine.log}")
                 return True
 
-            wait_until(has_gone_on, timeout_s=PATIENCE_S)
+            wait_until(has_gone_on, timeout_s=PATIENCE_S, retry_on=(MoldauError,))
+            if chance.random() < BROKER_KILLS:
+                broker.kill()
+                broker.start()
+            else:
+                engine.kill()
+                continue
+            wait_until(lambda: len(visible(broker.bootstrap)) >= min(wanted[0] + STEP, 2 * limit), timeout_s=PATIENCE_S)
             engine.kill()
         engine = EngineProcess(broker.bootstrap, tmp_path, connectors(tmp_path, limit))
         wait_until(lambda: len(in_sink(tmp_path)) >= 3 * limit, engine.log, PATIENCE_S)
