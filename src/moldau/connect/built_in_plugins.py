@@ -73,7 +73,14 @@ _SOURCES: Final[tuple[BuiltIn, ...]] = (
         Kind.SOURCE,
         "io.debezium.connector.mysql.MySqlConnector",
         "moldau.connect.connectors.change_capture.source:MySQLChanges",
-        ("io.debezium.connector.mariadb.MariaDbConnector",),
+        (),
+        "connect-cdc",
+    ),
+    BuiltIn(
+        Kind.SOURCE,
+        "io.debezium.connector.mariadb.MariaDbConnector",
+        "moldau.connect.connectors.change_capture.source:MariaDBChanges",
+        (),
         "connect-cdc",
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from moldau.connect.connector import Connector, RetriableError, SourceOffsets
 from moldau.connect.connectors.change_capture.source import ChangeSource
-from tests.support.waiting import wait_until
+from tests.support.waiting import NotYet, wait_until
 
 
 def config_of(kind: type[Connector], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,11 @@ class ChangeTopics:
     def poll_until(self, condition: Any, what: str, timeout_s: float = 45.0) -> None:
         def look() -> bool:
             self.poll()
-            return bool(condition())
+            if condition():
+                return True
+            capture = self.connector._capture
+            counts = {topic: self.operations(topic) for topic in self.records}
+            raise NotYet(f"{counts}, failures {self.failures[-1:]}, log {list(capture._log)[-8:] if capture else None}")
 
         wait_until(look, what, timeout_s)
 

@@ -47,6 +47,7 @@ class CaptureProcess:
         java_options: list[str],
         *,
         only_validate: bool = False,
+        mariadb: bool = False,
     ) -> None:
         self._directory = tempfile.mkdtemp(prefix="moldau-capture-")
         self._frames: queue.Queue[Any] = queue.Queue(MAX_FRAMES)
@@ -69,7 +70,7 @@ class CaptureProcess:
         self._start(self._read_frames, self._process.stdout)
         self._start(self._read_log, self._process.stderr)
         plain = [(dict(partition), dict(offset)) for partition, offset in offsets]
-        self._tell(StartCapture(name, dict(properties), plain, self._directory, java_options, only_validate))
+        self._tell(StartCapture(name, dict(properties), plain, self._directory, java_options, only_validate, mariadb))
         self._start(self._keep_alive)
 
     @property

