@@ -282,6 +282,7 @@ LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "lo
 SETS_UP_LOGGERS = (
     "src/moldau/host/event_log.py",
     "src/moldau/cli/logs.py",
+    "src/moldau/connect/connectors/http_requests.py",
     "src/moldau/connect/herder/worker_loggers.py",
     "src/moldau/testing/log_silencer.py",
     "src/moldau/testing/simulation/trace.py",

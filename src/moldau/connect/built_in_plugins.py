@@ -43,6 +43,12 @@ class BuiltIn:
 
 
 _SOURCES: Final[tuple[BuiltIn, ...]] = (
+    BuiltIn(
+        Kind.SOURCE,
+        "com.github.castorm.kafka.connect.http.HttpSourceConnector",
+        "moldau.connect.connectors.http_source:HttpSource",
+        ("HttpSource",),
+    ),
     BuiltIn(Kind.SOURCE, "FileSource", "moldau.connect.connectors.file_source:FileSource"),
     BuiltIn(
         Kind.SOURCE,
@@ -86,6 +92,12 @@ _SOURCES: Final[tuple[BuiltIn, ...]] = (
 )
 
 _SINKS: Final[tuple[BuiltIn, ...]] = (
+    BuiltIn(
+        Kind.SINK,
+        "io.confluent.connect.http.HttpSinkConnector",
+        "moldau.connect.connectors.http_sink:HttpSink",
+        ("HttpSink",),
+    ),
     BuiltIn(
         Kind.SINK,
         "org.apache.kafka.connect.file.FileStreamSinkConnector",
