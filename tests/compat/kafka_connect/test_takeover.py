@@ -28,6 +28,9 @@ def jars() -> KafkaJars:
         pytest.skip(f"Kafka Connect's jars cannot be had: {reason}")
 
 
+pytestmark = pytest.mark.needs_java
+
+
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker({"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 500}) as broker:
@@ -83,7 +86,9 @@ def worker_directory(tmp_path: Path, name: str = "kafka-connect") -> Path:
     return directory
 
 
-def test_kafka_connect_continues_from_our_topics(broker: Broker, jars: KafkaJars, tmp_path: Path) -> None:
+def test_kafka_connect_continues_from_our_topics(broker: Broker, jars: KafkaJars, tmp_path: Path, soak: bool) -> None:
+    if not soak:
+        pytest.skip("the way there and back contains it; alone with make soak")
     bootstrap = broker.bootstrap_servers
     files = Files(tmp_path)
     files.source.write_text("one\ntwo\nthree\n")
@@ -109,7 +114,11 @@ def test_kafka_connect_continues_from_our_topics(broker: Broker, jars: KafkaJars
         assert info["config"] == files.source_config()
 
 
-def test_we_continue_from_the_topics_of_kafka_connect(broker: Broker, jars: KafkaJars, tmp_path: Path) -> None:
+def test_we_continue_from_the_topics_of_kafka_connect(
+    broker: Broker, jars: KafkaJars, tmp_path: Path, soak: bool
+) -> None:
+    if not soak:
+        pytest.skip("the way there and back contains it; alone with make soak")
     bootstrap = broker.bootstrap_servers
     files = Files(tmp_path)
     files.source.write_text("one\ntwo\n")

@@ -15,7 +15,9 @@ from moldau.connect.herder import (
     BadRequestError,
     ConnectorOffset,
     ConnectorType,
+    Health,
     Herder,
+    HerderError,
     NotAssignedError,
     NotFoundError,
     NotLeaderError,
@@ -27,6 +29,7 @@ from moldau.connect.herder import (
 from moldau.connect.herder.distributed_herder import DistributedHerder
 from moldau.connect.stores import config_store, status_store
 from moldau.connect.stores.status_store import Status
+from moldau.service.state_topic import StateTopicError
 from tests.connect.herder.workers import Cluster
 from tests.support.waiting import wait_until_async
 
@@ -410,5 +413,42 @@ def test_a_new_worker_gets_its_share_only_after_the_other_has_stopped_it(cluster
         await wait_until_async(lambda: len(cluster.runs("w2")) == 1, "the second one has it", 10.0)
         assert cluster.shared("w1", "w2") == ["a", "b"]
         cluster.engines["w1"].hold_stops = False
+
+    run(scenario, cluster)
+
+
+def test_a_worker_whose_process_was_stopped_stops_its_connectors_even_while_another_one_hangs(cluster: Cluster) -> None:
+    async def scenario() -> None:
+        [worker] = await cluster.start("w1")
+        for name in "ab":
+            await worker.create(name, config(name))
+        await wait_until_async(lambda: cluster.runs("w1") == {"a", "b"}, "both run")
+        # The stop of one connector hangs in a rebalance. Then the coordinator is not heard of for too long.
+        cluster.engines["w1"].hold_stops = True
+        await cluster.start("w2")
+        await wait_until_async(lambda: cluster.engines["w1"].held, "a connector stops", 10.0)
+        assert len(cluster.runs("w1")) == 1
+        worker._member._machine._confirmed_at -= 60.0
+        await wait_until_async(lambda: cluster.runs("w1") == set(), "everything stops", 3.0)
+        assert not worker.leads
+        cluster.engines["w1"].hold_stops = False
+        for stopping in cluster.engines["w1"].held:
+            stopping.set_result(None)
+
+    run(scenario, cluster)
+
+
+def test_a_worker_that_cannot_follow_a_topic_stops_everything_and_another_one_gets_it(cluster: Cluster) -> None:
+    async def scenario() -> None:
+        worker, _ = await cluster.start("w1", "w2", session_timeout_ms=30_000)
+        for name in "ab":
+            await (await cluster.leader()).create(name, config(name))
+        await wait_until_async(lambda: len(cluster.runs("w1")) == len(cluster.runs("w2")) == 1, "each has one")
+        worker._store_failed(StateTopicError("topic 'x' was deleted"))
+        assert cluster.runs("w1") == set()
+        await wait_until_async(lambda: cluster.runs("w2") == {"a", "b"}, "the other one has everything", 10.0)
+        assert await worker.health() == Health("unhealthy", "topic 'x' was deleted")
+        with pytest.raises(HerderError, match="has stopped its connectors: topic 'x' was deleted"):
+            await worker.pause("a")
 
     run(scenario, cluster)

@@ -29,7 +29,7 @@ from moldau.connect.herder.assignment import (
 )
 from moldau.connect.herder.offset_requests import OffsetRequests
 from moldau.connect.herder.record_log import Records
-from moldau.connect.herder.stored_herder import HerderParts, StoredHerder
+from moldau.connect.herder.stored_herder import RETRY_PAUSE_S, HerderParts, StoredHerder
 from moldau.connect.stores.offset_store import OffsetState
 from moldau.host.event_log import event_logger
 from moldau.service.group_member import GroupAssignment, GroupMember, GroupView
@@ -42,6 +42,7 @@ REBALANCE_WAIT_S: Final = 10.0
 """How long a request waits for the end of a rebalance before it is answered with 409. Other members learn of a
 rebalance with their next heartbeat, so that most of them end within `heartbeat.interval.ms`."""
 SETTLE_POLL_S: Final = 0.02
+WATCH_INTERVAL_S: Final = 0.5
 REBALANCING: Final = "Request cannot be completed because a rebalance is expected"
 
 
@@ -103,6 +104,7 @@ class DistributedHerder(StoredHerder):
         self._held: frozenset[str] = frozenset()
         self._claimed = False
         self._rejoining = False
+        self._leaving: asyncio.Task[None] | None = None
         self._member = GroupMember(
             settings.client,
             group_id=settings.group_id,
@@ -135,12 +137,15 @@ class DistributedHerder(StoredHerder):
             self._cluster_id = (await admin.describe_cluster()).cluster_id or ""
         await asyncio.gather(self._config_topic.start(), self._status_topic.start(), self._offset_topic.start())
         self._begin()
+        self._tasks.append(asyncio.get_running_loop().create_task(self._watch(), name="membership watch"))
         await self._member.start()
 
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         await self._end()
+        if self._leaving is not None:
+            await self._leaving
         await self._member.stop()
         await asyncio.gather(self._config_topic.close(), self._status_topic.close(), self._offset_topic.close())
 
@@ -173,6 +178,8 @@ class DistributedHerder(StoredHerder):
     def _require_owner(self, name: str, message: str) -> None:
         if name not in self._runner.running:
             owners = {} if self._assignment is None else self._assignment.owners
+            if owners.get(name) == self._settings.url:
+                raise RebalancingError(REBALANCING)  # assigned here a moment ago, and not started yet
             raise NotAssignedError(message, owners.get(name))
 
     async def _prepare_write(self) -> None:
@@ -231,6 +238,15 @@ class DistributedHerder(StoredHerder):
         """A rebalance has begun: the connectors run on."""
 
     async def assigned(self, new: GroupAssignment) -> None:
+        try:
+            await self._follow(new)
+        except MoldauError as error:
+            # Without the config topic, or with a leader of another version, it is not known what to run here.
+            log.warning("assignment not followed, joining again", extra={"reason": str(error)})
+            self._abandon()
+            self._set_timer(RETRY_PAUSE_S, "the assignment could not be followed")
+
+    async def _follow(self, new: GroupAssignment) -> None:
         assignment = WorkerAssignment.decode(new.assignment)
         if self.configs.offset < assignment.config_offset:
             await self._config_topic.read_to_end()
@@ -252,22 +268,42 @@ class DistributedHerder(StoredHerder):
         if moved:
             self._rejoin("connectors that move have stopped")
         self._changed.set()
-        self._set_timer(assignment.delay_ms)
+        self._set_timer(assignment.delay_ms / 1_000, "connectors of a lost worker need not wait any longer")
 
-    def _set_timer(self, delay_ms: int) -> None:
-        """Rebalance again when the connectors of a lost worker need not wait for it any longer."""
+    def _set_timer(self, delay_s: float, reason: str) -> None:
+        """Rebalance again after this time; 0: not at all."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        if delay_ms > 0:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(delay_ms / 1_000, self._rejoin, "connectors of a lost worker are free")
+        if delay_s > 0:
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._rejoin, reason)
 
-    async def lost(self, old: GroupAssignment) -> None:
-        log.warning("membership lost, connectors stopped", extra={"generation": old.generation})
+    async def _watch(self) -> None:
+        """Stop the connectors as soon as the membership is over by this process's clock.
+
+        `lost` comes as well, but after a call of `assigned` that still waits for a connector to stop. A process that
+        was stopped and continued gets here first: the timer has run out long ago.
+        """
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            if self._assignment is not None and not self._member.valid:
+                log.warning("session time-out has passed, connectors stopped", extra={"group": self._settings.group_id})
+                self._abandon()
+
+    def _abandon(self) -> None:
         self._claimed = False
         self._assignment = None
         self._runner.abandon()
 
+    async def lost(self, old: GroupAssignment) -> None:
+        log.warning("membership lost, connectors stopped", extra={"generation": old.generation})
+        self._abandon()
+
     def failed(self, error: MoldauError) -> None:
         self._store_failed(error)
+
+    def _store_failed(self, error: MoldauError) -> None:
+        super()._store_failed(error)
+        self._assignment = None
+        # Another worker may still be able to read the topics: it gets the connectors of this one.
+        self._leaving = asyncio.get_running_loop().create_task(self._member.stop(), name="leaving the group")
