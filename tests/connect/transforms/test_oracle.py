@@ -40,7 +40,7 @@ def ask_kafka(cases: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]
     given.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
     options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en", "-Duser.country=US"]
     command = ["java", *options, "-cp", jars, str(PROGRAM), str(given), str(answers)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
 

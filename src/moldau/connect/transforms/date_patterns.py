@@ -33,6 +33,7 @@ _NUMERIC: Final = "ydDuFHkKhmsS"
 _CENTURY_BACK: Final = 80
 """A year of two digits is in the hundred years that begin so many years ago, as in Java."""
 
+_LONG_DIGITS: Final = 18
 _FIRST_WEEKDAY: Final = 3
 """1970-01-01 was a Thursday; Monday is 0."""
 
@@ -215,7 +216,7 @@ def _expected(piece: _Piece, *, abutting: bool) -> str:
     if piece.numeric:
         if abutting:
             return rf"\d{{{piece.count}}}" + (rf"|-\d{{{piece.count - 1}}}" if piece.count > 1 else "")
-        return r"-?\d{1,9}"
+        return r"-?\d+"
     if piece.text in "MLE":
         names = _DAYS if piece.text == "E" else _MONTHS
         return "(?i:" + "|".join([*names, *(name[:3] for name in names)]) + ")"
@@ -246,7 +247,15 @@ def _where(mask: Any, yes: Any, no: Any) -> _Numbers:
 
 
 def _integers(texts: pa.Array) -> _Numbers:
-    numbers: _Numbers = pc.fill_null(texts, "0").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    """Numbers of any length, as Java takes them: the low 32 bits, and the bounds for more digits than 64 bits hold."""
+    given = pc.fill_null(texts, "0")
+    long = pc.greater(pc.utf8_length(given), _LONG_DIGITS)
+    numbers: _Numbers = pc.if_else(long, "0", given).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    numbers = numbers.astype(np.int32).astype(np.int64)
+    if pc.any(long).as_py():
+        negative = pc.starts_with(given, "-").to_numpy(zero_copy_only=False)
+        bounds = _where(negative, -(2**31), 2**31 - 1)
+        numbers = _where(long.to_numpy(zero_copy_only=False), bounds, numbers)
     return numbers
 
 
