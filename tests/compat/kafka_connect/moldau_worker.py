@@ -5,24 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.compat.apache_kafka.jars import KafkaJars
 from tests.compat.kafka_connect.worker import KafkaConnect
 
-SETTINGS = {
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-}
+SETTINGS = {"heartbeat.interval.ms": "300", "spark.master": "local[8]"}
 
 
 class MoldauConnect(KafkaConnect):
-    """A distributed worker of Moldau."""
+    """A distributed worker of Moldau. It reads the same property file as the one of Apache Kafka."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
-        super().__init__(None, directory, bootstrap)
-        self._bootstrap = bootstrap
+    def __init__(self, directory: Path, bootstrap: str, settings: dict[str, str] | None = None) -> None:
+        super().__init__(KafkaJars(directory), directory, bootstrap, {**SETTINGS, **(settings or {})})
 
     def command(self) -> list[str]:
-        command = [sys.executable, "-m", "moldau", "connect", "-b", self._bootstrap, "--port", str(self.port)]
-        for name, value in SETTINGS.items():
-            command += ["--set", f"{name}={value}"]
-        return command
+        return [sys.executable, "-m", "moldau", "connect", "--config", str(self._properties)]

@@ -345,7 +345,7 @@ SINKS = [
 
 FAILING = [
     Request("failing: create", "POST", "/connectors",
-            {"name": "broken", "config": sink(file="{dir}/lines.txt/out.txt")}),
+            {"name": "broken", "config": sink(**{"value.converter": JSON_CONVERTER})}),
     Request("failing: failed", "GET", "/connectors/broken/status",
             until=lambda answer: answer.status == 200 and any(t["state"] == "FAILED" for t in answer.body["tasks"])),
     Request("failing: task", "GET", "/connectors/broken/tasks/0/status"),

@@ -45,7 +45,9 @@ class Request:
 def play(url: str, directory: Path, requests: list[Request]) -> dict[str, Answer]:
     """Send the requests one after another; the answers by the names of the requests."""
     (directory / "lines.txt").write_text("one\ntwo\nthree\n")
-    with httpx.Client(base_url=url, timeout=90, trust_env=False) as client:
+    # A connection for each request: Kafka's server closes one after some errors, at a time of its own.
+    no_reuse = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(base_url=url, timeout=90, trust_env=False, limits=no_reuse) as client:
         return {request.name: _ask(client, request, directory) for request in requests}
 
 

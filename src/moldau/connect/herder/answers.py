@@ -52,16 +52,16 @@ def _task_state(number: int, status: Status) -> TaskStateInfo:
 
 
 def restart_plan(info: ConnectorStateInfo, request: RestartRequest) -> ConnectorStateInfo:
-    """The states as they will be when a restart has begun: what is restarted is RESTARTING, without a trace."""
+    """The states as they will be when a restart has begun: RESTARTING, with the trace of the failure if there was one."""
 
     def restarted(state: State) -> bool:
         return not request.only_failed or state is State.FAILED
 
     whole = info.connector
     if restarted(whole.state):
-        whole = replace(whole, state=State.RESTARTING, trace=None)
+        whole = replace(whole, state=State.RESTARTING)
     tasks = [
-        replace(one, state=State.RESTARTING, trace=None) if request.include_tasks and restarted(one.state) else one
+        replace(one, state=State.RESTARTING) if request.include_tasks and restarted(one.state) else one
         for one in info.tasks
     ]
     return replace(info, connector=whole, tasks=tasks)
