@@ -198,6 +198,13 @@ class SinkConnector(Connector):
         """
         return None
 
+    def change_offsets(self, offsets: Mapping[TopicPartition, int | None] | None) -> None:
+        """Follow a change of the offsets by the user, where the target keeps them; the connector is stopped.
+
+        None for a partition: its offset is removed; None for all: everything is read again from the beginning. Called
+        instead of `start`, after earlier processes are fenced, and before the offsets of the group are changed.
+        """
+
     def due(self, pending: Sequence[SinkSlice]) -> Sequence[SinkSlice]:
         """Of the records that are not written yet (one slice per partition), the part to write now; the rest waits.
 

@@ -273,3 +273,21 @@ def test_two_connectors_share_a_directory(tmp_path: Path) -> None:
     two.step()
     assert one.connector.written_offsets() == {A: 8}
     assert two.connector.written_offsets() == {}
+
+
+def test_offsets_that_the_user_changes_are_those_of_the_target(tmp_path: Path) -> None:
+    old = Writer(sink(tmp_path), {A: 4, B: 4})
+    old.step()
+    old.ends = {A: 9}
+    asleep = old.written()
+    sink(tmp_path).change_offsets({A: 6, B: None})
+    assert old.connector.written_offsets() == {A: 4, B: 4}
+    with pytest.raises(TakenOverError):
+        old.connector.commit(asleep)
+    changed = sink(tmp_path)
+    changed.start()
+    assert changed.written_offsets() == {A: 6}
+    sink(tmp_path).change_offsets(None)
+    again = sink(tmp_path)
+    again.start()
+    assert again.written_offsets() == {}

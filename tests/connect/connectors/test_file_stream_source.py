@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -137,3 +138,20 @@ def test_lines_are_the_same_wherever_the_text_is_cut(pieces: list[bytes], step: 
     complete = text[:-1] + b"?" if text.endswith(b"\r") else text
     expected = complete.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")[:-1]
     assert [line.encode() for line in cut] == expected
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "problem"),
+    [
+        ({"filename": "f"}, {"position": 3}, None),
+        ({"filename": "f"}, None, None),
+        ({"filename": "f"}, {"at": 3}, "should either be null or contain the key 'position'"),
+        ({"filename": "f"}, {"position": "3"}, "expected to be a Long value"),
+        ({"filename": "f"}, {"position": -3}, "non-negative"),
+        (None, {"position": 3}, "Partition objects cannot be null"),
+        ({"file": "f"}, {"position": 3}, "should contain the key 'filename'"),
+    ],
+)
+def test_offsets_of_users_are_checked_as_in_kafka(partition: Any, offset: Any, problem: str | None) -> None:
+    found = FileStreamSource.check_offsets({}, [(partition, offset)])
+    assert found is None if problem is None else problem in str(found)

@@ -159,3 +159,25 @@ def test_a_sink_that_was_replaced_in_its_target_recovers_and_doubles_nothing(
     worker.engine.restart(name)
     wait_until(lambda: sorted(texts_in(target / topic).values()) == ["after\n", "before\n"])
     worker.stop(name)
+
+
+def test_offsets_that_the_user_resets_are_reset_in_the_target(
+    worker: Worker, bootstrap: str, new_topic: Callable[..., str], unused_name: Names, tmp_path: Path
+) -> None:
+    name, topic = unused_name(), new_topic(1)
+    target = tmp_path / "lake"
+    settings = {"path": str(target), "format": "text", "rotate.schedule.interval.ms": "0"}
+    config = {**LINES, "connector.class": "FileSink", "topics": topic, **settings}
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"once")
+    worker.engine.start(name, config)
+    wait_until(lambda: list(texts_in(target / topic).values()) == ["once\n"])
+    worker.stop(name)
+    (path,) = (target / topic).rglob("*.txt")
+    path.unlink()
+    worker.engine.change_offsets(
+        name, config, [({"kafka_topic": topic, "kafka_partition": 0}, {"kafka_offset": 0})]
+    ).result(60)
+    worker.engine.start(name, config)
+    wait_until(lambda: list(texts_in(target / topic).values()) == ["once\n"])
+    worker.stop(name)

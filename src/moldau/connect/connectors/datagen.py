@@ -12,13 +12,13 @@ not fail after `iterations` rows; it has nothing more to do.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
 from moldau.connect.config_def import ConfigDef, ConfigKey, ConfigType, Importance, between
-from moldau.connect.connector import Slice, SourceConnector, SourceOffsets
+from moldau.connect.connector import Offset, Slice, SourceConnector, SourceOffsets
 from moldau.connect.connectors.generated_fields import GeneratedField, RowRange, parse_fields, struct_of
 from moldau.connect.record_batch import ConnectBatch, ValueColumn, source_batch
 from moldau.connect.schemas import Schema, SchemaType, schema_of
@@ -150,6 +150,18 @@ class DatagenSource(SourceConnector):
         elif (key := config["schema.keyfield"]) and key not in [field.name for field in _rows_of(config)[0]]:
             problems["schema.keyfield"] = [f"The rows have no field {key}"]
         return problems
+
+    @classmethod
+    def check_offsets(
+        cls, config: Mapping[str, Any], offsets: Sequence[tuple[Offset | None, Offset | None]]
+    ) -> str | None:
+        for partition, offset in offsets:
+            if partition is None or not isinstance(partition.get(TASK_ID), int):
+                return f"a source partition has the number of a task in '{TASK_ID}'"
+            rows = 0 if offset is None else offset.get(CURRENT_ITERATION)
+            if not isinstance(rows, int) or rows < 0:
+                return f"an offset has a number of rows, 0 or more, in '{CURRENT_ITERATION}'"
+        return None
 
     def slices(self, offsets: SourceOffsets) -> list[Slice]:
         now = time.monotonic()

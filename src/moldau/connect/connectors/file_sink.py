@@ -92,6 +92,9 @@ class FileSink(SinkConnector):
     def _prepare(self, files: Sequence[StagedFile]) -> None:
         """Refuse files that cannot be published: called before the commit is decided."""
 
+    def change_offsets(self, offsets: Mapping[TopicPartition, int | None] | None) -> None:
+        self._new_log().change_offsets(offsets)
+
     def written_offsets(self) -> Mapping[TopicPartition, int]:
         return self._started().finished().offsets
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from moldau.client.errors import MoldauError
 from moldau.connect.config_def import ConfigDef, ConfigKey, ConfigType, Importance, between, not_empty, one_of
-from moldau.connect.connector import Slice, SourceConnector, SourceOffsets
+from moldau.connect.connector import Offset, Slice, SourceConnector, SourceOffsets
 from moldau.connect.connectors.source_files import FileAccessError, FoundFile, SourceFiles, has_id, head_id
 from moldau.connect.connectors.source_formats import (
     SAMPLE_BYTES,
@@ -208,6 +208,17 @@ class FileSource(SourceConnector):
             except FileAccessError as error:
                 problems["path"] = [str(error)]
         return problems
+
+    @classmethod
+    def check_offsets(
+        cls, config: Mapping[str, Any], offsets: Sequence[tuple[Offset | None, Offset | None]]
+    ) -> str | None:
+        for partition, offset in offsets:
+            if partition is None or PATH not in partition or not isinstance(partition.get(BEGIN), int):
+                return f"a source partition has a file in '{PATH}' and a position in '{BEGIN}'"
+            if offset is not None and not (isinstance(offset.get(POSITION), int) and isinstance(offset.get(FILE), str)):
+                return f"an offset has a position in '{POSITION}', and the identity of the file, as stored, in '{FILE}'"
+        return None
 
     # -- driver --------------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,9 @@ class FileStreamSink(SinkConnector):
         self._log = CommitLog(self._store(), self.name, write_in_place)
         self._log.start()
 
+    def change_offsets(self, offsets: Mapping[TopicPartition, int | None] | None) -> None:
+        CommitLog(self._store(), self.name, write_in_place).change_offsets(offsets)
+
     def written_offsets(self) -> Mapping[TopicPartition, int]:
         return self._started().finished().offsets
 

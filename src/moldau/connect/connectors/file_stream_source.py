@@ -68,21 +68,21 @@ class FileStreamSource(SourceConnector):
     def check_offsets(
         cls, config: Mapping[str, Any], offsets: Sequence[tuple[Offset | None, Offset | None]]
     ) -> str | None:
-        """Kafka's rules: a file name, and a position of 0 or more."""
+        """The checks of Kafka's connector, in their order."""
         for partition, offset in offsets:
             if offset is None:
                 continue  # an offset of any form can be removed
+            position = offset.get(POSITION)
+            if POSITION not in offset:
+                return f"Offset objects should either be null or contain the key '{POSITION}'"
+            if isinstance(position, bool) or not isinstance(position, int):
+                return f"The value for the '{POSITION}' key in the offset is expected to be a Long value"
+            if position < 0:
+                return f"The value for the '{POSITION}' key in the offset should be a non-negative value"
             if partition is None:
                 return "Partition objects cannot be null"
             if FILENAME not in partition:
                 return f"Partition objects should contain the key '{FILENAME}'"
-            if POSITION not in offset:
-                return f"Offset objects should either be null or contain the key '{POSITION}'"
-            position = offset[POSITION]
-            if not isinstance(position, int) or isinstance(position, bool):
-                return f"The value for the '{POSITION}' key in the offset is expected to be a Long value"
-            if position < 0:
-                return f"The value for the '{POSITION}' key in the offset should be a non-negative value"
         return None
 
     def slices(self, offsets: SourceOffsets) -> list[Slice]:

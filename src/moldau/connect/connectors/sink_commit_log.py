@@ -159,6 +159,17 @@ class CommitLog:
         self._unfinished = False
         self._remove_old_commits()
 
+    def change_offsets(self, changed: Mapping[TopicPartition, int | None] | None) -> None:
+        """Take over, and replace offsets: None removes one, or all."""
+        self.start()
+        last = self.finished()
+        merged: dict[TopicPartition, int | None] = {} if changed is None else {**last.offsets, **changed}
+        kept = {partition: offset for partition, offset in merged.items() if offset is not None}
+        commit = Commit(last.number + 1, self.owner, last.log, last.batch, kept)
+        if not self._append(commit):
+            raise TakenOverError(f"another process has begun to write {self.home} while its offsets were changed")
+        self._last = commit
+
     def finished(self) -> Commit:
         """The last commit, with all its files published: an attempt to do so may have failed before."""
         if self._last is None:

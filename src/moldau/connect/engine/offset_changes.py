@@ -13,7 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moldau.client.blocking.producer import Producer
-from moldau.connect.connector import Offset, PolledSourceConnector, SinkConnector
+from moldau.client.data_types import TopicPartition
+from moldau.connect.connector import (
+    PARTITION_INDEX,
+    PARTITION_OFFSET,
+    PARTITION_TOPIC,
+    Offset,
+    PolledSourceConnector,
+    SinkConnector,
+)
 from moldau.connect.engine.identities import connector_id, polled_transactional_id, sink_transactional_id
 from moldau.connect.engine.runner import RunContext
 from moldau.connect.engine.runner_creation import WorkerParts, connector_class, resolved, run_context
@@ -27,13 +35,15 @@ NewOffsets = Sequence[tuple[Offset, Offset | None]]
 def change_offsets(parts: WorkerParts, name: str, raw: Mapping[str, Any], offsets: NewOffsets | None) -> None:
     """Store these offsets of a source; an offset of None removes one, `offsets` of None all.
 
-    The offsets of a sink are those of its consumer group, which the caller changes: here only its workers are fenced.
+    The offsets of a sink are those of its consumer group, which the caller changes afterwards: here its workers are
+    fenced, and the connector changes what its target keeps.
     """
     config = resolved(parts, raw).config
     context = run_context(parts, name, connector_class(parts, config), config)
     try:
         if isinstance(context.connector, SinkConnector):
             _fence(context, sink_transactional_id(parts.group, name))
+            context.connector.change_offsets(None if offsets is None else _of_sink(offsets))
         elif isinstance(context.connector, PolledSourceConnector) and exactly_once(context):
             _change_polled(context, parts.table, offsets)
         else:
@@ -74,6 +84,16 @@ def _fence(context: RunContext, transactional_id: str) -> None:
 
 def _fencing_producer(context: RunContext, transactional_id: str) -> Producer:
     return Producer({**context.clients.producer, "transactional.id": transactional_id})
+
+
+def _of_sink(offsets: NewOffsets) -> dict[TopicPartition, int | None]:
+    """Offsets in the form that Kafka Connect's REST API gives those of sinks."""
+    return {
+        TopicPartition(str(one[PARTITION_TOPIC]), int(one[PARTITION_INDEX])): (
+            None if offset is None else int(offset[PARTITION_OFFSET])
+        )
+        for one, offset in offsets
+    }
 
 
 def _all_removed(stored: Any) -> NewOffsets:

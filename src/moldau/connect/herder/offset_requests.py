@@ -80,6 +80,12 @@ ChangeOffsets = Callable[[str, Mapping[str, str], NewOffsets | None], Awaitable[
 """The engine's `change_offsets`."""
 
 
+def sink_pair(partition: TopicPartition, offset: int | None) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """A partition and an offset of a sink, in the form of the REST API."""
+    place = {PARTITION_TOPIC: partition.topic, PARTITION_INDEX: partition.partition}
+    return place, None if offset is None else {PARTITION_OFFSET: offset}
+
+
 class OffsetRequests:
     """Requests for offsets, for connectors of both types."""
 
@@ -104,7 +110,7 @@ class OffsetRequests:
     ) -> str:
         if _is_sink(config, kind):
             wanted = sink_offsets(offsets)
-            await _change(change, name, config, None)
+            await _change(change, name, config, [sink_pair(*one) for one in wanted.items()])
             await self._alter_group(name, sink_group(name, config), wanted)
         else:
             pairs = [(one.partition, one.offset) for one in offsets]
