@@ -452,3 +452,19 @@ def test_a_worker_that_cannot_follow_a_topic_stops_everything_and_another_one_ge
             await worker.pause("a")
 
     run(scenario, cluster)
+
+
+def test_many_connectors_are_created_without_waiting_for_a_rebalance_each(cluster: Cluster) -> None:
+    async def scenario() -> None:
+        # The other worker learns of a rebalance with its next heartbeat, after two seconds.
+        await cluster.start("w1", "w2", heartbeat_interval_ms=2_000, session_timeout_ms=10_000)
+        leader = await cluster.leader()
+        began = asyncio.get_running_loop().time()
+        names = [f"c{n:02}" for n in range(20)]
+        for name in names:
+            await leader.create(name, config(name))
+        assert asyncio.get_running_loop().time() - began < 5.0
+        await wait_until_async(lambda: cluster.shared("w1", "w2") == names, "all run", 15.0)
+        await wait_until_async(lambda: len(cluster.runs("w1")) == len(cluster.runs("w2")) == 10, "each has ten", 15.0)
+
+    run(scenario, cluster)

@@ -156,6 +156,7 @@ class Cluster:
         """The worker that leads, when no rebalance is near."""
         found = await wait_until_async(lambda: [one for one in self.workers.values() if one.leads], "there is a leader")
         leader: DistributedHerder = found[0]
+        await leader._settled(owners=True)
         return leader
 
     async def close(self) -> None:

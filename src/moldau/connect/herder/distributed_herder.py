@@ -152,19 +152,24 @@ class DistributedHerder(StoredHerder):
     # -- who leads, who runs what -------------------------------------------------------------------------------------
 
     @property
-    def _stable(self) -> bool:
-        """Whether this worker has a valid assignment, and no rebalance is known to be near."""
-        member = self._member
-        return self._assignment is not None and member.valid and not member.rebalancing and not self._rejoining
+    def _joined(self) -> bool:
+        """Whether this worker has a valid assignment, perhaps one that a rebalance is about to replace."""
+        return self._assignment is not None and self._member.valid
+
+    @property
+    def _rebalancing(self) -> bool:
+        return self._rejoining or self._member.rebalancing
 
     @property
     def leads(self) -> bool:
+        # Also during a rebalance. If it ends with another leader, that one claims the config topic, and what this one
+        # writes after that is not stored.
         held = self._member.assignment
-        return self._stable and held is not None and held.leads
+        return self._joined and held is not None and held.leads
 
-    async def _settled(self) -> None:
+    async def _settled(self, *, owners: bool = False) -> None:
         deadline = asyncio.get_running_loop().time() + REBALANCE_WAIT_S
-        while not self._stable:
+        while not self._joined or (owners and self._rebalancing):
             if self._failure is not None:
                 raise HerderError(f"This worker has stopped its connectors: {self._failure}")
             if asyncio.get_running_loop().time() >= deadline:
@@ -211,7 +216,7 @@ class DistributedHerder(StoredHerder):
         await super()._lead()
         waiting = [name for name in self.configs.connectors if name not in self._held]
         owners = {} if self._assignment is None else self._assignment.owners
-        if needs_rebalance(waiting, owners, self._urls):
+        if not self._rebalancing and needs_rebalance(waiting, owners, self._urls):
             self._rejoin("connectors were created or deleted")
 
     def _rejoin(self, reason: str) -> None:

@@ -63,7 +63,7 @@ class StandaloneHerder(StoredHerder):
     def leads(self) -> bool:
         return self._live
 
-    async def _settled(self) -> None:
+    async def _settled(self, *, owners: bool = False) -> None:
         """There is no group that could rebalance."""
 
     def _require_leader(self, message: str) -> None:

@@ -113,8 +113,8 @@ class StoredHerder(Herder):
         """Whether this worker may write configurations now."""
 
     @abstractmethod
-    async def _settled(self) -> None:
-        """Wait for the end of a rebalance, within bounds. Raises RebalancingError."""
+    async def _settled(self, *, owners: bool = False) -> None:
+        """Wait until it is known who leads, with `owners` also who runs what. Bounded: raises RebalancingError."""
 
     @abstractmethod
     def _require_leader(self, message: str) -> None:
@@ -357,7 +357,7 @@ class StoredHerder(Herder):
     async def restart(
         self, name: str, *, include_tasks: bool = False, only_failed: bool = False
     ) -> ConnectorStateInfo | None:
-        await self._settled()
+        await self._settled(owners=True)
         await self._existing(name, "Unknown connector: {}")
         request = RestartRequest(name, include_tasks, only_failed)
         if not include_tasks and not only_failed:
@@ -383,7 +383,7 @@ class StoredHerder(Herder):
         return answers.task_state_info(task, self.statuses)
 
     async def restart_task(self, task: TaskId) -> None:
-        await self._settled()
+        await self._settled(owners=True)
         await self._existing(task.connector, "Unknown connector: {}")
         if not 0 <= task.task < len(self.configs.task_configs(task.connector)):
             raise NotFoundError(f"Unknown task: {task}")
