@@ -29,8 +29,10 @@ from moldau.connect.herder import (
 from moldau.connect.herder.distributed_herder import DistributedHerder
 from moldau.connect.stores import config_store, status_store
 from moldau.connect.stores.status_store import Status
+from moldau.service.group_member import GroupMember
 from moldau.service.state_topic import StateTopicError
 from tests.connect.herder.workers import Cluster
+from tests.service.members import Journal
 from tests.support.waiting import wait_until_async
 
 SOURCE = {"connector.class": "FileStreamSource", "file": "/nowhere", "topic": "t", "tasks.max": "2"}
@@ -466,5 +468,27 @@ def test_many_connectors_are_created_without_waiting_for_a_rebalance_each(cluste
         assert asyncio.get_running_loop().time() - began < 5.0
         await wait_until_async(lambda: cluster.shared("w1", "w2") == names, "all run", 15.0)
         await wait_until_async(lambda: len(cluster.runs("w1")) == len(cluster.runs("w2")) == 10, "each has ten", 15.0)
+
+    run(scenario, cluster)
+
+
+def test_a_group_with_workers_of_kafka_connect_is_refused_with_what_to_do(cluster: Cluster) -> None:
+    async def scenario() -> None:
+        other = GroupMember(
+            cluster.client,
+            group_id=cluster.name,
+            protocol_type="connect",
+            protocols={"sessioned": bytes},  # the name of Kafka Connect's protocol
+            assign=lambda view: dict.fromkeys(view.members, b""),
+            listener=Journal(),
+        )
+        await other.start()
+        await wait_until_async(lambda: other.assignment is not None, "the other is a member")
+        [worker] = await cluster.start("w1")
+        await wait_until_async(lambda: worker._failure is not None, "it is refused")
+        found = await worker.health()
+        assert found.status == "unhealthy"
+        assert "workers of Apache Kafka Connect; stop them" in found.message
+        await other.stop()
 
     run(scenario, cluster)

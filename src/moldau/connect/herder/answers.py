@@ -52,7 +52,7 @@ def _task_state(number: int, status: Status) -> TaskStateInfo:
 
 
 def restart_plan(info: ConnectorStateInfo, request: RestartRequest) -> ConnectorStateInfo:
-    """The states as they will be when a restart has begun: RESTARTING, with the trace of the failure if there was one."""
+    """The states as they will be when a restart has begun: RESTARTING, with the trace of an earlier failure."""
 
     def restarted(state: State) -> bool:
         return not request.only_failed or state is State.FAILED

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from moldau.aio import Admin
-from moldau.client.errors import MoldauError
+from moldau.client.errors import InconsistentGroupProtocol, MoldauError
 from moldau.connect.herder import HerderError, NotAssignedError, NotLeaderError, RebalancingError
 from moldau.connect.herder.assignment import (
     PROTOCOL,
@@ -305,6 +305,11 @@ class DistributedHerder(StoredHerder):
         self._abandon()
 
     def failed(self, error: MoldauError) -> None:
+        if isinstance(error, InconsistentGroupProtocol):
+            error = HerderError(
+                f"group {self._settings.group_id!r} has members of another kind, such as workers of Apache Kafka "
+                "Connect; stop them and start this worker again, or give it another group.id"
+            )
         self._store_failed(error)
 
     def _store_failed(self, error: MoldauError) -> None:
