@@ -108,8 +108,26 @@ def test_a_connector_that_kills_the_jvm_fails_after_three_deaths_and_the_others_
     assert read(topics[1]) == []
 
 
+def test_a_crash_of_the_python_process_of_a_task_is_tried_again(
+    worker: Worker,
+    faults: Path,
+    new_topic: Callable[..., str],
+    unused_name: Callable[[], str],
+    read: Callable[..., list[Any]],
+) -> None:
+    name, topic = unused_name(), new_topic()
+    (faults / "crash-read").touch()
+    worker.engine.start(name, counting(topic, faults=faults))
+    restarting = worker.wait_for(name, ConnectorState.RESTARTING)
+    assert restarting.trace is not None and "Spark could not finish a batch" in restarting.trace
+    (faults / "crash-read").unlink()
+    wait_until(lambda: worker.records(name) == 200)
+    worker.stop(name)
+    assert len(read(topic)) == 200
+
+
 @pytest.fixture
-def second(bootstrap: str, _plugins: None) -> Iterator[Worker]:
+def second(bootstrap: str) -> Iterator[Worker]:
     made = Worker(bootstrap)
     yield made
     made.close()
@@ -126,7 +144,7 @@ def test_the_older_of_two_owners_of_a_source_is_fenced(
     """The first owner sleeps in a task while the second one takes over and finishes."""
     name, topic = unused_name(), new_topic()
     (faults / "hang-read").touch()
-    config = counting(topic, faults=faults, limit=50, task_deadline_ms=15000)
+    config = counting(topic, faults=faults, limit=50, task_deadline_ms=90000)
     worker.engine.start(name, config)
     wait_until(lambda: (faults / "hung-read").exists())
     (faults / "hang-read").unlink()

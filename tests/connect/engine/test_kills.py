@@ -127,7 +127,8 @@ def test_nothing_is_lost_or_doubled_when_the_whole_process_is_killed(
             else:
                 engine.kill()
                 continue
-            wait_until(lambda: len(visible(broker.bootstrap)) >= min(wanted[0] + STEP, 2 * limit), timeout_s=PATIENCE_S)
+            goal = min(wanted[0] + STEP, 2 * limit)
+            wait_until(lambda goal=goal: len(visible(broker.bootstrap)) >= goal, engine.log, PATIENCE_S)
             engine.kill()
         engine = EngineProcess(broker.bootstrap, tmp_path, connectors(tmp_path, limit))
         wait_until(lambda: len(in_sink(tmp_path)) >= 3 * limit, engine.log, PATIENCE_S)

@@ -23,6 +23,9 @@ from moldau.connect.engine.session import SparkHolder
 
 MAX_JOBS: Final = 64
 """The number of batches that may run at the same time, each in a thread of its own."""
+SHOWN_LINES: Final = 3
+SHOWN_CHARACTERS: Final = 1_000
+"""How much of the message of an error of the JVM is shown."""
 CANCEL_GRACE_S: Final = 20.0
 """How long a cancelled job may take to end. After it, its thread is abandoned."""
 
@@ -36,6 +39,12 @@ class DeadlineExceeded(MoldauError):
 
 class SessionDied(MoldauError):
     """The JVM of the Spark session ended while the job was running."""
+
+
+class JobFailed(MoldauError):
+    """A job that Spark itself could not finish: a Python process crashed, or an executor was lost."""
+
+    retriable = True
 
 
 class JobCancelled(MoldauError):
@@ -116,6 +125,10 @@ class JobRunner:
                 ) from error
             if "cancelled" in str(error) and group in str(error):
                 raise JobCancelled(f"the batch of connector {spec.connector} was cancelled") from None
+            if type(error).__name__ == "Py4JJavaError":
+                raise JobFailed(
+                    f"Spark could not finish a batch of connector {spec.connector}: {_reason(error)}"
+                ) from None
             raise
         return [_message(data) for data in messages]
 
@@ -124,6 +137,13 @@ class JobRunner:
             done.exception(CANCEL_GRACE_S)
         except TimeoutError:
             self._threads.abandoned()
+
+
+def _reason(error: Exception) -> str:
+    """The message of an error of the JVM, without Java's frames."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "...", "An error occurred while calling"))]
+    return " ".join(told[:SHOWN_LINES])[:SHOWN_CHARACTERS] or type(error).__name__
 
 
 def _message(data: bytes) -> Any:

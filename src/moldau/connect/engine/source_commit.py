@@ -20,10 +20,10 @@ from moldau.client.errors import IllegalStateError
 from moldau.connect.connector import Offset, SourceOffsets, partition_key
 from moldau.connect.engine.source_offsets import OffsetRecord, OffsetTable
 from moldau.host.event_log import event_logger
-from moldau.spark.commit_log import CommitDecision, PreparedWrite
+from moldau.spark.commit_log import CommitDecision, PreparedWrite, query_prefix
 from moldau.spark.sink_broker import SinkBroker
 from moldau.spark.sink_options import SinkOptions
-from moldau.spark.two_phase import TaskTransaction, TwoPhaseCommit, end_run
+from moldau.spark.two_phase import TaskTransaction, TwoPhaseCommit
 
 log = event_logger(__name__)
 
@@ -98,8 +98,13 @@ class SourceCommits:
         self._commits.commit(self._query, self._run, batch, writes, note)
 
     def abort(self) -> None:
-        """End this run after a failure: attempts that still run can no longer leave an open transaction."""
-        end_run(self.broker, self._query, self._run)
+        """End this run after a failure: attempts that still run can no longer leave an open transaction.
+
+        As `end_run` of `two_phase.py`, but for the ids of this run only: another worker may have taken over.
+        """
+        self.broker.refuse_new_transactions(self._query, self._run)
+        if strays := self.broker.open_transactions(f"{query_prefix(self._query)}{self._run}-", or_about_to=True):
+            self.broker.fence(strays)
 
     def abort_writes(self, writes: Sequence[PreparedWrite]) -> None:
         """Abort transactions of this run only. For a worker that was fenced: those of the new owner are left alone."""
