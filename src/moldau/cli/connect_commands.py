@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -118,9 +117,9 @@ def standalone(
     """
     settings = _settings(worker, bootstrap, _assignments(port, listen, master, set_), log_level, log_json)
     with _needed_packages(), one_line_errors():
-        from moldau.connect.connector_files import read_connector_files
+        from moldau.connect.connector_files import parse_connector_files
 
-        configs = read_connector_files(connectors)
+        configs = parse_connector_files((str(file), file.read_text()) for file in connectors)
     raise typer.Exit(_run(settings, configs))
 
 
@@ -144,12 +143,11 @@ def _settings(
     config: Path | None, bootstrap: str | None, assignments: list[str], log_level: str, log_json: bool
 ) -> WorkerSettings:
     """The checked settings, with logging configured. Any error ends the command."""
-    from moldau.cli.logs import configure_logging
+    from moldau.cli.logs import configure_logging, quieten_libraries
 
     try:
         configure_logging(log_level, as_json=log_json)
-        for chatty in ("py4j", "httpx", "httpcore"):
-            logging.getLogger(chatty).setLevel(logging.WARNING)
+        quieten_libraries()
     except ValueError as error:
         fail(f"--log-level: {error}")
     with _needed_packages(), one_line_errors():
@@ -272,9 +270,9 @@ def create(
     Example: moldau connect create orders-sink.properties
     """
     with _needed_packages(), one_line_errors():
-        from moldau.connect.connector_files import read_connector_file
+        from moldau.connect.connector_files import parse_connector_file
 
-        config = read_connector_file(file)
+        config = parse_connector_file(str(file), file.read_text())
     with _client(url, user, password_file, password_env, ca_file) as client:
         client.call("PUT", connector_path(config["name"], "config"), config)
     print(f"connector {config['name']} is configured")

@@ -44,3 +44,9 @@ def configure_logging(level: str, *, as_json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+def quieten_libraries() -> None:
+    """Show only warnings of libraries that log every call at level info."""
+    for name in ("py4j", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -15,15 +15,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 from moldau.connect.config_def import ConfigError
+from moldau.host.reference_files import is_absolute, is_within, read_reference_file
 from moldau.settings.setting import SettingError
 from moldau.settings.sources import read_properties
 
 PROVIDERS: Final = "config.providers"
-MAX_FILE_BYTES: Final = 1024 * 1024
 REFERENCE: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """Kafka's pattern: `${provider:[path:]key}`."""
 
@@ -62,9 +61,9 @@ class DirectoryConfigProvider:
     def __call__(self, path: str, key: str) -> str:
         if not path:
             raise LookupError("a directory is missing: ${NAME:/directory:file}")
-        if not key or Path(key).name != key or key in (".", ".."):
+        if not key or "/" in key or key in (".", ".."):
             raise LookupError(f"{key!r} is not the name of a file in {path}")
-        return _read(str(Path(path) / key), self._allowed)
+        return _read(os.path.join(path, key), self._allowed)
 
 
 class EnvVarConfigProvider:
@@ -140,30 +139,24 @@ def config_providers(texts: Mapping[str, str]) -> ConfigProviders:
     return ConfigProviders(found)
 
 
-def _paths(text: str | None) -> tuple[Path, ...] | None:
+def _paths(text: str | None) -> tuple[str, ...] | None:
     """The directories and files of `allowed.paths`; None allows all."""
     if text is None:
         return None
-    found = tuple(Path(one.strip()) for one in text.split(",") if one.strip())
+    found = tuple(one.strip() for one in text.split(",") if one.strip())
     for path in found:
-        if not path.is_absolute():
+        if not is_absolute(path):
             raise ConfigError(f"allowed.paths: {path} is not absolute")
     return found
 
 
-def _read(path: str, allowed: tuple[Path, ...] | None) -> str:
-    """The text of a file within the allowed paths. Links are followed first: they must not lead out of them."""
-    real = Path(os.path.realpath(path))
-    if allowed is not None and not any(real.is_relative_to(os.path.realpath(one)) for one in allowed):
+def _read(path: str, allowed: tuple[str, ...] | None) -> str:
+    """The text of a file within the allowed paths. Links must not lead out of them."""
+    if allowed is not None and not is_within(path, allowed):
         raise LookupError(f"{path} is outside of allowed.paths")
     try:
-        with real.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        return read_reference_file(path)
     except OSError as error:
         raise LookupError(f"{path} cannot be read: {error.strerror}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise LookupError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-    try:
-        return data.decode()
     except UnicodeDecodeError:
         raise LookupError(f"{path} is not UTF-8") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Final
 
 from moldau.connect.config_def import ConfigError
@@ -14,12 +13,12 @@ from moldau.settings.sources import read_properties
 NAME: Final = "name"
 
 
-def read_connector_files(files: Iterable[Path]) -> list[dict[str, str]]:
-    """The configurations of several connectors, with different names. Raises ConfigError or OSError."""
-    found: dict[str, Path] = {}
+def parse_connector_files(files: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """The configurations of several connectors, from the names and texts of their files. Raises ConfigError."""
+    found: dict[str, str] = {}
     configs = []
-    for file in files:
-        config = read_connector_file(file)
+    for file, text in files:
+        config = parse_connector_file(file, text)
         name = config[NAME]
         if name in found:
             raise ConfigError(f"{file}: the name {name!r} is also in {found[name]}; connectors need different names")
@@ -28,11 +27,10 @@ def read_connector_files(files: Iterable[Path]) -> list[dict[str, str]]:
     return configs
 
 
-def read_connector_file(file: Path) -> dict[str, str]:
+def parse_connector_file(file: str, text: str) -> dict[str, str]:
     """The configuration of one connector, with its name. References to config providers stay."""
-    text = file.read_text()
     try:
-        config = _from_json(file, text) if file.suffix == ".json" else read_properties(text)
+        config = _from_json(file, text) if file.endswith(".json") else read_properties(text)
     except SettingError as error:
         raise ConfigError(f"{file}: {error}") from None
     name = config.get(NAME, "").strip()
@@ -41,7 +39,7 @@ def read_connector_file(file: Path) -> dict[str, str]:
     return {**config, NAME: name}
 
 
-def _from_json(file: Path, text: str) -> dict[str, str]:
+def _from_json(file: str, text: str) -> dict[str, str]:
     try:
         body = json.loads(text)
     except ValueError as error:

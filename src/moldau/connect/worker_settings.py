@@ -8,7 +8,6 @@ The declarations are in `worker_setting_table.py`. Beside them, these prefixes a
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +21,7 @@ from moldau.connect.herder.distributed_herder import DistributedSettings, Storag
 from moldau.connect.validation import WorkerRules
 from moldau.connect.worker_setting_table import CONNECT, FOR_CLIENTS, POLICY_SUFFIX
 from moldau.host.event_log import event_logger
+from moldau.host.machine_names import full_host_name
 from moldau.service.http_settings import ALL_INTERFACES, HttpAddress, HttpSettings, http_settings
 from moldau.service.setting_sources import gather_settings
 from moldau.settings.setting import SettingError
@@ -108,7 +108,7 @@ class WorkerSettings:
             raise SettingError("rest.advertised.listener", f"there is no {scheme} listener in listeners")
         host = self.values["rest.advertised.host.name"] or chosen.host
         if host in ALL_INTERFACES:
-            host = socket.getfqdn()
+            host = full_host_name()
         return HttpAddress(scheme, host, self.values["rest.advertised.port"] or chosen.port)
 
     def distributed(self, served: Iterable[HttpAddress]) -> DistributedSettings:

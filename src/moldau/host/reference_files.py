@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from moldau.settings.references import resolve_all
 
@@ -24,3 +24,14 @@ def read_reference_file(path: str) -> str:
 def resolve_references(texts: Mapping[str, str]) -> dict[str, str]:
     """The texts of settings with `${env:NAME}` and `${file:/path}` replaced, from this process and this machine."""
     return resolve_all(texts, os.environ, read_reference_file)
+
+
+def is_within(path: str, directories: Iterable[str]) -> bool:
+    """Whether a file is in one of these directories, or is one of these files. Links are followed first."""
+    real = os.path.realpath(path)
+    found = [os.path.realpath(one) for one in directories]
+    return any(real == one or real.startswith(one.rstrip(os.sep) + os.sep) for one in found)
+
+
+def is_absolute(path: str) -> bool:
+    return os.path.isabs(path)

@@ -1,8 +1,7 @@
-"""Assembly of a service's HTTP application: its routes, `/metrics`, health, errors as JSON, and the request guard."""
+"""Assembly of a service's HTTP application: routes, `/metrics`, health, errors as JSON, request guard."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from moldau.host.machine_names import host_name
 from moldau.service.errors import ErrorBody, HttpError, plain_error_body
 from moldau.service.http_settings import HttpSettings
 from moldau.service.login import PasswordFile
@@ -74,7 +74,7 @@ def service_app(
 def known_hosts(settings: HttpSettings) -> set[str]:
     """The names under which the service may be addressed, beside IP addresses."""
     bound = {address.host.lower() for address in settings.addresses if address.host}
-    return {LOCAL_HOST, socket.gethostname().lower(), *settings.allowed_hosts, *bound}
+    return {LOCAL_HOST, host_name().lower(), *settings.allowed_hosts, *bound}
 
 
 def _metrics_page(metrics: HttpMetrics) -> Callable[[Request], Any]:

@@ -1,4 +1,4 @@
-"""State machine of a process in its group: joins, computes assignments as the leader, syncs, sends heartbeats, leaves.
+"""State machine of a process in its group: joins, assigns work as the leader, sends heartbeats, leaves.
 
     JOINING ──▶ (COMPUTING) ──▶ SYNCING ──▶ TAKING ──▶ STABLE
        ▲                                                 │
@@ -24,7 +24,9 @@ from moldau.client.consumer.membership.events import (
     NO_GENERATION,
     NO_MEMBER,
     Answered,
+    CallbackDone,
     CoordinatorGone,
+    LeaveRequested,
     MemberConfig,
     RequestFailed,
     Send,
@@ -90,18 +92,10 @@ class ComputeFailed(NamedTuple):
     ticket: int
 
 
-class CallbackDone(NamedTuple):
-    """The listener has returned, or raised."""
-
-
 class RejoinRequested(NamedTuple):
     """The process asks for a rebalance."""
 
     reason: str
-
-
-class LeaveRequested(NamedTuple):
-    """The process wants to leave: after a last call of `revoked`."""
 
 
 Event = (
@@ -142,7 +136,7 @@ class Call(NamedTuple):
 Action = Send | CoordinatorGone | Compute | Call
 
 
-class MemberState(Enum):
+class GroupMemberState(Enum):
     """States of the member; see the diagram of the module."""
 
     NEW = "new"
@@ -159,9 +153,15 @@ class MemberState(Enum):
 
 
 HEARTBEATING: Final = frozenset(
-    {MemberState.COMPUTING, MemberState.TAKING, MemberState.STABLE, MemberState.REVOKING, MemberState.LEAVING}
+    {
+        GroupMemberState.COMPUTING,
+        GroupMemberState.TAKING,
+        GroupMemberState.STABLE,
+        GroupMemberState.REVOKING,
+        GroupMemberState.LEAVING,
+    }
 )
-OVER: Final = frozenset({MemberState.NEW, MemberState.LEFT, MemberState.FAILED})
+OVER: Final = frozenset({GroupMemberState.NEW, GroupMemberState.LEFT, GroupMemberState.FAILED})
 
 
 class GroupMachine:
@@ -172,7 +172,7 @@ class GroupMachine:
         """`max_poll_interval_s` is the rebalance time-out."""
         self.protocol_type = protocol_type
         self.protocols = protocols
-        self.state = MemberState.NEW
+        self.state = GroupMemberState.NEW
         self.member_id = NO_MEMBER
         self.generation = NO_GENERATION
         self.assignment: GroupAssignment | None = None
@@ -202,7 +202,7 @@ class GroupMachine:
 
     def step(self, now: float, event: Event) -> list[Action]:
         """Take an event, and return what is to be done."""
-        if self.state is not MemberState.FAILED:
+        if self.state is not GroupMemberState.FAILED:
             self._on_event(now, event)
             self._check_session(now)
             self._advance(now)
@@ -219,7 +219,7 @@ class GroupMachine:
         times = []
         if self.assignment is not None and not self._lost:
             times.append(self.expires_at)
-        if self.state is MemberState.JOINING and self._pending is None:
+        if self.state is GroupMemberState.JOINING and self._pending is None:
             times.append(self._retry_at)
         if self.state in HEARTBEATING and self._heartbeat is None:
             times.append(max(self._retry_at, self._heartbeat_at))
@@ -232,7 +232,7 @@ class GroupMachine:
         While JoinGroup waits for other members, the coordinator answers nothing and keeps this member.
         """
         session = self._confirmed_at + self.config.session_timeout_s
-        if self.state is MemberState.JOINING and self._pending is not None and self._join_began_at is not None:
+        if self.state is GroupMemberState.JOINING and self._pending is not None and self._join_began_at is not None:
             return max(session, self._join_began_at + self.config.max_poll_interval_s + self.config.session_timeout_s)
         return session
 
@@ -243,25 +243,25 @@ class GroupMachine:
     @property
     def rebalancing(self) -> bool:
         """Whether the member is in a group, and waits for its next generation."""
-        return self.state not in OVER and self.state not in (MemberState.STABLE, MemberState.TAKING)
+        return self.state not in OVER and self.state not in (GroupMemberState.STABLE, GroupMemberState.TAKING)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
     def _on_event(self, now: float, event: Event) -> None:
         match event:
             case Started():
-                if self.state in (MemberState.NEW, MemberState.LEFT):
+                if self.state in (GroupMemberState.NEW, GroupMemberState.LEFT):
                     self._leaving = False
-                    self.state = MemberState.JOINING
+                    self.state = GroupMemberState.JOINING
             case Answered():
                 self._on_answer(now, event)
             case RequestFailed():
                 self._on_failure(now, event)
             case Computed(ticket, assignments):
-                if ticket == self._pending and self.state is MemberState.COMPUTING:
+                if ticket == self._pending and self.state is GroupMemberState.COMPUTING:
                     self._send_sync(now, assignments)
             case ComputeFailed(ticket):
-                if ticket == self._pending and self.state is MemberState.COMPUTING:
+                if ticket == self._pending and self.state is GroupMemberState.COMPUTING:
                     self._back_off(now)
                     self._begin_join("the leader could not compute assignments")
             case CallbackDone():
@@ -280,9 +280,9 @@ class GroupMachine:
             self._on_heartbeat(now, event.response)
         elif event.ticket == self._pending:
             self._pending = None
-            if self.state is MemberState.JOINING:
+            if self.state is GroupMemberState.JOINING:
                 self._on_join(now, event.response)
-            elif self.state is MemberState.SYNCING:
+            elif self.state is GroupMemberState.SYNCING:
                 self._on_sync(now, event.response)
 
     def _on_failure(self, now: float, event: RequestFailed) -> None:
@@ -301,21 +301,21 @@ class GroupMachine:
         done, self._calling = self._calling, None
         if done is CallKind.LOST:
             self.assignment, self._lost = None, False
-            if self.state is MemberState.LOSING:
+            if self.state is GroupMemberState.LOSING:
                 self._begin_join("removed from the group")
         elif self._lost:
             self._call_lost()
-        elif self.state is MemberState.TAKING:
-            self.state = MemberState.STABLE
-        elif self.state is MemberState.REVOKING:
+        elif self.state is GroupMemberState.TAKING:
+            self.state = GroupMemberState.STABLE
+        elif self.state is GroupMemberState.REVOKING:
             self._begin_join(None)
-        elif self.state is MemberState.LEAVING:
+        elif self.state is GroupMemberState.LEAVING:
             self._leave()
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
     def _begin_join(self, reason: str | None) -> None:
-        self.state = MemberState.JOINING
+        self.state = GroupMemberState.JOINING
         self._pending = self._heartbeat = None
         if reason is not None:
             self._rejoin = reason
@@ -356,7 +356,7 @@ class GroupMachine:
             )
         elif response.leader == response.member_id and response.members:
             members = {one.member_id: bytes(one.metadata) for one in response.members}
-            self.state = MemberState.COMPUTING
+            self.state = GroupMemberState.COMPUTING
             self._pending = self._ticket()
             view = GroupView(response.generation_id, response.protocol_name or "", response.leader, members)
             self._actions.append(Compute(self._pending, view))
@@ -367,7 +367,7 @@ class GroupMachine:
 
     def _send_sync(self, now: float, assignments: Mapping[str, bytes]) -> None:
         assert self._joined is not None
-        self.state = MemberState.SYNCING
+        self.state = GroupMemberState.SYNCING
         self._heartbeat = None
         self._pending = self._send(
             sync_request(
@@ -397,7 +397,7 @@ class GroupMachine:
             self._joined.protocol_name or "",
             bytes(response.assignment),
         )
-        self.state = MemberState.TAKING
+        self.state = GroupMemberState.TAKING
         self._call(CallKind.ASSIGNED)
 
     # -- heartbeats and errors -------------------------------------------------------------------------------------
@@ -452,12 +452,12 @@ class GroupMachine:
             self._begin_join("removed from the group")
             return
         self._pending = self._heartbeat = None
-        self.state = MemberState.LOSING
+        self.state = GroupMemberState.LOSING
         self._lost = True
         self._call_lost()
 
     def _fail(self, error: MoldauError) -> None:
-        self.state = MemberState.FAILED
+        self.state = GroupMemberState.FAILED
         self.failure = error
         self.generation = NO_GENERATION
         self._pending = self._heartbeat = None
@@ -478,12 +478,12 @@ class GroupMachine:
     def _advance(self, now: float) -> None:
         if self._leaving and self.state not in OVER:
             self._advance_leaving()
-        elif self.state is MemberState.STABLE and self._rejoin is not None:
-            self.state = MemberState.REVOKING
+        elif self.state is GroupMemberState.STABLE and self._rejoin is not None:
+            self.state = GroupMemberState.REVOKING
             self._call(CallKind.REVOKED)
         if now < self._retry_at:
             return
-        if self.state is MemberState.JOINING and self._pending is None:
+        if self.state is GroupMemberState.JOINING and self._pending is None:
             self._send_join(now)
         elif self.state in HEARTBEATING and self._heartbeat is None and now >= self._heartbeat_at:
             self._send_heartbeat(now)
@@ -492,17 +492,17 @@ class GroupMachine:
         """Revoke once, then leave. A call that runs is waited for first."""
         if self._calling is not None:
             return
-        if self.assignment is None or self._lost or self.state is MemberState.LEAVING:
+        if self.assignment is None or self._lost or self.state is GroupMemberState.LEAVING:
             self._leave()
             return
         self._pending = None
-        self.state = MemberState.LEAVING
+        self.state = GroupMemberState.LEAVING
         self._call(CallKind.REVOKED)
 
     def _leave(self) -> None:
         if self.member_id != NO_MEMBER:
             self._send(leave_request(self.config, self.member_id, "the process stops"), self.config.request_timeout_s)
-        self.state = MemberState.LEFT
+        self.state = GroupMemberState.LEFT
         self.assignment = None
         self.member_id, self.generation = NO_MEMBER, NO_GENERATION
         self._pending = self._heartbeat = None

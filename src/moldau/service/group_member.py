@@ -23,7 +23,9 @@ from typing import Any, Final, Protocol
 from moldau.client.backoff import Backoff
 from moldau.client.consumer.membership.events import (
     Answered,
+    CallbackDone,
     CoordinatorGone,
+    LeaveRequested,
     MemberConfig,
     RequestFailed,
     Send,
@@ -36,7 +38,6 @@ from moldau.host.clock import SystemRandomness
 from moldau.host.event_log import event_logger
 from moldau.service.group_machine import (
     Call,
-    CallbackDone,
     CallKind,
     Compute,
     Computed,
@@ -44,9 +45,8 @@ from moldau.service.group_machine import (
     Event,
     GroupAssignment,
     GroupMachine,
+    GroupMemberState,
     GroupView,
-    LeaveRequested,
-    MemberState,
     RejoinRequested,
     Started,
 )
@@ -186,7 +186,7 @@ class GroupMember:
         self._step(LeaveRequested())
         try:
             async with asyncio.timeout(timeout_s):
-                while self._tasks or self._machine.state not in (MemberState.LEFT, MemberState.FAILED):
+                while self._tasks or self._machine.state not in (GroupMemberState.LEFT, GroupMemberState.FAILED):
                     if self._tasks:
                         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                     else:
@@ -282,7 +282,7 @@ class GroupMember:
             "generation": action.assignment.generation,
             "member": action.assignment.member_id,
         }
-        log.info(action.kind.value, extra=facts)
+        log.info("membership changed", extra={**facts, "kind": action.kind.value})
         try:
             match action.kind:
                 case CallKind.REVOKED:

@@ -1,7 +1,7 @@
 """Settings of a service's HTTP side: addresses, TLS, login, cross-origin access and limits.
 
 Names are Kafka Connect's where it has one. `HttpSettings` are the checked values; nothing is bound or resolved here. No
-address beyond loopback is allowed without a login: whoever can create connectors can read files and databases.
+address beyond loopback is allowed without a login: a client that creates connectors can read files and databases.
 """
 
 from __future__ import annotations

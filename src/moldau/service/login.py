@@ -17,6 +17,7 @@ from typing import Final
 
 from moldau.host.event_log import event_logger
 from moldau.host.file_stamps import FileStamps, file_stamps
+from moldau.host.reference_files import read_reference_file
 from moldau.settings.setting import SettingError
 
 log = event_logger(__name__)
@@ -27,7 +28,6 @@ MAX_MEMORY: Final = 256 * 1024 * 1024
 KEY_BYTES: Final = 32
 SALT_BYTES: Final = 16
 MAX_PASSWORD_BYTES: Final = 1024
-MAX_FILE_BYTES: Final = 1024 * 1024
 MAX_AT_ONCE: Final = 2
 """Passwords that are hashed at the same time. Others wait: a flood of wrong passwords must not take all cores."""
 MAX_REMEMBERED: Final = 256
@@ -144,8 +144,7 @@ class PasswordFile:
     def _read(self) -> None:
         self._stamps = file_stamps([self._path])
         try:
-            with open(self._path, encoding="utf-8") as file:
-                text = file.read(MAX_FILE_BYTES)
+            text = read_reference_file(self._path)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise SettingError(self._path, f"the password file cannot be read: {reason}") from None

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.host.clock import SystemClock
 from moldau.host.event_log import event_logger
 from moldau.service.errors import ErrorBody, HttpError
 from moldau.service.http_settings import METHODS, HttpSettings
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 log = event_logger(__name__)
 
+CLOCK: Final = SystemClock()
 BODY_TIMEOUT_S: Final = 30.0
 """The time in which a request's body must have arrived."""
 
@@ -114,7 +115,7 @@ class RequestGuard:
         return True
 
     def _record(self, exchange: _Exchange) -> None:
-        seconds = time.monotonic() - exchange.began
+        seconds = CLOCK.monotonic() - exchange.began
         endpoint = exchange.scope.get("endpoint")
         name = getattr(endpoint, "__name__", "none") if exchange.status != 404 else "none"
         method = exchange.method if exchange.method in METHODS else "OTHER"
@@ -133,7 +134,7 @@ class _Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, allow_origins: tuple[str, ...]) -> None:
         self.scope = scope
         self.method: str = scope["method"]
-        self.began = time.monotonic()
+        self.began = CLOCK.monotonic()
         self.status = 0
         self.finished = False
         self.user: str | None = None

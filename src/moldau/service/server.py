@@ -1,4 +1,4 @@
-"""HTTP server of a service: uvicorn on the service's addresses, and a process that stops cleanly.
+"""HTTP server of a service: uvicorn on the service's addresses.
 
 The addresses are bound before anything else starts, so that a port in use is known at once. When the service stops, it
 accepts no more connections, and requests in flight may finish within `STOP_TIMEOUT_S`.
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
-import signal
 import socket
-import ssl
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import h11
@@ -21,15 +18,18 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from moldau.host.event_log import event_logger
+from moldau.host.main_loop import run_process
 from moldau.net.tls_context import server_context
 from moldau.service.http_settings import ALL_INTERFACES, HttpAddress, HttpSettings
 
 if TYPE_CHECKING:
+    import ssl
+
     from starlette.types import ASGIApp
 
-log = event_logger(__name__)
+__all__ = ["HttpServer", "banner_lines", "run_process"]
 
-EXIT_INTERRUPTED: Final = 130
+log = event_logger(__name__)
 
 STOP_TIMEOUT_S: Final = 10.0
 """How long requests in flight may take when the service stops."""
@@ -161,13 +161,13 @@ class _TimedProtocol(H11Protocol):
 
 
 def _config(app: Any, context: ssl.SSLContext | None) -> uvicorn.Config:
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(
         app,
         http=_TimedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -203,32 +203,6 @@ async def _until_started(server: _Server, task: asyncio.Task[None]) -> None:
             task.result()
             raise RuntimeError("the HTTP server ended while it started")
         await asyncio.sleep(0)
-
-
-def run_process(main: Callable[[asyncio.Event], Awaitable[int]]) -> int:
-    """Run a service until it ends by itself or by a signal, and return the exit code.
-
-    `main` gets an event that the first SIGINT or SIGTERM sets. A second signal ends the process at once.
-    """
-
-    async def run() -> int:
-        loop = asyncio.get_running_loop()
-        stop = asyncio.Event()
-
-        def on_signal() -> None:
-            if stop.is_set():
-                os._exit(EXIT_INTERRUPTED)
-            stop.set()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, on_signal)
-        return await main(stop)
-
-    try:
-        import uvloop
-    except ImportError:  # a platform without uvloop: everything works, but slower
-        return asyncio.run(run())
-    return uvloop.run(run())
 
 
 def banner_lines(service: str, addresses: Sequence[HttpAddress], try_path: str = "/") -> list[str]:

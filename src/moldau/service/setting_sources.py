@@ -1,4 +1,4 @@
-"""Sources of a service's settings: a properties file, environment variables with the service's prefix, and `--set`.
+"""Sources of a service's settings: a properties file, environment variables, and `--set`.
 
 Later sources override earlier ones, in that order. Unlike a broker, a service refuses unknown names in its file too: it
 knows every name that Kafka's service has, and a misspelt password setting must not pass in silence.
