@@ -51,7 +51,7 @@ class ChangeTopics:
             self.failures.append(str(error))
         return stored
 
-    def poll_until(self, condition: Any, what: str, timeout_s: float = 45.0) -> None:
+    def poll_until(self, condition: Any, what: str, timeout_s: float = 90.0) -> None:
         def look() -> bool:
             self.poll()
             if condition():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -14,22 +13,14 @@ from tests.connect.connectors.change_capture.support import ChangeTopics
 from tests.support.databases import PASSWORD, USER, MariaDBServer
 from tests.support.process import BrokerProcess
 
-pytestmark = pytest.mark.needs_java
+pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(400)]
 
 TOPIC = "shop.inventory.items"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[MariaDBServer]:
-    missing = MariaDBServer.missing()
-    if missing:
-        pytest.skip(missing)
-    found = MariaDBServer()
-    try:
-        found.create()
-        yield found.start()
-    finally:
-        found.remove()
+@pytest.fixture
+def server(mariadb: MariaDBServer) -> MariaDBServer:
+    return mariadb
 
 
 def settings(server: MariaDBServer, bootstrap: str) -> dict[str, object]:

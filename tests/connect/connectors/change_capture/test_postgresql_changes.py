@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -14,22 +13,14 @@ from moldau.connect.connectors.change_capture.source import ChangeCaptureError, 
 from tests.connect.connectors.change_capture.support import ChangeTopics, config_of
 from tests.support.databases import PASSWORD, USER, PostgreSQLServer
 
-pytestmark = pytest.mark.needs_java
+pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(400)]
 
 TOPIC = "shop.public.items"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQLServer]:
-    missing = PostgreSQLServer.missing()
-    if missing:
-        pytest.skip(missing)
-    found = PostgreSQLServer()
-    try:
-        found.create()
-        yield found.start()
-    finally:
-        found.remove()
+@pytest.fixture
+def server(postgresql: PostgreSQLServer) -> PostgreSQLServer:
+    return postgresql
 
 
 def settings(server: PostgreSQLServer) -> dict[str, object]:

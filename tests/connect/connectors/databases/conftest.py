@@ -1,4 +1,4 @@
-"""Database servers for the tests of this folder: one of each kind per run, and a database of its own per test."""
+"""Databases of their own for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -10,31 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.connect.connectors.databases.support import TestDatabase
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.support.databases import MariaDBServer, PostgreSQLServer
 
 _NUMBERS = itertools.count(1)
-
-
-def _running(kind: type[DatabaseServer]) -> Iterator[DatabaseServer]:
-    missing = kind.missing()
-    if missing:
-        pytest.skip(missing)
-    server = kind()
-    try:
-        server.create()
-        yield server.start()
-    finally:
-        server.remove()
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[DatabaseServer]:
-    yield from _running(PostgreSQLServer)
-
-
-@pytest.fixture(scope="session")
-def mariadb() -> Iterator[DatabaseServer]:
-    yield from _running(MariaDBServer)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import os
 import struct
 import sys
 import threading
-import time
 import traceback
 import zipfile
 from pathlib import Path
@@ -34,8 +33,6 @@ from moldau.connect.connectors.change_capture.frames import (
     write_frame,
 )
 
-LEASE_S: Final = 10.0
-"""How long the process works on without a sign of its connector."""
 CLOSE_TIMEOUT_S: Final = 5.0
 
 _MARIADB_CONSTANTS: Final = (
@@ -256,10 +253,10 @@ def validated(jpype: Any, order: StartCapture) -> dict[str, list[str]]:
     return found
 
 
-def watch(source: BinaryIO, capture: Capture) -> None:
+def watch(source: BinaryIO, capture: Capture, lease_s: float) -> None:
     """Follow the connector's messages until it stops or is gone."""
     alive = threading.Event()
-    threading.Thread(target=_end_without_lease, args=(alive,), daemon=True).start()
+    threading.Thread(target=_end_without_lease, args=(alive, lease_s), daemon=True).start()
     while True:
         message = read_frame(source)
         if message is None:
@@ -280,11 +277,10 @@ def watch(source: BinaryIO, capture: Capture) -> None:
                 os._exit(0)
 
 
-def _end_without_lease(alive: threading.Event) -> None:
-    while alive.wait(LEASE_S):
+def _end_without_lease(alive: threading.Event, lease_s: float) -> None:
+    while alive.wait(lease_s):
         alive.clear()
-        time.sleep(0.5)
-    sys.stderr.write(f"no sign of the connector for {LEASE_S:.0f} s: the capture process ends\n")
+    sys.stderr.write(f"no sign of the connector for {lease_s:.0f} s: the capture process ends\n")
     os._exit(3)
 
 
@@ -304,7 +300,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the connector has to know it
         write_frame(out, CaptureEnded(f"{type(error).__name__}: {error}"))
         os._exit(1)
-    threading.Thread(target=watch, args=(sys.stdin.buffer, capture), daemon=True).start()
+    threading.Thread(target=watch, args=(sys.stdin.buffer, capture, order.lease_s), daemon=True).start()
     capture.engine.run()
     out.flush()
     os._exit(0)

@@ -24,6 +24,8 @@ class StartCapture:
     java_options: list[str]
     only_validate: bool = False
     mariadb: bool = False
+    lease_s: float = 10.0
+    """How long the process works on without a sign of its connector."""
 
 
 @dataclass(frozen=True)
