@@ -29,6 +29,8 @@ cdef inline int reserve(Buffer* buffer, size_t more) except -1:
 
 
 cdef inline int put(Buffer* buffer, const char* data, size_t size) except -1:
+    if size == 0:  # memcpy must not get NULL, even for no bytes
+        return 0
     if buffer.size + size > buffer.capacity:
         reserve(buffer, size)
     memcpy(buffer.data + buffer.size, data, size)
@@ -45,6 +47,8 @@ cdef inline int put_byte(Buffer* buffer, char one) except -1:
 
 
 cdef inline int put_zeros(Buffer* buffer, size_t size) except -1:
+    if size == 0:
+        return 0
     if buffer.size + size > buffer.capacity:
         reserve(buffer, size)
     memset(buffer.data + buffer.size, 0, size)

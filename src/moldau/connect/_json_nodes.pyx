@@ -229,7 +229,8 @@ cdef object offsets_of(Node node):
     cdef bytes packed = PyBytes_FromStringAndSize(NULL, 4 * (node.length + 1))
     cdef int32_t* out = <int32_t*>PyBytes_AS_STRING(packed)
     out[0] = 0
-    memcpy(out + 1, node.values.data, 4 * node.length)
+    if node.length:
+        memcpy(out + 1, node.values.data, 4 * node.length)
     return pa.py_buffer(packed)
 
 

@@ -18,7 +18,7 @@ from moldau.connect.converters import converter, header_converter
 from moldau.connect.engine.pipeline_spec import PipelineSpec
 from moldau.connect.engine.run_settings import ConverterSpecs
 from moldau.connect.engine.tolerance import ErrorHandler, in_stage, qualified_name
-from moldau.connect.errors import Stage
+from moldau.connect.errors import RowError, Stage
 from moldau.connect.record_batch import ConnectBatch, HeaderColumn, ValueColumn
 from moldau.connect.transforms import Chain, chain
 
@@ -91,12 +91,19 @@ class RecordPipeline:
             columns = in_stage(
                 Stage.HEADER_CONVERTER,
                 name_of,
-                lambda name=name, values=values: list(self._header.to_batches(values, topic, name)),  # type: ignore[misc]
+                lambda name=name, rows=rows, values=values: self._header_values(name, rows, values, topic),  # type: ignore[misc]
             )
             present = np.zeros(raw.num_rows, dtype=bool)
             present[rows] = True
             found.append((name, _Pieces.scattered(list(columns), rows, raw.num_rows), present))
         return found
+
+    def _header_values(self, name: str, rows: Any, values: pa.Array, topic: str) -> list[ValueColumn]:
+        """The values of one header. The converter counts the values; the rows of the batch are among them."""
+        try:
+            return list(self._header.to_batches(values, topic, name))
+        except RowError as error:
+            raise RowError({int(rows[at]): reason for at, reason in error.reasons.items()}) from None
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
