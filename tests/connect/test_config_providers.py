@@ -96,7 +96,7 @@ def test_a_reference_that_cannot_be_resolved_names_the_setting_and_no_secret(
 def test_a_file_that_is_not_text_or_too_large_is_refused(secrets: Path) -> None:
     (secrets / "allowed" / "binary").write_bytes(b"\xff\xfe\x00")
     (secrets / "allowed" / "large").write_bytes(b"x" * (1024 * 1024 + 1))
-    for name, problem in (("binary", "not UTF-8"), ("large", "larger than")):
+    for name, problem in (("binary", "not UTF-8"), ("large", "has more than")):
         with pytest.raises(ConfigError, match=problem):
             providers(secrets).resolve({"x": f"${{dir:{secrets}/allowed:{name}}}"})
 

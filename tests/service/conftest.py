@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from moldau.testing import Broker
 
 _numbers = itertools.count(1)
+_run = uuid.uuid4().hex[:6]
 
 
 @pytest.fixture(scope="session")
@@ -27,14 +29,20 @@ def own_broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(service_broker: Broker) -> str:
-    return service_broker.bootstrap_servers
+def bootstrap(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> str:
+    """The address of the server under test: the broker above, or the one of `--bootstrap`, such as an Apache Kafka with
+    group.min.session.timeout.ms=500."""
+    given: str | None = pytestconfig.getoption("--bootstrap")
+    if given is not None:
+        return given
+    broker: Broker = request.getfixturevalue("service_broker")
+    return broker.bootstrap_servers
 
 
 @pytest.fixture
 def unused_name() -> str:
     """The name of a topic or group that no other test uses."""
-    return f"service-{next(_numbers)}"
+    return f"service-{_run}-{next(_numbers)}"
 
 
 @pytest.fixture
