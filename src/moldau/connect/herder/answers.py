@@ -15,19 +15,32 @@ from moldau.connect.herder.results import (
     TaskStateInfo,
     ValidationResult,
 )
+from moldau.connect.herder.status_reports import wanted_task_count
+from moldau.connect.herder.task_configs import task_configs
 from moldau.connect.states import State, TaskId
 from moldau.connect.stores.config_store import ConfigState, RestartRequest
 from moldau.connect.stores.status_store import Status, StatusState
 
 
-def connector_info(name: str, configs: ConfigState, plugins: PluginFacts) -> ConnectorInfo:
+def connector_info(name: str, configs: ConfigState, statuses: StatusState, plugins: PluginFacts) -> ConnectorInfo:
     config = configs.connectors[name]
-    tasks = [TaskId(name, task) for task in range(len(configs.task_configs(name)))]
+    tasks = [one.id for one in task_infos(name, configs, statuses, plugins)]
     return ConnectorInfo(name, dict(config), tasks, plugins.type(config))
 
 
-def task_infos(name: str, configs: ConfigState) -> list[TaskInfo]:
-    return [TaskInfo(TaskId(name, task), dict(one)) for task, one in enumerate(configs.task_configs(name))]
+def task_infos(name: str, configs: ConfigState, statuses: StatusState, plugins: PluginFacts) -> list[TaskInfo]:
+    """The tasks that there are.
+
+    The worker of a connector stores the states of its tasks a moment before the leader stores their configurations. A
+    task whose state is shown is listed here, too.
+    """
+    config = configs.connectors[name]
+    count = wanted_task_count(name, configs.target(name), statuses)
+    if count is None:
+        found = configs.task_configs(name)
+    else:
+        found = task_configs(config, plugins.full_class(config), count)
+    return [TaskInfo(TaskId(name, task), dict(one)) for task, one in enumerate(found)]
 
 
 def state_info(name: str, configs: ConfigState, statuses: StatusState, plugins: PluginFacts) -> ConnectorStateInfo:

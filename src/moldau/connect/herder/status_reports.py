@@ -21,8 +21,7 @@ class ReportingWorker:
     """The version of the connector's class."""
 
     def status(self, state: State, trace: str | None = None) -> Status:
-        version = None if state in (State.UNASSIGNED, State.RESTARTING) else self.version
-        return Status(state, self.worker_id, self.generation, trace, version)
+        return Status(state, self.worker_id, self.generation, trace, self.version)
 
 
 @dataclass(frozen=True)

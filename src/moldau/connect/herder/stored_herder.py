@@ -275,7 +275,7 @@ class StoredHerder(Herder):
 
     async def connector_info(self, name: str) -> ConnectorInfo:
         await self._existing(name, "Connector {} not found")
-        return answers.connector_info(name, self.configs, self._plugins)
+        return answers.connector_info(name, self.configs, self.statuses, self._plugins)
 
     async def connector_config(self, name: str) -> dict[str, str]:
         return dict(await self._existing(name, "Connector {} not found"))
@@ -310,7 +310,7 @@ class StoredHerder(Herder):
             return config_store.connector_entries(name, config, initial_state)
 
         await self._change(ONLY_LEADER, decide)
-        return Created(not known, answers.connector_info(name, self.configs, self._plugins))
+        return Created(not known, answers.connector_info(name, self.configs, self.statuses, self._plugins))
 
     async def delete(self, name: str) -> None:
         def decide() -> Records:
@@ -377,7 +377,7 @@ class StoredHerder(Herder):
 
     async def tasks(self, name: str) -> list[TaskInfo]:
         await self._existing(name, "Connector {} not found")
-        return answers.task_infos(name, self.configs)
+        return answers.task_infos(name, self.configs, self.statuses, self._plugins)
 
     async def task_status(self, task: TaskId) -> TaskStateInfo:
         return answers.task_state_info(task, self.statuses)
@@ -385,7 +385,7 @@ class StoredHerder(Herder):
     async def restart_task(self, task: TaskId) -> None:
         await self._settled(owners=True)
         await self._existing(task.connector, "Unknown connector: {}")
-        if not 0 <= task.task < len(self.configs.task_configs(task.connector)):
+        if not 0 <= task.task < len(await self.tasks(task.connector)):
             raise NotFoundError(f"Unknown task: {task}")
         self._require_owner(task.connector, "Cannot restart task since it is not assigned to this member")
         self._runner.restart(RestartRequest(task.connector, include_tasks=True))
