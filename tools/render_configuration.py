@@ -9,6 +9,7 @@ from rendered_page import ROOT, write_or_check
 PAGE = ROOT / "docs" / "configuration.md"
 sys.path.insert(0, str(ROOT / "src"))
 
+from moldau.connect.worker_setting_table import CONNECT  # noqa: E402
 from moldau.settings import BROKER, GROUP, TOPIC, Scope, Setting, SettingTable  # noqa: E402
 
 INTRODUCTION = """\
@@ -65,17 +66,32 @@ Changed certificates (in the files, or by a run-time change) and changed login s
 Open ones go on. If the new ones cannot be used, the old ones stay in use, and the log says why.
 """
 
+CONNECT_INTRODUCTION = """\
+A worker (`moldau connect`) reads settings from the file of `--config`, in the format of Kafka's
+`connect-distributed.properties`, from the environment (`MOLDAU_CONNECT_GROUP_ID` sets `group.id`), and from `--set`;
+later ones override earlier ones. An unknown name is an error in each of them. These prefixes are known as well:
+
+| prefix | what follows it |
+|---|---|
+| `producer.`, `consumer.`, `admin.` | settings of the clients of connectors |
+| `key.converter.`, `value.converter.`, `header.converter.` | settings of the converters |
+| `config.storage.`, `status.storage.`, `offset.storage.` | settings of these topics when they are created |
+| `config.providers.NAME.` | `class` (FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider) and `param.` |
+| `spark.` | settings of Spark |
+"""
+
 TABLE_HEAD = "| name | type | default | allowed | what it does |\n|---|---|---|---|---|\n"
 
 
 def render() -> str:
     """The whole page."""
     tables = {"Broker settings": BROKER, "Topic settings": TOPIC, "Group settings": GROUP}
-    return "\n".join([INTRODUCTION, *(_render_table(title, table) for title, table in tables.items())])
+    parts = [_render_table(title, table) for title, table in tables.items()]
+    return "\n".join([INTRODUCTION, *parts, _render_table("Connect worker settings", CONNECT, CONNECT_INTRODUCTION)])
 
 
-def _render_table(title: str, table: SettingTable) -> str:
-    parts = [f"## {title}\n"]
+def _render_table(title: str, table: SettingTable, introduction: str = "") -> str:
+    parts = [f"## {title}\n", *([introduction] if introduction else [])]
     for heading, settings in table.sections.items():
         parts.append(f"### {heading}\n\n{TABLE_HEAD}" + "".join(_render_row(setting) for setting in settings))
     return "\n".join(parts)
