@@ -48,6 +48,7 @@ check: setup  ## Format, lint, types, layer order, generated files current, no d
 	$(PY) tools/generate.py --check
 	$(PY) tools/render_configuration.py --check
 	$(PY) tools/render_older_books.py --check
+	$(PY) tools/render_connector_settings.py --check
 	$(PY) tools/render_file_map.py --check
 	$(PY) tools/build_site.py
 

@@ -22,3 +22,8 @@ def test_the_example_is_as_short_as_the_documents_say() -> None:
     text = (EXAMPLES / "primes.py").read_text()
     code = [line for line in text.partition('"""\n\nfrom')[2].splitlines() if line.strip()]
     assert len(code) < MOST_LINES
+
+
+@pytest.mark.parametrize("name", ["primes.py", "test_primes.py"])
+def test_the_documents_show_the_example_as_it_is(name: str) -> None:
+    assert (EXAMPLES / name).read_text().strip() in (EXAMPLES.parents[1] / "docs" / "connect.md").read_text()
