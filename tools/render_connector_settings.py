@@ -1,4 +1,4 @@
-"""Renderer of docs/connector-settings.md from the connectors' declarations; `--check` tells whether it is up to date."""
+"""Renderer of docs/connector-settings.md from the declarations of connectors; `--check` tells whether it is current."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ INTRODUCTION = """\
 
 <!-- Written by tools/render_connector_settings.py from src/moldau/connect/. Change the declarations, not this page. -->
 
-Settings of every connector come first, then those of each class. A setting without a default is required. A name that is
-not declared is an error that names the nearest one. [connectors.md](connectors.md) says what each connector does and
+Settings of every connector come first, then those of each class. A setting without a default is required. A name that
+is not declared is an error that names the nearest one. [connectors.md](connectors.md) says what each connector does and
 guarantees; [connect.md](connect.md) describes the service.
 """
 
