@@ -9,9 +9,11 @@ from contextlib import closing
 
 import pytest
 
+from moldau.connect.connectors.change_capture.capture_process import CaptureProcess
 from moldau.connect.connectors.change_capture.source import ChangeCaptureError, PostgreSQLChanges
 from tests.connect.connectors.change_capture.support import ChangeTopics, config_of
 from tests.support.databases import PASSWORD, USER, PostgreSQLServer
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(400)]
 
@@ -143,3 +145,18 @@ def test_a_refused_login_is_a_final_error_without_the_password(server: PostgreSQ
 def test_validation_is_that_of_debezium(server: PostgreSQLServer) -> None:
     found = PostgreSQLChanges.check(config_of(PostgreSQLChanges, {**settings(server), "snapshot.mode": "sometimes"}))
     assert list(found) == ["snapshot.mode"]
+
+
+def test_a_process_whose_connector_stands_still_ends_and_frees_the_slot(server: PostgreSQLServer) -> None:
+    """A worker that is stopped (SIGSTOP) must not keep the slot from the worker that takes over."""
+    server.execute("postgres", "CREATE TABLE items (id INT PRIMARY KEY)")
+    properties = PostgreSQLChanges.properties(config_of(PostgreSQLChanges, settings(server)))
+    with closing(CaptureProcess("changes", properties, [], ["-Xmx256m"], lease_s=15.0)) as process:
+        active = "SELECT count(*) FROM pg_replication_slots WHERE active"
+        wait_until(lambda: server.rows("postgres", active) == [(1,)], "the slot is in use", 90.0)
+        process._over.set()  # no lease from now on, as from a process that stands still
+        wait_until(lambda: process._process.poll() == 3, "the process has ended by itself", 90.0)
+        wait_until(lambda: server.rows("postgres", active) == [(0,)], "the slot is free")
+    server.execute(
+        "postgres", "SELECT pg_drop_replication_slot('changes')", "DROP PUBLICATION changes", "DROP TABLE items"
+    )

@@ -129,6 +129,27 @@ def test_records_that_fit_no_table_are_refused_with_the_setting_to_change(sqlite
         )
 
 
+def test_refused_rows_are_rejected_and_all_others_are_written(database: TestDatabase) -> None:
+    database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name VARCHAR(50) CHECK (name <> 'bad'))")
+    sink = started(database, insert_mode="upsert", pk_mode="record_key")
+    names = ["bad" if number in (3, 10, 11) else "x" for number in range(20)]
+    batch = records(*((number, None if number == 7 else name) for number, name in enumerate(names)))
+    rejected: list[int] = []
+
+    def reject(refused: ConnectBatch, rows: pa.BooleanArray, error: Exception) -> None:
+        assert refused.origin is not None
+        rejected.extend(refused.origin.filter(rows).column("offset").to_pylist())
+
+    part = SinkSlice(TopicPartition("orders", 0), 0, 20)
+    assert sink.write(part, iter([batch]), SinkTask("test", 1, 0, 0, reject)) == 16
+    assert rejected == [3, 7, 10, 11]
+    assert [row[0] for row in orders(database)] == [n for n in range(20) if n not in rejected]
+    assert offset_of(sink) == 20
+    with pytest.raises(DatabaseError):
+        put(sink, records((30, "x"), (31, "bad"), first=20))
+    assert offset_of(sink) == 20
+
+
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 MOMENT = datetime(2024, 2, 29, 1, 2, 3, 456_000, UTC)

@@ -48,6 +48,7 @@ class CaptureProcess:
         *,
         only_validate: bool = False,
         mariadb: bool = False,
+        lease_s: float = 10.0,
     ) -> None:
         self._directory = tempfile.mkdtemp(prefix="moldau-capture-")
         self._frames: queue.Queue[Any] = queue.Queue(MAX_FRAMES)
@@ -70,7 +71,9 @@ class CaptureProcess:
         self._start(self._read_frames, self._process.stdout)
         self._start(self._read_log, self._process.stderr)
         plain = [(dict(partition), dict(offset)) for partition, offset in offsets]
-        self._tell(StartCapture(name, dict(properties), plain, self._directory, java_options, only_validate, mariadb))
+        self._tell(
+            StartCapture(name, dict(properties), plain, self._directory, java_options, only_validate, mariadb, lease_s)
+        )
         self._start(self._keep_alive)
 
     @property

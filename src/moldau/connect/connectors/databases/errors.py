@@ -12,6 +12,10 @@ class DatabaseError(MoldauError):
     """The database refused something. It will refuse it again: somebody has to change something first."""
 
 
+class RefusedRowError(DatabaseError):
+    """The database refused a value of a row: too long, a duplicate, null where null is forbidden."""
+
+
 class ConflictError(RetriableError):
     """A transaction that the database ended in favour of another one, or a lock that it waited for too long."""
 
@@ -37,6 +41,10 @@ def unreachable(address: DatabaseAddress, detail: str) -> RetriableError:
 def refused(address: DatabaseAddress, detail: str, hint: str = "") -> DatabaseError:
     ending = f". {hint}" if hint else ""
     return DatabaseError(f"{address.shown} refused a statement: {clean(address, detail)}{ending}")
+
+
+def refused_row(address: DatabaseAddress, detail: str) -> RefusedRowError:
+    return RefusedRowError(f"{address.shown} refused a row: {clean(address, detail)}")
 
 
 def conflict(address: DatabaseAddress, detail: str) -> ConflictError:

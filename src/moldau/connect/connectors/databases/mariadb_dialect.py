@@ -36,6 +36,7 @@ from moldau.connect.connectors.databases.errors import (
     conflict,
     login_refused,
     refused,
+    refused_row,
     unreachable,
 )
 from moldau.connect.connectors.databases.sqlite_dialect import plain_values
@@ -49,6 +50,7 @@ SOCKET_TIMEOUT_S: Final = 300
 _LOGIN_REFUSED: Final = (1044, 1045, 1698, 1820, 1862, 4151)
 _UNREACHABLE: Final = (1040, 1053, 1077, 1129, 1203, 1927, 2002, 2003, 2005, 2006, 2013)
 _CONFLICT: Final = (1205, 1213)
+_REFUSED_ROW: Final = (1048, 1062, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1451, 1452, 1690, 4025)
 _HINTS: Final = {1146: MISSING_TABLE_HINT, 1142: MISSING_RIGHT_HINT, 1143: MISSING_RIGHT_HINT, 1227: MISSING_RIGHT_HINT}
 
 _BINARY_CHARSET: Final = 63
@@ -264,6 +266,8 @@ def translated(dialect: Dialect, error: Exception) -> Exception:
         return unreachable(dialect.address, text or "the connection was closed")
     if code in _CONFLICT:
         return conflict(dialect.address, text)
+    if code in _REFUSED_ROW:
+        return refused_row(dialect.address, text)
     return refused(dialect.address, text, _HINTS.get(code, ""))
 
 

@@ -37,6 +37,7 @@ from moldau.connect.connectors.databases.errors import (
     conflict,
     login_refused,
     refused,
+    refused_row,
     unreachable,
 )
 from moldau.connect.connectors.databases.jdbc_url import DatabaseAddress
@@ -121,6 +122,7 @@ class PostgreSQLSession(DatabaseSession):
         super().__init__(dialect)
         self._connection = connection
         self._stages: dict[tuple[Any, ...], str] = {}
+        self._stages_made = 0
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -253,7 +255,9 @@ class PostgreSQLSession(DatabaseSession):
         shape = tuple((field.name, str(field.type)) for field in rows.schema)
         name = self._stages.get(shape)
         if name is None:
-            name = f"moldau_stage_{len(self._stages)}"
+            # Never a name again: after a rollback it is unknown which tables were created before the transaction.
+            self._stages_made += 1
+            name = f"moldau_stage_{self._stages_made}"
             mode = "create"
         else:
             mode = "append"
@@ -296,6 +300,8 @@ def translated(dialect: Dialect, error: Any) -> Exception:
         return conflict(address, text)
     if not state.strip("\0") and ("connection" in text or "terminat" in text):
         return unreachable(address, text)
+    if state[:2] in ("22", "23"):
+        return refused_row(address, text)
     hints = {"42P01": MISSING_TABLE_HINT, "42501": MISSING_RIGHT_HINT}
     return refused(address, text, hints.get(state, ""))
 

@@ -13,6 +13,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import MoldauError
 from moldau.connect.config_def import ConfigDef
@@ -20,14 +23,24 @@ from moldau.connect.connector import SinkCommit, SinkConnector, SinkSlice, SinkT
 from moldau.connect.connectors.databases import sink_settings
 from moldau.connect.connectors.databases.connection_settings import check_login, dialect_for, open_session
 from moldau.connect.connectors.databases.dialect import DatabaseSession, Dialect, InsertMode, TableName, WritePlan
-from moldau.connect.connectors.databases.errors import ConflictError
+from moldau.connect.connectors.databases.errors import ConflictError, RefusedRowError
 from moldau.connect.connectors.databases.mariadb_dialect import MariaDBDialect
 from moldau.connect.connectors.databases.postgresql_dialect import PostgreSQLDialect
 from moldau.connect.connectors.databases.sink_offsets import SinkOffsets
-from moldau.connect.connectors.databases.sink_rows import SinkRows, last_per_key, merged, one_topic, rows_of, runs
+from moldau.connect.connectors.databases.sink_rows import (
+    SinkRows,
+    halves,
+    last_per_key,
+    merged,
+    next_offset,
+    one_topic,
+    rows_of,
+    runs,
+)
 from moldau.connect.connectors.databases.sink_settings import SINK
 from moldau.connect.connectors.databases.sink_tables import SinkTables
 from moldau.connect.connectors.databases.sqlite_dialect import SQLiteDialect
+from moldau.connect.errors import DataError
 from moldau.connect.record_batch import ConnectBatch
 
 LOCK_TIMEOUT_S: Final = 20
@@ -94,7 +107,7 @@ class DatabaseSink(SinkConnector):
     def write(self, part: SinkSlice, batches: Iterator[ConnectBatch], task: SinkTask) -> int:
         if self._offsets is not None and self._epoch is None:
             raise MoldauError("DatabaseSink.write was called before start: it has no epoch")
-        writer = _Writer(self, part)
+        writer = _Writer(self, part, task)
         try:
             return writer.write(batches)
         finally:
@@ -119,7 +132,7 @@ class DatabaseSink(SinkConnector):
 class _Writer:
     """The work of one task: transactions of up to batch.size records."""
 
-    def __init__(self, sink: DatabaseSink, part: SinkSlice) -> None:
+    def __init__(self, sink: DatabaseSink, part: SinkSlice, task: SinkTask) -> None:
         self._config = sink.config
         self._dialect = sink._dialect
         self._offsets = sink._offsets
@@ -130,40 +143,58 @@ class _Writer:
         self._mode = InsertMode(self._config["insert.mode"])
         self._size: int = self._config["batch.size"]
         self._written = 0
+        self._reject = task.reject
 
     def close(self) -> None:
         self._session.close()
 
     def write(self, batches: Iterator[ConnectBatch]) -> int:
-        pending: list[SinkRows] = []
+        pending: list[ConnectBatch] = []
         count = 0
         for batch in batches:
             for one in one_topic(batch, self._size):
                 if count + one.num_rows > self._size and pending:
-                    self._transaction(pending, int(pending[-1].offsets[-1].as_py()) + 1)
+                    self._write_batches(pending, next_offset(pending[-1]))
                     pending, count = [], 0
-                pending.append(rows_of(one, self._table(one.topic[0].as_py()), self._config))
+                pending.append(one)
                 count += one.num_rows
         # Also without rows: transforms may have dropped them, and their offsets are done.
-        self._transaction(pending, self._part.end)
+        self._write_batches(pending, self._part.end)
         return self._written
+
+    def _write_batches(self, batches: Sequence[ConnectBatch], end: int) -> None:
+        """Write in one transaction. If the target refuses rows that may be rejected, find them by halving."""
+        try:
+            rows = [rows_of(one, self._table(one.topic[0].as_py()), self._config) for one in batches]
+            self._transaction(rows, end)
+        except (DataError, RefusedRowError) as error:
+            if self._reject is None:
+                raise
+            first, second = halves(batches)
+            if not second:
+                (batch,) = first
+                self._reject(batch, pa.array([True]), error)
+                self._transaction([], end)
+                return
+            self._write_batches(first, next_offset(first[-1]))
+            self._write_batches(second, end)
 
     def _table(self, topic: str) -> TableName:
         return self._dialect.table_name(self._config["table.name.format"].replace("${topic}", topic))
 
-    def _transaction(self, pending: Sequence[SinkRows], next_offset: int) -> None:
+    def _transaction(self, pending: Sequence[SinkRows], end: int) -> None:
         """Write in one transaction; one that had to give way to another is repeated."""
         parts = [(one, self._plan(one)) for one in merged(pending)]
         for attempt in range(self._config["max.retries"] + 1):
             try:
-                self._try_transaction(parts, next_offset)
+                self._try_transaction(parts, end)
                 return
             except ConflictError:
                 if attempt == self._config["max.retries"]:
                     raise
                 time.sleep(self._config["retry.backoff.ms"] / 1000)
 
-    def _try_transaction(self, parts: Sequence[tuple[SinkRows, WritePlan | None]], next_offset: int) -> None:
+    def _try_transaction(self, parts: Sequence[tuple[SinkRows, WritePlan | None]], end: int) -> None:
         session = self._session
         session.begin()
         try:
@@ -171,10 +202,10 @@ class _Writer:
             if self._offsets is not None:
                 self._offsets.check_epoch(session, self._epoch, lock=True)
                 done = self._offsets.next_offset(session, self._part.partition)
-            if done is None or done < next_offset:
+            if done is None or done < end:
                 written = sum(self._write_part(part, plan, done) for part, plan in parts if plan is not None)
                 if self._offsets is not None:
-                    self._offsets.put(session, self._part.partition, next_offset, self._epoch, exists=done is not None)
+                    self._offsets.put(session, self._part.partition, end, self._epoch, exists=done is not None)
                 session.commit()
                 self._written += written
             else:
@@ -217,6 +248,4 @@ class _Writer:
 
 
 def _chosen(part: SinkRows, deletes: bool) -> SinkRows:
-    import pyarrow.compute as pc
-
     return part.filter(part.deleted if deletes else pc.invert(part.deleted))

@@ -70,6 +70,27 @@ def one_topic(batch: ConnectBatch, size: int) -> Iterator[ConnectBatch]:
         first = end
 
 
+def next_offset(batch: ConnectBatch) -> int:
+    """The offset after the last record of a batch."""
+    assert batch.origin is not None
+    return int(batch.origin.column("offset")[-1].as_py()) + 1
+
+
+def halves(batches: Sequence[ConnectBatch]) -> tuple[list[ConnectBatch], list[ConnectBatch]]:
+    """The first and the second half of the rows; of one row, the second half is empty."""
+    left = (sum(batch.num_rows for batch in batches) + 1) // 2
+    first: list[ConnectBatch] = []
+    second: list[ConnectBatch] = []
+    for batch in batches:
+        taken = min(left, batch.num_rows)
+        left -= taken
+        if taken:
+            first.append(batch.slice(0, taken))
+        if taken < batch.num_rows:
+            second.append(batch.slice(taken, batch.num_rows - taken))
+    return first, second
+
+
 def rows_of(batch: ConnectBatch, table: TableName, config: Mapping[str, Any]) -> SinkRows:
     """The rows of a batch of one topic. DataError says which setting does not fit the records."""
     assert batch.origin is not None

@@ -35,7 +35,7 @@ from moldau.connect.connectors.databases.dialect import (
     time_schema,
     timestamp_schema,
 )
-from moldau.connect.connectors.databases.errors import MISSING_TABLE_HINT, conflict, refused, unreachable
+from moldau.connect.connectors.databases.errors import MISSING_TABLE_HINT, conflict, refused, refused_row, unreachable
 from moldau.connect.connectors.databases.value_columns import columns_of_rows
 from moldau.connect.schemas import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 
@@ -84,6 +84,8 @@ class SQLiteSession(DatabaseSession):
         address = self.dialect.address
         try:
             yield
+        except (sqlite3.IntegrityError, sqlite3.DataError) as error:
+            raise refused_row(address, str(error)) from None
         except sqlite3.OperationalError as error:
             text = str(error)
             if "locked" in text or "busy" in text:
