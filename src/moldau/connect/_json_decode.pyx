@@ -59,7 +59,6 @@ cdef const char* NO_ENVELOPE = (
     b"for JSON without schemas set schemas.enable=false in the converter's settings"
 )
 cdef int _max_fields = MAX_FIELDS
-cdef int _max_splits = MAX_SPLITS
 cdef int64_t _exact = EXACT_INTEGERS
 
 
@@ -466,7 +465,7 @@ cdef class Rows:
         return span
 
 
-def decode(array):
+def decode(array, int max_splits=MAX_SPLITS):
     """The runs of rows that fit one Arrow type, and the reasons of bad rows by their number."""
     cdef Rows rows = Rows(array)
     cdef Parser parser = Parser()
@@ -496,15 +495,15 @@ def decode(array):
         if first:
             runs.append(finish(root))
         parser.culprit.conflicts += 1
-        restart(root, parser.culprit, not first)
+        restart(root, parser.culprit, not first or parser.culprit.conflicts > max_splits)
     runs.append(finish(root))
     return runs, errors
 
 
-cdef int restart(Node root, Node culprit, bint within_row) except -1:
+cdef int restart(Node root, Node culprit, bint as_text) except -1:
     """Begin a new run at a row that does not fit the last one. What differs too often is kept as JSON text."""
     reset(root)
-    if within_row or culprit.conflicts > _max_splits:
+    if as_text:
         set_kind(culprit, ANY)
     culprit.children = []
     culprit.by_name = {}

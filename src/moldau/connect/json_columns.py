@@ -43,6 +43,18 @@ def decode(texts: pa.Array) -> list[pa.Array]:
     return runs
 
 
+def without_json_text(array: pa.Array) -> list[pa.Array]:
+    """Schemaless values whose fields changed their types too often (`MAX_SPLITS`), in runs of one type.
+
+    For code that works on the fields, such as transforms: there every row has to have its types. The runs may be short.
+    """
+    kind = array.type
+    parts = [one.type for one in kind] if pa.types.is_struct(kind) else [kind]
+    if not any(isinstance(one, pa.BaseExtensionType) for one in parts):
+        return [array]
+    return _decoder.decode(encode(array), len(array))[0]
+
+
 def decode_as(texts: pa.Array, schema: Schema, *, replace_null: bool = True) -> pa.Array:
     """Values of a schema. `replace_null`: nulls become the schema's default, if it has one. Raises RowError."""
     decoder = _decoder if _is_native(schema, replace_null) else json_reference

@@ -153,7 +153,7 @@ def _merge(one: Shape, other: Shape, *, strict: bool) -> Shape:
     return "any"
 
 
-def decode(array: pa.Array) -> tuple[list[pa.Array], dict[int, str]]:
+def decode(array: pa.Array, max_splits: int = MAX_SPLITS) -> tuple[list[pa.Array], dict[int, str]]:
     """The runs of rows that fit one Arrow type, and the reasons of bad rows by their number."""
     runs: list[pa.Array] = []
     errors: dict[int, str] = {}
@@ -167,7 +167,7 @@ def decode(array: pa.Array) -> tuple[list[pa.Array], dict[int, str]]:
             value = None
         found = _shape(value)
         try:
-            shape = _merge(shape, found, strict=len(runs) < MAX_SPLITS)
+            shape = _merge(shape, found, strict=len(runs) < max_splits)
         except _Conflict:
             runs.append(_build(shape, values))
             values, shape = [], found

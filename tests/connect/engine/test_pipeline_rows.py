@@ -14,10 +14,12 @@ from moldau.connect.engine.tolerance import BadRow, ErrorHandler
 from moldau.connect.errors import Stage
 
 
-def pipeline(key: str, value: str, header: str, **config: str) -> RecordPipeline:
+def pipeline(
+    key: str, value: str, header: str, transforms: dict[str, str] | None = None, **config: str
+) -> RecordPipeline:
     settings = {name.replace("_", "."): text for name, text in config.items()}
     specs = ConverterSpecs(PluginSpec(key), PluginSpec(value, settings), PluginSpec(header))
-    return RecordPipeline(PipelineSpec("test", {}, specs))
+    return RecordPipeline(PipelineSpec("test", transforms or {}, specs))
 
 
 def consumed(rows: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]) -> pa.RecordBatch:
@@ -85,3 +87,38 @@ def test_rows_of_many_types_keep_their_order() -> None:
     good, bad = bad_rows(pipeline("String", "Json", "Simple", schemas_enable="false"), consumed(rows))
     assert good == list(range(len(rows)))
     assert bad == []
+
+
+CAST = {"transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.Cast$Value"}
+ADD = {"transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.InsertField$Value"}
+
+
+def rewritten(texts: list[str], transforms: dict[str, str]) -> list[Any]:
+    """The values after transforms, as JSON again."""
+    found = pipeline("String", "Json", "Simple", transforms, schemas_enable="false")
+    handler = ErrorHandler(ErrorSettings(), no_sleep, lambda: 0.0, lambda _: None)
+    written = []
+    for batch in found.from_topic(consumed([(None, text.encode(), []) for text in texts]), handler):
+        plain = pipeline("String", "Json", "Simple", schemas_enable="false")
+        for one in plain.to_topic(batch, handler):
+            written += [value.decode() for value in one.column(1).to_pylist()]
+    return written
+
+
+def test_a_field_whose_type_changes_in_every_row_is_still_transformed() -> None:
+    texts = ['{"a":1}', '{"a":"2"}', '{"a":true}', '{"a":2.5}'] * 60
+    expected = ['{"a":"1"}', '{"a":"2"}', '{"a":"true"}', '{"a":"2.5"}'] * 60
+    assert rewritten(texts, {**CAST, "transforms.t.spec": "a:string"}) == expected
+
+
+def test_integers_beside_fractions_stay_integers_after_a_transform() -> None:
+    texts = ['{"a":10}', '{"a":10.5}', '{"a":11,"b":{"c":1}}', '{"b":{"c":1.5}}']
+    added = rewritten(texts, {**ADD, "transforms.t.static.field": "s", "transforms.t.static.value": "v"})
+    assert added == [
+        '{"a":10,"s":"v"}',
+        '{"a":10.5,"s":"v"}',
+        '{"a":11,"b":{"c":1},"s":"v"}',
+        '{"b":{"c":1.5},"s":"v"}',
+    ]
+    cast = rewritten(texts[:2], {**CAST, "transforms.t.spec": "a:string"})
+    assert cast == ['{"a":"10"}', '{"a":"10.5"}']

@@ -6,7 +6,7 @@ Both directions work on columns. Bad rows are found and handled by `tolerance.py
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from moldau.connect import json_columns
 from moldau.connect.converters import converter, header_converter
 from moldau.connect.engine.pipeline_spec import PipelineSpec
 from moldau.connect.engine.run_settings import ConverterSpecs
@@ -109,7 +110,7 @@ class RecordPipeline:
 
     def transformed(self, batch: ConnectBatch, errors: ErrorHandler) -> list[ConnectBatch]:
         """The batch after all transforms."""
-        batches = [batch]
+        batches = _of_one_type(batch) if self._chain.steps else [batch]
         for step in self._chain.steps:
             name = qualified_name(type(step.transform))
             batches = [
@@ -149,6 +150,26 @@ class RecordPipeline:
             values = self._header.from_column(one.values, batch.topic, one.name)
             columns.append((one.name, values.cast(pa.binary()), one.present))
         return header_lists(columns, batch.num_rows)
+
+
+def _of_one_type(batch: ConnectBatch) -> list[ConnectBatch]:
+    """Batches in which every schemaless field has an Arrow type that transforms can work on."""
+    columns = [
+        json_columns.without_json_text(one.array) if one.schema is None else [one.array]
+        for one in (batch.key, batch.value)
+    ]
+    if all(len(runs) == 1 for runs in columns):
+        return [batch]
+    keys, values = (_Pieces.adjacent([ValueColumn(run) for run in runs]) for runs in columns)
+    cuts = sorted({*keys.cuts, *values.cuts, batch.num_rows})
+    return [
+        replace(
+            batch.slice(first, last - first),
+            key=keys.between(first, last) if len(columns[0]) > 1 else batch.key.slice(first, last - first),
+            value=values.between(first, last) if len(columns[1]) > 1 else batch.value.slice(first, last - first),
+        )
+        for first, last in pairwise(cuts)
+    ]
 
 
 _kept: dict[tuple[str, str], RecordPipeline] = {}

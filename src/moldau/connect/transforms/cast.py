@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from moldau.connect.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance
 from moldau.connect.record_batch import ConnectBatch, ValueColumn
@@ -89,7 +90,8 @@ class Cast(PartTransform):
             assert name is not None
             found = found.with_null(name)
             one = found.fields[name]
-            found = found.with_field(name, replace(one, array=_cast(one.array, None, target)))
+            array = _whole_first(one.array, target) if one.mixed else _cast(one.array, None, target)
+            found = found.with_field(name, replace(one, array=array, mixed=False))
         return found.column()
 
     def _with_schema(self, found: ObjectColumn) -> ValueColumn:
@@ -114,6 +116,13 @@ def _cast(array: pa.Array, schema: Schema | None, target: SchemaType) -> pa.Arra
         fail(array.is_valid(), f"Cast transformation does not support casting from {name}", len(array))
         return pa.nulls(len(array), TARGETS[target])
     return cast(array, target)
+
+
+def _whole_first(array: pa.Array, target: SchemaType) -> pa.Array:
+    """A column with integers and fractions: each is cast as what it was."""
+    whole = pc.equal(array, pc.trunc(array))
+    integers = pc.if_else(whole, array, pa.scalar(None, array.type)).cast(pa.int64())
+    return pc.coalesce(_cast(integers, None, target), _cast(array, None, target))
 
 
 def _schema(schema: Schema, target: SchemaType, *, whole: bool = False) -> Schema:

@@ -7,7 +7,7 @@ a field is null are its `nulls`, and a row where its array is null without that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.connect.errors import RowError, Stage
-from moldau.connect.record_batch import ValueColumn, is_null_mark, null_mark
+from moldau.connect.record_batch import MIXED_NUMBERS, ValueColumn, is_null_mark, null_mark, writes_whole_numbers
 from moldau.connect.schemas import Field, Schema, SchemaType, arrow_type
 from moldau.connect.transforms.rows import common_type, fitted
 
@@ -49,6 +49,8 @@ class FieldColumn:
     schema: Schema | None = None
     nulls: pa.BooleanArray | None = None
     """Schemaless: the rows where the field is there and null. None: no row. Never null."""
+    mixed: bool = False
+    """Schemaless: doubles of which the whole ones were integers; see `MIXED_NUMBERS` in record_batch.py."""
 
     def present(self) -> pa.BooleanArray:
         """Schemaless: the rows that have the field, also with null."""
@@ -81,9 +83,11 @@ class ObjectColumn:
         else:
             named = {one.name: child for one, child in zip(array.type, children, strict=True)}
             fields = {
-                name: FieldColumn(child, nulls=_mark(named.get(null_mark(name))))
-                for name, child in named.items()
-                if not is_null_mark(name)
+                one.name: FieldColumn(
+                    named[one.name], None, _mark(named.get(null_mark(one.name))), writes_whole_numbers(one)
+                )
+                for one in array.type
+                if not is_null_mark(one.name)
             }
         return cls(len(array), fields, column.schema, valid)
 
@@ -125,7 +129,8 @@ class ObjectColumn:
     def column(self) -> ValueColumn:
         """Put the fields together."""
         if self.schema is None:
-            return ValueColumn(struct_array(dict(self._children()), self.rows, self.valid))
+            mixed = {name for name, one in self.fields.items() if one.mixed and pa.types.is_float64(one.array.type)}
+            return ValueColumn(struct_array(dict(self._children()), self.rows, self.valid, mixed))
         self.check_required()
         fields = tuple(Field(name, one.schema) for name, one in self.fields.items() if one.schema is not None)
         schema = replace(self.schema, fields=fields)
@@ -144,9 +149,16 @@ def _mark(marks: pa.Array | None) -> pa.BooleanArray | None:
     return None if marks is None else pc.fill_null(marks, False)
 
 
-def struct_array(children: Mapping[str, pa.Array], rows: int, valid: pa.BooleanArray | None = None) -> pa.StructArray:
-    """A struct array of these children; rows where `valid` is false are null."""
-    kind = pa.struct([pa.field(name, child.type) for name, child in children.items()])
+def struct_array(
+    children: Mapping[str, pa.Array], rows: int, valid: pa.BooleanArray | None = None, mixed: Collection[str] = ()
+) -> pa.StructArray:
+    """A struct array of these children; rows where `valid` is false are null. `mixed`: see `FieldColumn.mixed`."""
+    kind = pa.struct(
+        [
+            pa.field(name, child.type, metadata=MIXED_NUMBERS if name in mixed else None)
+            for name, child in children.items()
+        ]
+    )
     return _struct(kind, list(children.values()), rows, valid)
 
 
