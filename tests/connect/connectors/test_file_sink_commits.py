@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from moldau.client.data_types import TopicPartition
-from moldau.connect.connector import SinkSlice, TakenOverError
+from moldau.client.errors import MoldauError
+from moldau.connect.connector import RetriableError, SinkSlice, TakenOverError
 from moldau.connect.connectors import file_sink, sink_commit_log
 from moldau.connect.connectors.file_sink import FileSink
 from moldau.connect.connectors.file_store import FileStore, LocalStore
@@ -223,7 +225,7 @@ def test_a_commit_whose_files_could_not_be_published_is_finished_later(
     commit = driver.written()
     with monkeypatch.context() as patch:
         patch.setattr(LocalStore, "publish", full_disk)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(RetriableError, match=f"no space left in {tmp_path}: free some"):
             driver.connector.commit(commit)
         with pytest.raises(OSError, match="No space"):
             driver.connector.written_offsets()
@@ -291,3 +293,22 @@ def test_offsets_that_the_user_changes_are_those_of_the_target(tmp_path: Path) -
     again = sink(tmp_path)
     again.start()
     assert again.written_offsets() == {}
+
+
+def test_a_full_disk_and_missing_rights_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Writer(sink(tmp_path), {A: 3})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        with pytest.raises(RetriableError, match="no space left"):
+            driver.step()
+    assert leftovers(tmp_path) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "create", read_only)
+        with pytest.raises(MoldauError, match="give the worker that right"):
+            driver.step()
+    driver.step()
+    check_exactly_once(tmp_path, {A: 3})
+
+
+def read_only(*_: object) -> bool:
+    raise OSError(30, "Read-only file system")

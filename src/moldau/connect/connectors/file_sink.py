@@ -37,7 +37,7 @@ from moldau.connect.connectors.file_sink_settings import (
     plan_of,
     s3_target,
 )
-from moldau.connect.connectors.file_store import FileStore, open_store
+from moldau.connect.connectors.file_store import FileStore, disk_errors, open_store
 from moldau.connect.connectors.sink_commit_log import CommitLog, StagedFile
 from moldau.connect.connectors.sink_partitioners import escaped
 from moldau.connect.errors import DataError
@@ -84,7 +84,8 @@ class FileSink(SinkConnector):
 
     def start(self) -> None:
         self._log = self._new_log()
-        self._log.start()
+        with disk_errors(self.plan.url):
+            self._log.start()
 
     def _new_log(self) -> CommitLog:
         return CommitLog(self._store(), self.name)
@@ -114,7 +115,8 @@ class FileSink(SinkConnector):
 
     def commit(self, commit: SinkCommit) -> None:
         log = self._started()
-        reached = log.finished().offsets
+        with disk_errors(self.plan.url):
+            reached = log.finished().offsets
         offsets: dict[TopicPartition, int] = {}
         for part in commit.slices:
             offsets[part.partition] = max(part.end, offsets.get(part.partition, 0))
@@ -127,8 +129,9 @@ class FileSink(SinkConnector):
                     f"written, but the target has them up to {reached[part.partition]}: restart the connector"
                 )
         files = [StagedFile(*one) for message in commit.messages for one in message or ()]
-        self._prepare(files)
-        log.commit(commit.batch, offsets, files)
+        with disk_errors(self.plan.url):
+            self._prepare(files)
+            log.commit(commit.batch, offsets, files)
         if commit.batch % SWEEP_INTERVAL == 0:
             log.sweep(commit.batch)
 
@@ -149,9 +152,10 @@ class FileSink(SinkConnector):
         staged = f"{CommitLog(store, self.name).staged_directory}/{attempt}"
         files = self._task_files(store, part, staged)
         try:
-            for batch in batches:
-                files.add(batch)
-            return [tuple(one) for one in files.closed()]
+            with disk_errors(self.plan.url):
+                for batch in batches:
+                    files.add(batch)
+                return [tuple(one) for one in files.closed()]
         except Exception:
             files.abandon()
             raise

@@ -283,7 +283,8 @@ def s3_target(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     style = "path" if config["s3.path.style.access.enabled"] else "virtual"
     options: dict[str, Any] = {
         "client_kwargs": client,
-        "config_kwargs": {"s3": {"addressing_style": style}},
+        # The engine tries again, too, and shows that it does.
+        "config_kwargs": {"s3": {"addressing_style": style}, "retries": {"mode": "standard", "total_max_attempts": 2}},
         "default_block_size": config["s3.part.size"],
     }
     if config["aws.access.key.id"]:

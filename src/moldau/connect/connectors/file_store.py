@@ -13,10 +13,12 @@ All paths are relative to the root of the store.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final, Protocol, cast
 
 from moldau.client.errors import MoldauError
@@ -288,6 +290,21 @@ class ObjectStore:
                 self._system.rm(self._path(directory), recursive=True)
             except FileNotFoundError:
                 return
+
+
+@contextlib.contextmanager
+def disk_errors(place: str) -> Iterator[None]:
+    """Errors of a full disk may go away, those of missing rights do not; both say what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RetriableError(f"no space left in {place}: free some, or choose another target") from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise MoldauError(
+                f"{place} cannot be written ({error}): give the worker the right to write there"
+            ) from error
+        raise
 
 
 class _plain_errors:  # noqa: N801

@@ -24,7 +24,7 @@ from moldau.client.data_types import TopicPartition
 from moldau.connect.config_def import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.connector import SinkCommit, SinkConnector, SinkSlice, SinkTask
 from moldau.connect.connectors.file_formats import STRING_CONVERTER, joined
-from moldau.connect.connectors.file_store import FileStore, LocalStore
+from moldau.connect.connectors.file_store import FileStore, LocalStore, disk_errors
 from moldau.connect.connectors.sink_commit_log import CommitLog, StagedFile
 from moldau.connect.converters import converter
 from moldau.connect.record_batch import ConnectBatch
@@ -61,7 +61,8 @@ class FileStreamSink(SinkConnector):
 
     def start(self) -> None:
         self._log = CommitLog(self._store(), self.name, write_in_place)
-        self._log.start()
+        with disk_errors(self.path):
+            self._log.start()
 
     def change_offsets(self, offsets: Mapping[TopicPartition, int | None] | None) -> None:
         CommitLog(self._store(), self.name, write_in_place).change_offsets(offsets)
@@ -75,7 +76,7 @@ class FileStreamSink(SinkConnector):
         staged = f"{CommitLog(store, self.name).staged_directory}/{attempt}/lines"
         text = converter(STRING_CONVERTER, {}, is_key=False)
         size = 0
-        with store.open_output(staged) as file:
+        with disk_errors(self.path), store.open_output(staged) as file:
             for batch in batches:
                 lines = pc.fill_null(text.from_column(batch.value, batch.topic), pa.scalar(b"null", pa.binary()))
                 size += file.write(joined(lines, b"\n"))
@@ -83,7 +84,8 @@ class FileStreamSink(SinkConnector):
 
     def commit(self, commit: SinkCommit) -> None:
         log = self._started()
-        reached = log.finished().offsets
+        with disk_errors(self.path):
+            reached = log.finished().offsets
         if all(reached.get(part.partition, -1) >= part.end for part in commit.slices):
             return  # An attempt to commit this batch had failed after its record was written.
         try:
@@ -95,7 +97,8 @@ class FileStreamSink(SinkConnector):
             if size:
                 files.append(StagedFile(staged, os.path.basename(self.path), position, size))
                 position += size
-        log.commit(commit.batch, {part.partition: part.end for part in commit.slices}, files)
+        with disk_errors(self.path):
+            log.commit(commit.batch, {part.partition: part.end for part in commit.slices}, files)
         if commit.batch % SWEEP_INTERVAL == 0:
             log.sweep(commit.batch)
 
