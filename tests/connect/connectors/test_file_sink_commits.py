@@ -304,7 +304,7 @@ def test_a_full_disk_and_missing_rights_say_what_to_do(tmp_path: Path, monkeypat
     assert leftovers(tmp_path) == []
     with monkeypatch.context() as patch:
         patch.setattr(LocalStore, "create", read_only)
-        with pytest.raises(MoldauError, match="give the worker that right"):
+        with pytest.raises(MoldauError, match="give the worker the right"):
             driver.step()
     driver.step()
     check_exactly_once(tmp_path, {A: 3})

@@ -18,7 +18,7 @@ import pytest
 from moldau.connect.config_def import ConfigError
 from moldau.connect.connector import Slice, SourceOffsets
 from moldau.connect.connectors import file_source
-from moldau.connect.connectors.file_source import FileSource, Part, SourceChangedError, plan_parts
+from moldau.connect.connectors.file_source import FilePart, FileSource, SourceChangedError, plan_parts
 from moldau.connect.errors import DataError
 from moldau.connect.schemas import SchemaType
 from tests.connect.connectors.support import Reader, arrow_types, created, values
@@ -248,9 +248,9 @@ def test_a_file_that_is_still_written_is_not_taken_for_complete(tmp_path: Path) 
 
 
 def test_parts_end_where_the_next_one_begins() -> None:
-    assert plan_parts(7, {}) == [Part(0, 7, None)]
-    assert plan_parts(7, {100: 120}) == [Part(0, 7, 100), Part(100, 120, None)]
-    assert plan_parts(7, {0: 30, 100: 120}) == [Part(0, 30, 100), Part(100, 120, None)]
+    assert plan_parts(7, {}) == [FilePart(0, 7, None)]
+    assert plan_parts(7, {100: 120}) == [FilePart(0, 7, 100), FilePart(100, 120, None)]
+    assert plan_parts(7, {0: 30, 100: 120}) == [FilePart(0, 30, 100), FilePart(100, 120, None)]
 
 
 @pytest.mark.parametrize(

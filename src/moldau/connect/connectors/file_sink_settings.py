@@ -21,7 +21,7 @@ from moldau.connect.config_def import (
 from moldau.connect.connectors.file_formats import FORMATS
 from moldau.connect.connectors.file_store import UnknownStoreError, open_store
 from moldau.connect.connectors.path_format import PathFormat
-from moldau.connect.connectors.sink_partitioners import ByField, ByKafkaPartition, ByTime, Partitioner, TopicOnly
+from moldau.connect.connectors.sink_partitioners import ByField, ByKafkaPartition, ByTime, DirectoryChoice, TopicOnly
 
 HOURLY: Final = "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 DAILY: Final = "'year'=YYYY/'month'=MM/'day'=dd"
@@ -51,7 +51,7 @@ class FileSinkPlan:
     url: str
     format: str
     codec: str
-    partitioner: Partitioner
+    partitioner: DirectoryChoice
     flush_size: int
     rotate_ms: int
     schedule_ms: int
@@ -339,7 +339,7 @@ def _codec(form: str, config: Mapping[str, Any]) -> str:
     return str(config.get("compression") or config.get("s3.compression.type") or "none")
 
 
-def _partitioner(config: Mapping[str, Any], problems: dict[str, list[str]]) -> Partitioner | None:
+def _partitioner(config: Mapping[str, Any], problems: dict[str, list[str]]) -> DirectoryChoice | None:
     kind = (
         config["partitioner"]
         if "partitioner" in config

@@ -102,7 +102,7 @@ def _one_character(name: str, value: Any) -> str | None:
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """A part of a file: where it begins, what is read of it, and where it ends (None: at the end of the file)."""
 
     begin: int
@@ -296,7 +296,7 @@ class FileSource(SourceConnector):
         return head_id(self.files, file) if form.grows else f"{file.size}:{file.version}"
 
     def _planned(
-        self, file: FoundFile, form: SourceFormat, identity: str, parts: list[Part], total: int
+        self, file: FoundFile, form: SourceFormat, identity: str, parts: list[FilePart], total: int
     ) -> Iterator[Slice]:
         """Slices of all parts. The last part is divided if there are tasks that have nothing to do."""
         step = self.split if form.in_bytes else max(1, total * self.split // max(1, file.size))
@@ -315,8 +315,8 @@ class FileSource(SourceConnector):
                 position = end
 
     def _divided(
-        self, file: FoundFile, form: SourceFormat, last: Part, total: int, step: int, tasks: int
-    ) -> list[Part]:
+        self, file: FoundFile, form: SourceFormat, last: FilePart, total: int, step: int, tasks: int
+    ) -> list[FilePart]:
         """The last part of a file as parts for so many tasks, none of them shorter than a slice."""
         pieces = max(1, min(tasks, (total - last.position) // step))
         found, begin, position = [], last.begin, last.position
@@ -324,9 +324,9 @@ class FileSource(SourceConnector):
             end = form.cut(self.files, file, position, position + (total - position) // left)
             if not position < end < total:
                 break
-            found.append(Part(begin, position, end))
+            found.append(FilePart(begin, position, end))
             begin = position = end
-        return [*found, Part(begin, position, None)]
+        return [*found, FilePart(begin, position, None)]
 
     def _finish(self, file: FoundFile) -> None:
         """Delete or move a file that is read completely, according to the stored offsets."""
@@ -386,14 +386,14 @@ def stored_by_path(offsets: SourceOffsets) -> dict[str, list[StoredPart]]:
     return stored
 
 
-def covered(parts: list[Part], total: int) -> bool:
+def covered(parts: list[FilePart], total: int) -> bool:
     """Whether everything is read."""
     return all(part.position >= (total if part.end is None else part.end) for part in parts)
 
 
-def plan_parts(first: int, positions: Mapping[int, int]) -> list[Part]:
+def plan_parts(first: int, positions: Mapping[int, int]) -> list[FilePart]:
     """The parts of a file according to the stored positions, by the position at which each begins."""
     known = {0: first, **positions}  # The first part may not have got anywhere when later ones had.
-    parts = [Part(begin, max(first, known[begin]), None) for begin in sorted(known)]
+    parts = [FilePart(begin, max(first, known[begin]), None) for begin in sorted(known)]
     ended = [replace(one, end=later.begin) for one, later in itertools.pairwise(parts)]
     return [*ended, parts[-1]]

@@ -31,7 +31,7 @@ from moldau.connect.connectors.file_formats import without_null_marks
 from moldau.connect.connectors.file_sink import FileSink, OpenFile, TaskFiles
 from moldau.connect.connectors.file_sink_settings import FileSinkPlan
 from moldau.connect.connectors.file_store import FileStore, UnknownStoreError, open_store
-from moldau.connect.connectors.sink_commit_log import Commit, CommitLog, StagedFile
+from moldau.connect.connectors.sink_commit_log import CommitLog, StagedFile, TargetCommit
 from moldau.connect.connectors.sink_partitioners import ByField, TopicOnly
 from moldau.connect.errors import DataError
 from moldau.connect.record_batch import ConnectBatch, ValueColumn
@@ -127,7 +127,7 @@ class LakeSink(FileSink, ABC):
         for table, own in by_table(files).items():
             self.check_schema(table, merged_schema(table, [file_schema(store, one) for one in own]))
 
-    def _add_files(self, commit: Commit) -> None:
+    def _add_files(self, commit: TargetCommit) -> None:
         for table, own in by_table(commit.files).items():
             self.apply(table, TableMark(commit.log, commit.number), own)
 

@@ -1,4 +1,4 @@
-"""Commit log of a sink, stored in its target: which files are published, and up to which offsets.
+"""TargetCommit log of a sink, stored in its target: which files are published, and up to which offsets.
 
 A commit is one small file `_moldau/CONNECTOR/commits/N.json` in the target directory, created only if it is absent. It
 holds the offsets that are reached with it, and the staged files that it publishes under their final names.
@@ -50,7 +50,7 @@ class StagedFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Commit:
+class TargetCommit:
     """One commit."""
 
     number: int
@@ -77,7 +77,7 @@ class Commit:
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
-    def decoded(cls, data: bytes, path: str) -> Commit:
+    def decoded(cls, data: bytes, path: str) -> TargetCommit:
         try:
             fields: dict[str, Any] = json.loads(data)
             if fields["format"] != FORMAT:
@@ -95,7 +95,7 @@ class Commit:
 
 
 Publish = Callable[[FileStore, StagedFile], None]
-Finish = Callable[[Commit], None]
+Finish = Callable[[TargetCommit], None]
 """Publishes all files of a commit at once, such as into a table. It must change nothing if it was done before."""
 
 
@@ -115,7 +115,7 @@ class CommitLog:
         self.owner = uuid.uuid4().hex
         self._publish = publish
         self._finish_all = finish
-        self._last: Commit | None = None
+        self._last: TargetCommit | None = None
         self._unfinished = False
         self._stored: list[int] = []
 
@@ -134,9 +134,9 @@ class CommitLog:
             if last is not None:
                 self._finish(last)
             if last is None:
-                claim = Commit(0, self.owner, uuid.uuid4().hex)
+                claim = TargetCommit(0, self.owner, uuid.uuid4().hex)
             else:
-                claim = Commit(last.number + 1, self.owner, last.log, last.batch, last.offsets)
+                claim = TargetCommit(last.number + 1, self.owner, last.log, last.batch, last.offsets)
             if self._append(claim):
                 self._last, self._unfinished = claim, False
                 self._remove_old_commits()
@@ -148,7 +148,7 @@ class CommitLog:
         """Publish files, and store the offsets that are reached with them. Raises TakenOverError."""
         last = self.finished()
         merged = {**last.offsets, **offsets}
-        commit = Commit(last.number + 1, self.owner, last.log, batch, merged, tuple(files))
+        commit = TargetCommit(last.number + 1, self.owner, last.log, batch, merged, tuple(files))
         if not self._append(commit):
             raise TakenOverError(
                 f"commit {commit.number} of {self.home} was written by another process: this one has been replaced, "
@@ -165,12 +165,12 @@ class CommitLog:
         last = self.finished()
         merged: dict[TopicPartition, int | None] = {} if changed is None else {**last.offsets, **changed}
         kept = {partition: offset for partition, offset in merged.items() if offset is not None}
-        commit = Commit(last.number + 1, self.owner, last.log, last.batch, kept)
+        commit = TargetCommit(last.number + 1, self.owner, last.log, last.batch, kept)
         if not self._append(commit):
             raise TakenOverError(f"another process has begun to write {self.home} while its offsets were changed")
         self._last = commit
 
-    def finished(self) -> Commit:
+    def finished(self) -> TargetCommit:
         """The last commit, with all its files published: an attempt to do so may have failed before."""
         if self._last is None:
             raise RuntimeError("the commit log was not started")
@@ -186,14 +186,14 @@ class CommitLog:
             if number.isdecimal() and int(number) <= up_to_batch:
                 self.store.delete_tree(f"{self.staged_directory}/{name}")
 
-    def _finish(self, commit: Commit) -> None:
+    def _finish(self, commit: TargetCommit) -> None:
         if self._finish_all is not None:
             self._finish_all(commit)
             return
         for one in commit.files:
             self._publish(self.store, one)
 
-    def _append(self, commit: Commit) -> bool:
+    def _append(self, commit: TargetCommit) -> bool:
         """Write a commit. False: its number, or a greater one, belongs to another process."""
         if not self.store.create(self._path(commit.number), commit.encoded()):
             return False
@@ -204,14 +204,14 @@ class CommitLog:
             return False
         return True
 
-    def _latest(self) -> Commit | None:
+    def _latest(self) -> TargetCommit | None:
         for _ in range(MAX_CLAIMS):
             numbers = self._numbers()
             if not numbers:
                 return None
             path = self._path(numbers[-1])
             try:
-                return Commit.decoded(self.store.read(path), path)
+                return TargetCommit.decoded(self.store.read(path), path)
             except FileNotFoundError:
                 continue  # A process that was replaced has removed it; there is a greater one.
         raise TakenOverError(f"other processes write commits of {self.home} all the time: two connectors of one name?")

@@ -28,7 +28,7 @@ MAX_DIRECTORIES: Final = 10_000
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
 
 
-class Partitioner(Protocol):
+class DirectoryChoice(Protocol):
     def directories(self, batch: ConnectBatch, source: TopicPartition) -> pa.Array:
         """The directory of each row, as strings; an empty one is the directory of the topic itself."""
         ...
