@@ -13,7 +13,7 @@ import httpx
 from tests.support.waiting import NotYet, wait_until
 
 JSON = "application/json"
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from moldau.connect.config_providers import config_providers
 from moldau.connect.engine import ConnectorState, FailedPart, LoadConnector, Report, StatusReport
 from moldau.connect.engine.batch_result import BatchResult
-from moldau.connect.engine.entry import FIRST_IDLE_S, LONGEST_IDLE_S, NEVER, ConnectorEntry
+from moldau.connect.engine.entry import FIRST_IDLE_S, LONGEST_IDLE_S, NEVER, ConnectorEntry, Successor
 from moldau.connect.engine.job import DeadlineExceeded, JobRunner
 from moldau.connect.engine.offset_changes import NewOffsets, change_offsets
 from moldau.connect.engine.run_settings import client_configs
@@ -89,6 +89,7 @@ class Engine:
         self._alone = threading.Lock()
         self._entries: dict[str, ConnectorEntry] = {}
         self._states: dict[str, StatusReport] = {}
+        self._successors: dict[str, Successor] = {}
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._closing: Future[None] | None = None
         self._thread = threading.Thread(target=self._serve, name="connect-engine", daemon=True)
@@ -147,7 +148,7 @@ class Engine:
         self._events.put(event)
 
     def _serve(self) -> None:
-        while self._closing is None or self._entries:
+        while self._closing is None or self._entries or self._successors:
             event = self._next_event()
             while event is not None:
                 event()
@@ -186,18 +187,41 @@ class Engine:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def _start(self, name: str, config: Mapping[str, Any], target: ConnectorState) -> None:
-        old = self._entries.get(name)
         entry = ConnectorEntry(name, config, target, due=self._clock.monotonic())
-        if old is None or old.removed:
+        waiting = self._successors.get(name)
+        if waiting is not None:
+            waiting.entry = entry  # a third configuration before the first one has ended: the second never runs
+            return
+        if name not in self._entries:
             self._entries[name] = entry
             self._aimed(entry)
             return
         # The new one begins when nothing of the old one runs: two of them would fence each other.
+        self._successors[name] = Successor(entry)
         done: Future[None] = Future()
-        done.add_done_callback(lambda _: self._post(lambda: self._start(name, config, target)))
-        self._remove(name, done)
+        done.add_done_callback(lambda _: self._post(lambda: self._succeed(name)))
+        self._end(name, done)
+
+    def _succeed(self, name: str) -> None:
+        """Nothing of the old connector runs any more: begin with the one that waited for that, if it is wanted."""
+        successor = self._successors.pop(name)
+        for done in successor.ending:
+            done.set_result(None)
+        if successor.entry is not None:
+            self._entries[name] = successor.entry
+            successor.entry.due = self._clock.monotonic()
+            self._aimed(successor.entry)
 
     def _remove(self, name: str, done: Future[None]) -> None:
+        successor = self._successors.get(name)
+        if successor is None:
+            self._end(name, done)
+            return
+        self._states.pop(name, None)
+        successor.entry = None
+        successor.ending.append(done)
+
+    def _end(self, name: str, done: Future[None]) -> None:
         entry = self._entries.get(name)
         self._states.pop(name, None)
         if entry is None:
@@ -213,6 +237,11 @@ class Engine:
             self._close_runner(entry)
 
     def _aim(self, name: str, target: ConnectorState) -> None:
+        successor = self._successors.get(name)
+        if successor is not None:
+            if successor.entry is not None:
+                successor.entry.target = target
+            return
         entry = self._entries.get(name)
         if entry is None or entry.removed:
             return
@@ -251,7 +280,7 @@ class Engine:
 
     def _close(self, done: Future[None]) -> None:
         self._closing = done
-        for name in list(self._entries):
+        for name in [*self._entries, *(name for name in self._successors if name not in self._entries)]:
             self._remove(name, Future())
 
     def _end_all(self) -> None:

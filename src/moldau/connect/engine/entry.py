@@ -77,3 +77,12 @@ class ConnectorEntry:
             self.failed,
             self.meter.progress(now),
         )
+
+
+@dataclass
+class Successor:
+    """A connector that begins when nothing of the one of the same name runs any more."""
+
+    entry: ConnectorEntry | None
+    """None: it has been stopped before it began."""
+    ending: list[Future[None]] = field(default_factory=list)
