@@ -58,7 +58,9 @@ def table_of(value: ValueColumn) -> pa.Table:
 
 
 def without_null_marks(array: pa.Array) -> pa.Array:
-    """Schemaless values in which a missing field is null."""
+    """Schemaless values in which a missing field is null, and values without a common type are JSON texts."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        return array.storage.cast(pa.string())
     if pa.types.is_struct(array.type):
         names = [one.name for one in array.type if not is_null_mark(one.name)]
         children = [without_null_marks(pc.struct_field(array, name)) for name in names]
