@@ -1,4 +1,4 @@
-"""TargetCommit log of a sink, stored in its target: which files are published, and up to which offsets.
+"""Commit log of a sink, stored in its target: which files are published, and up to which offsets.
 
 A commit is one small file `_moldau/CONNECTOR/commits/N.json` in the target directory, created only if it is absent. It
 holds the offsets that are reached with it, and the staged files that it publishes under their final names.
