@@ -151,7 +151,7 @@ def test_a_process_whose_connector_stands_still_ends_and_frees_the_slot(server: 
     """A worker that is stopped (SIGSTOP) must not keep the slot from the worker that takes over."""
     server.execute("postgres", "CREATE TABLE items (id INT PRIMARY KEY)")
     properties = PostgreSQLChanges.properties(config_of(PostgreSQLChanges, settings(server)))
-    with closing(CaptureProcess("changes", properties, [], ["-Xmx256m"], lease_s=15.0)) as process:
+    with closing(CaptureProcess("changes", properties, [], ["-Xmx256m"], lease_s=6.0)) as process:
         active = "SELECT count(*) FROM pg_replication_slots WHERE active"
         wait_until(lambda: server.rows("postgres", active) == [(1,)], "the slot is in use", 90.0)
         process._over.set()  # no lease from now on, as from a process that stands still

@@ -1,7 +1,7 @@
 """SQLite: read and written with Python's own module.
 
-Measured against adbc-driver-sqlite, which guesses the type of a column from its first rows and fails at a later row
-that has another one (a column that begins with nulls is enough); see docs/connectors.md.
+adbc-driver-sqlite is several times faster, but guesses the type of a column from its first rows and fails at a later
+row that has another one; a column that begins with nulls is enough.
 
 A column's type follows from its declaration, as SQLite's own affinity does. A value of another type is an error that
 names the column. Dates and times are ISO texts, or milliseconds since 1970.
