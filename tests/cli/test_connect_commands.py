@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import socket
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from moldau.cli import logs
+from moldau.cli import connect_status, logs
+from moldau.cli.connect_client import ConnectClient
 from moldau.cli.main import app
 from moldau.testing import Broker
 from tests.cli.processes import command, environment, run
@@ -126,6 +129,15 @@ def call(worker: ConnectWorker, secrets: Path, *arguments: str) -> Result:
     return invoked(*arguments, "--url", f"http://{worker.worker_id}", *login)
 
 
+def live_table(worker: ConnectWorker) -> str:
+    """The table that a terminal would show."""
+    console = Console(width=200, file=io.StringIO())
+    with ConnectClient(f"http://{worker.worker_id}", ("alice", "hunter2")) as client:
+        console.print(connect_status.table(client))
+    shown: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return shown
+
+
 def test_without_the_login_a_command_is_refused(worker: ConnectWorker, secrets: Path) -> None:
     assert "needs a login; give --user" in refused("list", "--url", f"http://{worker.worker_id}")
     (secrets / "wrong").write_text("wrong\n")
@@ -149,6 +161,7 @@ def test_a_connector_from_its_creation_to_its_end(worker: ConnectWorker, secrets
     table = call(worker, secrets, "status", "--once").output
     assert "lines [of] é" in table
     assert worker.worker_id in table
+    assert "lines [of] é" in live_table(worker)
     assert call(worker, secrets, "restart", "lines [of] é").exit_code == 0
     assert call(worker, secrets, "delete", "lines [of] é").exit_code == 0
     assert call(worker, secrets, "list").output == "no connectors\n"

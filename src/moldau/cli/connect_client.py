@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import typer
 
-from moldau.cli.output import fail
 from moldau.cli.passwords import PasswordEnvironmentOption, PasswordFileOption, read_password
+from moldau.client.client_errors import MoldauError
 
 if TYPE_CHECKING:
     import httpx
@@ -31,11 +31,23 @@ CaOption = Annotated[
     typer.Option("--ca-file", metavar="FILE", help="Certificates to trust for https, in PEM (default: the system's)."),
 ]
 
-__all__ = ["CaOption", "ConnectClient", "PasswordEnvironmentOption", "PasswordFileOption", "UrlOption", "UserOption"]
+__all__ = [
+    "CaOption",
+    "ConnectClient",
+    "PasswordEnvironmentOption",
+    "PasswordFileOption",
+    "RestApiError",
+    "UrlOption",
+    "UserOption",
+]
+
+
+class RestApiError(MoldauError):
+    """A request that failed: the worker cannot be reached, or has answered with an error."""
 
 
 class ConnectClient:
-    """A connection to one worker. A failed request ends the command with a message."""
+    """A connection to one worker."""
 
     def __init__(self, url: str, login: tuple[str, str] | None = None, ca_file: Path | None = None) -> None:
         import httpx
@@ -52,17 +64,19 @@ class ConnectClient:
         return cls(url, login, ca_file)
 
     def call(self, method: str, path: str, body: Any = None, params: Sequence[tuple[str, str]] = ()) -> Any:
-        """The body of the answer; None if it is empty. Any error ends the command."""
+        """The body of the answer; None if it is empty. Raises RestApiError."""
         import httpx
 
         try:
             answer = self._client.request(method, path, json=body, params=list(params))
         except httpx.ConnectError as error:
-            fail(f"nothing answers at {self.url} ({error}); start a worker with moldau connect, or give --url")
+            raise RestApiError(
+                f"nothing answers at {self.url} ({error}); start a worker with moldau connect, or give --url"
+            ) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            fail(f"{method} {self.url}{path}: {str(error) or type(error).__name__}")
+            raise RestApiError(f"{method} {self.url}{path}: {str(error) or type(error).__name__}") from None
         if not answer.is_success:
-            fail(_problem(answer))
+            raise RestApiError(_problem(answer))
         return answer.json() if answer.content else None
 
     def __enter__(self) -> Self:

@@ -203,11 +203,17 @@ def _needed_packages() -> Iterator[None]:
 # -- connectors by the REST API ----------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
 def _client(
     url: str, user: str | None, password_file: Path | None, password_env: str | None, ca_file: Path | None
-) -> ConnectClient:
-    with _needed_packages(), one_line_errors():
-        return ConnectClient.of(url, user, password_file, password_env, ca_file)
+) -> Iterator[ConnectClient]:
+    """A client for the duration of a command. An error inside ends the command with a one-line message."""
+    with (
+        _needed_packages(),
+        one_line_errors(),
+        ConnectClient.of(url, user, password_file, password_env, ca_file) as client,
+    ):
+        yield client
 
 
 @app.command()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moldau.cli.connect_client import ConnectClient, connector_path
+from moldau.cli.connect_client import ConnectClient, RestApiError, connector_path
 from moldau.cli.output import Cell
 
 HEADERS: Final = ("connector", "type", "state", "worker", "tasks", "records/s", "records", "lag", "last error")
@@ -24,10 +24,19 @@ def found_states(client: ConnectClient) -> list[dict[str, Any]]:
         status = dict(parts["status"])
         progress = parts.get("progress")
         if progress is None and status["connector"]["state"] != "UNASSIGNED":
-            asked = client.call("GET", connector_path(name, "status"), params=[("expand", "progress")])
-            progress = asked.get("progress")
+            progress = _asked_progress(client, name)
         states.append(state_of(status, progress))
     return states
+
+
+def _asked_progress(client: ConnectClient, name: str) -> Mapping[str, Any] | None:
+    """The progress of a connector of another worker; None if that worker does not answer, as after a crash."""
+    try:
+        asked = client.call("GET", connector_path(name, "status"), params=[("expand", "progress")])
+    except RestApiError:
+        return None
+    progress: Mapping[str, Any] | None = asked.get("progress")
+    return progress
 
 
 def state_of(status: Mapping[str, Any], progress: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -79,25 +88,30 @@ def short_error(trace: str | None) -> str | None:
 def watch(client: ConnectClient) -> None:
     """Show the table, and renew it until Ctrl-C."""
     from rich.live import Live
+    from rich.text import Text
 
-    with Live(_table(client), auto_refresh=False, screen=False) as live:
+    with Live(table(client), auto_refresh=False, screen=False) as live:
         while True:
-            live.update(_table(client), refresh=True)
             time.sleep(REFRESH_S)
+            try:
+                live.update(table(client), refresh=True)
+            except RestApiError as error:  # a worker that restarts: go on, and say so
+                live.update(Text(str(error), style="red"), refresh=True)
 
 
-def _table(client: ConnectClient) -> Any:
+def table(client: ConnectClient) -> Any:
+    """The table as it is now, for a terminal."""
     from rich.table import Table
     from rich.text import Text
 
     states = found_states(client)
     count = f"{len(states)} connector{'' if len(states) == 1 else 's'}"
-    table = Table(title=f"{client.url}   {count}   Ctrl-C ends", title_justify="left", header_style="bold cyan")
+    shown = Table(title=f"{client.url}   {count}   Ctrl-C ends", title_justify="left", header_style="bold cyan")
     for header in HEADERS:
-        table.add_column(header, justify="right" if header in ("records/s", "records", "lag") else "left")
+        shown.add_column(header, justify="right" if header in ("records/s", "records", "lag") else "left")
     for state in states:
         # Without markup: a connector may be called [red].
         cells = [Text("-" if value is None else str(value)) for value in row(state)]
         cells[HEADERS.index("state")].stylize(STYLES.get(state["state"], ""))
-        table.add_row(*cells)
-    return table
+        shown.add_row(*cells)
+    return shown
