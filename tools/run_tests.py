@@ -24,9 +24,12 @@ AT_ONCE = (os.cpu_count() or 1) + 1
 
 PARTS = (
     "tests",
+    "tests/connect",
     "tests/system",
     "tests/spark",
+    "tests/connect/engine",
     "tests/client",
+    "tests/system/connect",
     "tests/system/cluster",
     "tests/compat",
     "tests/cli",

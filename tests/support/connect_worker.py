@@ -34,10 +34,17 @@ SETTINGS = {
 class ConnectWorker:
     """`moldau connect` against one cluster."""
 
-    def __init__(self, bootstrap: str, port: int, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        port: int,
+        settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.bootstrap = bootstrap
         self.port = port
         self.settings = {**SETTINGS, **(settings or {})}
+        self.environment = dict(environment or {})
         self.process: subprocess.Popen[bytes] | None = None
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=CALL_TIMEOUT_S)
         self._lines: list[bytes] = []
@@ -55,7 +62,7 @@ class ConnectWorker:
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
-        self.process = start_mortal(command, environment)
+        self.process = start_mortal(command, environment | self.environment)
         threading.Thread(target=self._read_log, args=(self.process,), daemon=True).start()
         wait_until(self._answers, "the worker answers", START_TIMEOUT_S, retry_on=(httpx.HTTPError,))
         return self

@@ -22,7 +22,7 @@ from tests.compat.apache_kafka.processes import free_port
 from tests.support.connect_worker import ConnectWorker
 from tests.support.waiting import wait_until
 
-ROWS = 30_000
+ROWS = 24_000
 RATE = 2_000
 TIMEOUT_S = 100.0
 TOPIC = "numbers"
