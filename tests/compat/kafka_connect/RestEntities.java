@@ -59,7 +59,13 @@ public class RestEntities {
 
     private static ConnectorStateInfo awaitState(String state, int tasks) throws Exception {
         while (true) {
-            ConnectorStateInfo info = JSON.readValue(send("GET", "/connectors/java/status", null, 200), ConnectorStateInfo.class);
+            HttpRequest request = HttpRequest.newBuilder(URI.create(url + "/connectors/java/status")).build();
+            HttpResponse<String> answer = HTTP.send(request, HttpResponse.BodyHandlers.ofString());
+            if (answer.statusCode() == 404) { // it was created a moment ago, and no worker has started it yet
+                Thread.sleep(50);
+                continue;
+            }
+            ConnectorStateInfo info = JSON.readValue(answer.body(), ConnectorStateInfo.class);
             boolean reached = info.connector().state().equals(state) && info.tasks().size() == tasks
                 && info.tasks().stream().allMatch(task -> task.state().equals(state));
             if (reached)
