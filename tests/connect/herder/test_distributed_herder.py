@@ -492,3 +492,40 @@ def test_a_group_with_workers_of_kafka_connect_is_refused_with_what_to_do(cluste
         await other.stop()
 
     run(scenario, cluster)
+
+
+def test_with_a_delay_a_worker_that_comes_back_gets_its_connectors_and_nothing_else_moves(cluster: Cluster) -> None:
+    async def scenario() -> None:
+        first, _ = await cluster.start("w1", "w2", rebalance_delay_ms=60_000)
+        for name in "abcd":
+            await (await cluster.leader()).create(name, config(name))
+        await wait_until_async(lambda: len(cluster.runs("w1")) == len(cluster.runs("w2")) == 2, "each has two")
+        leader = await cluster.leader()
+        stays, goes = ("w1", "w2") if leader is first else ("w2", "w1")
+        before = {name: cluster.runs(name) for name in (stays, goes)}
+        await cluster.workers[goes].close()
+        await wait_until_async(lambda: set(leader._held) == before[goes], "they wait for their worker", 10.0)
+        assert cluster.runs(stays) == before[stays]
+        await cluster.start(goes, rebalance_delay_ms=60_000)
+        await wait_until_async(lambda: cluster.runs(goes) == before[goes], "it has them again", 10.0)
+        assert cluster.runs(stays) == before[stays]
+        assert not any(call.startswith("stop") for call in cluster.engines[stays].calls)
+
+    run(scenario, cluster)
+
+
+def test_with_a_delay_the_connectors_of_a_lost_worker_are_taken_over_after_it(cluster: Cluster) -> None:
+    async def scenario() -> None:
+        await cluster.start("w1", "w2", rebalance_delay_ms=1_500)
+        for name in "ab":
+            await (await cluster.leader()).create(name, config(name))
+        await wait_until_async(lambda: len(cluster.runs("w1")) == len(cluster.runs("w2")) == 1, "each has one")
+        leader = await cluster.leader()
+        [goes] = [name for name, one in cluster.workers.items() if one is not leader]
+        [stays] = set(cluster.workers) - {goes}
+        began = asyncio.get_running_loop().time()
+        await cluster.workers[goes].close()
+        await wait_until_async(lambda: cluster.runs(stays) == {"a", "b"}, "all was taken over", 15.0)
+        assert asyncio.get_running_loop().time() - began > 1.4
+
+    run(scenario, cluster)
