@@ -21,7 +21,8 @@ SPARK = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.executorEnv.PYTHONPATH": PLUGINS,
 }
-END_S = 60.0
+END_S = 150.0
+"""Longer than a Spark session and its first batch take on a busy machine."""
 TEXT = {"key.converter": "Text", "value.converter": "Text", "header.converter": "Text"}
 
 
@@ -51,6 +52,11 @@ def _plugins() -> Iterator[None]:
     else:
         os.environ["PYTHONPATH"] = before
     installed.cache_clear()
+
+
+def eventually(condition: Callable[[], Any], what: str = "", timeout_s: float = END_S) -> Any:
+    """As `wait_until`, for conditions that a Spark job brings about."""
+    return wait_until(condition, what, timeout_s)
 
 
 class Worker:

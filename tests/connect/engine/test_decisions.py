@@ -98,11 +98,11 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 
 def test_a_plan_reads_from_the_position_to_the_end_and_no_more_than_allowed() -> None:
     view = SinkView({A: 10, B: 1000}, {})
-    slices = sink_plan.plan({A: 4, B: 0}, view, 100)
+    slices = sink_plan.capped(sink_plan.pending({A: 4, B: 0}, view), 100)
     assert {one.partition: one.start for one in slices} == {A: 4, B: 0}
     assert sum(one.end - one.start for one in slices) == 100
-    assert sink_plan.plan({A: 10, B: 1000}, view, 100) == []
-    assert sink_plan.plan({A: 10}, view, 100) == [], "a partition without a position is not read"
+    assert sink_plan.pending({A: 10, B: 1000}, view) == []
+    assert sink_plan.pending({A: 10}, view) == [], "a partition without a position is not read"
 
 
 def test_partitions_without_a_valid_position_are_found() -> None:

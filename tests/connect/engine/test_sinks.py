@@ -12,9 +12,8 @@ from moldau import Admin, Producer
 from moldau.client.admin import NewPartitions
 from moldau.client.data_types import TopicPartition
 from moldau.connect.engine import ConnectorState, FailedPart
-from tests.connect.engine.conftest import Worker
+from tests.connect.engine.conftest import Worker, eventually
 from tests.connect.engine.plugins.engine_plugins import written_batches
-from tests.support.waiting import wait_until
 
 
 def files(target: Path, topics: str, **more: Any) -> dict[str, str]:
@@ -49,16 +48,16 @@ def test_a_sink_writes_each_record_once_and_commits_the_offsets_of_its_group(
     send(bootstrap, topic, "a", "b", partition=0)
     send(bootstrap, topic, "c", partition=1)
     worker.engine.start(name, files(target, topic))
-    wait_until(lambda: sorted(lines(target)) == ["a", "b", "c"])
+    eventually(lambda: sorted(lines(target)) == ["a", "b", "c"])
     send(bootstrap, topic, "d", partition=1)
-    wait_until(lambda: sorted(lines(target)) == ["a", "b", "c", "d"])
-    wait_until(lambda: committed(bootstrap, name) == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 2})
-    status = wait_until(lambda: (found := worker.engine.state(name)) and found.progress.lag == 0 and found)
+    eventually(lambda: sorted(lines(target)) == ["a", "b", "c", "d"])
+    eventually(lambda: committed(bootstrap, name) == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 2})
+    status = eventually(lambda: (found := worker.engine.state(name)) and found.progress.lag == 0 and found)
     assert (status.tasks, status.progress.records, status.progress.topics) == (2, 4, {topic})
     worker.stop(name)
     worker.engine.start(name, files(target, topic))
     send(bootstrap, topic, "e", partition=0)
-    wait_until(lambda: lines(target)[-1:] == ["e"])
+    eventually(lambda: lines(target)[-1:] == ["e"])
     worker.stop(name)
     assert sorted(lines(target)) == ["a", "b", "c", "d", "e"]
 
@@ -71,12 +70,12 @@ def test_new_partitions_and_new_topics_of_a_pattern_are_read_from_their_beginnin
     config = files(target, "", topics_regex=f"{topic}.*")
     del config["topics"]
     worker.engine.start(name, config)
-    wait_until(lambda: lines(target) == ["a"])
+    eventually(lambda: lines(target) == ["a"])
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_partitions({topic: NewPartitions(2)})
     send(bootstrap, topic, "b", partition=1)
     send(bootstrap, f"{topic}-more", "c")
-    wait_until(lambda: sorted(lines(target)) == ["a", "b", "c"])
+    eventually(lambda: sorted(lines(target)) == ["a", "b", "c"])
     worker.stop(name)
 
 
@@ -86,13 +85,13 @@ def test_offsets_that_the_target_keeps_win_over_those_of_the_group(
     name, topic = unused_name(), new_topic()
     send(bootstrap, topic, "a", "b", "c")
     worker.engine.start(name, files(target, topic))
-    wait_until(lambda: committed(bootstrap, name))
+    eventually(lambda: committed(bootstrap, name))
     worker.stop(name)
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.alter_group_offsets(f"connect-{name}", {TopicPartition(topic, 0): 0})
     send(bootstrap, topic, "d")
     worker.engine.start(name, files(target, topic))
-    wait_until(lambda: lines(target)[-1:] == ["d"])
+    eventually(lambda: lines(target)[-1:] == ["d"])
     worker.stop(name)
     assert lines(target) == ["a", "b", "c", "d"]
 
@@ -119,7 +118,7 @@ def test_tolerated_errors_become_exactly_one_dead_letter_each_with_the_context_o
     worker.engine.start(name, config)
     worker.wait_for(name, ConnectorState.RESTARTING)
     (faults / "retry-commit").unlink()
-    wait_until(lambda: len(lines(target)) == 36)
+    eventually(lambda: len(lines(target)) == 36)
     worker.stop(name)
     assert lines(target) == [value for value in values if value.startswith("good")]
     letters = {record.value.decode(): record for record in read(dead)}
@@ -182,7 +181,7 @@ def test_pause_resume_suspend_and_a_wrong_configuration(
     worker.wait_for(name, ConnectorState.PAUSED)
     worker.engine.resume(name)
     send(bootstrap, topic, "a")
-    wait_until(lambda: lines(target) == ["a"])
+    eventually(lambda: lines(target) == ["a"])
     worker.engine.pause(name)
     worker.wait_for(name, ConnectorState.PAUSED)
     send(bootstrap, topic, "b")
@@ -190,7 +189,7 @@ def test_pause_resume_suspend_and_a_wrong_configuration(
     worker.wait_for(name, ConnectorState.STOPPED)
     assert lines(target) == ["a"]
     worker.engine.resume(name)
-    wait_until(lambda: lines(target) == ["a", "b"])
+    eventually(lambda: lines(target) == ["a", "b"])
     worker.engine.start(name, files(target, topic) | {"tasks.max": "none"})
     failed = worker.wait_for(name, ConnectorState.FAILED)
     assert (failed.failed, failed.tasks) == (FailedPart.CONNECTOR, 0)

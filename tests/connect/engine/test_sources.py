@@ -13,8 +13,7 @@ from moldau import Admin
 from moldau.client.admin import ConfigResource, OffsetSpec
 from moldau.client.data_types import TopicPartition
 from moldau.connect.engine import ConnectorState, FailedPart
-from tests.connect.engine.conftest import Worker, values_of
-from tests.support.waiting import wait_until
+from tests.connect.engine.conftest import Worker, eventually, values_of
 
 
 def counting(topic: str, **more: Any) -> dict[str, str]:
@@ -27,11 +26,11 @@ def test_a_source_writes_all_its_rows_and_goes_on_where_it_was(
 ) -> None:
     name, topic = unused_name(), new_topic(2)
     worker.engine.start(name, counting(topic, limit=120))
-    wait_until(lambda: worker.records(name) == 240)
+    eventually(lambda: worker.records(name) == 240)
     worker.stop(name)
     assert worker.engine.state(name) is None
     worker.engine.start(name, counting(topic, limit=150))
-    wait_until(lambda: worker.records(name) == 60, "only the new rows are read")
+    eventually(lambda: worker.records(name) == 60, "only the new rows are read")
     worker.stop(name)
     expected = sorted(f"{part}:{n}" for part in range(2) for n in range(150))
     assert sorted(values_of(read(topic))) == expected
@@ -46,9 +45,9 @@ def test_a_polled_source_writes_rows_and_offsets_together(
     name, topic = unused_name(), new_topic()
     config = {"connector.class": "Ticking", "topic": topic, "limit": "100", "step": "30"}
     worker.engine.start(name, config)
-    wait_until(lambda: worker.records(name) == 100)
+    eventually(lambda: worker.records(name) == 100)
     worker.engine.start(name, {**config, "limit": "110"})
-    wait_until(lambda: worker.records(name) == 10, "a new configuration begins at the stored offset")
+    eventually(lambda: worker.records(name) == 10, "a new configuration begins at the stored offset")
     worker.stop(name)
     assert values_of(read(topic)) == [f"0:{n}" for n in range(110)]
 
@@ -64,7 +63,7 @@ def test_an_error_of_a_task_fails_the_connector_with_its_trace_and_a_restart_con
     assert failed.trace is not None and "ValueError: broken read" in failed.trace
     (faults / "fail-read").unlink()
     worker.engine.restart(name)
-    wait_until(lambda: worker.records(name) == 200)
+    eventually(lambda: worker.records(name) == 200)
     assert worker.wait_for(name, ConnectorState.RUNNING).trace is None
     worker.stop(name)
 
@@ -91,7 +90,7 @@ def test_topics_are_created_by_the_rules_of_the_connector_and_transforms_choose_
         "transforms.mark.value.literal": "here",
     }
     worker.engine.start(name, counting(topic) | rules | route | {"producer.override.compression.type": "lz4"})
-    wait_until(lambda: worker.records(name) == 200)
+    eventually(lambda: worker.records(name) == 200)
     status = worker.engine.state(name)
     assert status is not None and status.progress.topics == {f"{topic}-routed"}
     worker.stop(name)
@@ -112,10 +111,10 @@ def test_without_exactly_once_support_rows_are_visible_without_transactions(
     counted, ticked = new_topic(2), new_topic()
     plain.engine.start("counted", counting(counted))
     plain.engine.start("ticked", {"connector.class": "Ticking", "topic": ticked})
-    wait_until(lambda: plain.records("counted") == 200 and plain.records("ticked") == 100)
+    eventually(lambda: plain.records("counted") == 200 and plain.records("ticked") == 100)
     plain.stop("counted", "ticked")
     plain.engine.start("counted", counting(counted, limit=110))
-    wait_until(lambda: plain.records("counted") == 20, "the offsets are stored")
+    eventually(lambda: plain.records("counted") == 20, "the offsets are stored")
     plain.close()
     assert len(read(counted)) == 220 and len(read(ticked)) == 100
     with Admin(bootstrap_servers=bootstrap) as admin:
@@ -139,7 +138,7 @@ def test_idle_connectors_run_no_job_and_hardly_use_the_processor(
         worker.wait_for(name, ConnectorState.RUNNING)
     me = psutil.Process()
     before, begin = me.cpu_times(), time.monotonic()
-    wait_until(lambda: time.monotonic() - begin > 3)
+    eventually(lambda: time.monotonic() - begin > 3)
     after, seconds = me.cpu_times(), time.monotonic() - begin
     used = after.user + after.system - before.user - before.system
     assert used / seconds < 0.1, "of a core"

@@ -232,7 +232,6 @@ class Engine:
             return
         if entry.guard is not None:
             self._end_attempt(entry)
-            entry.guard.deadline = self._clock.monotonic() + STOP_GRACE_S
         else:
             self._close_runner(entry)
 
@@ -376,13 +375,21 @@ class Engine:
         now = self._clock.monotonic()
         if outcome.result is not None:
             self._succeeded(entry, serial, outcome.result)
-        elif entry.state is ConnectorState.RUNNING and entry.meter.changed_since_told and not entry.removed:
-            self._tell(entry, ConnectorState.RUNNING)
-        elif entry.state is ConnectorState.RESTARTING and not entry.removed:
-            entry.trace = entry.failed = None
-            self._tell(entry, ConnectorState.RUNNING)
+        elif not isinstance(entry.runner, SinkRunner):
+            entry.supervision.rested()
+            self._is_idle(entry)
         self._after_step(entry, outcome, now)
         self._ended(entry)
+
+    def _is_idle(self, entry: ConnectorEntry) -> None:
+        """A connector has nothing to do: it is well again, and its last progress is reported."""
+        if entry.removed:
+            return
+        if entry.state is ConnectorState.RESTARTING:
+            entry.trace = entry.failed = None
+            self._tell(entry, ConnectorState.RUNNING)
+        elif entry.state is ConnectorState.RUNNING and entry.meter.changed_since_told:
+            self._tell(entry, ConnectorState.RUNNING)
 
     def _after_step(self, entry: ConnectorEntry, outcome: StepOutcome, now: float) -> None:
         sink = isinstance(entry.runner, SinkRunner)
@@ -426,11 +433,14 @@ class Engine:
         """A call of the connector exceeds its deadline: leave its thread alone."""
         guard = entry.guard
         assert guard is not None
+        was_ended = guard.ended
         self._end_attempt(entry)
         entry.serial += 1
         entry.guard, entry.runner, entry.opened = None, None, False
-        if entry.removed:
-            self._close_runner(entry)
+        if was_ended:  # stopped or restarted: it is not a failure that its thread does not end
+            log.warning("thread of a connector left alone", extra={"connector": entry.name, "phase": guard.phase})
+            entry.due = min(entry.due, now)
+            self._ended(entry)
             return
         error = DeadlineExceeded(
             f"connector {entry.name} did not return from {guard.phase} in {guard.deadline_s:.0f} s; check whether its "
@@ -464,26 +474,32 @@ class Engine:
         guard = entry.guard
         assert guard is not None
         guard.ended = True
+        guard.deadline = min(guard.deadline, self._clock.monotonic() + STOP_GRACE_S)
         if guard.job_group is not None:
             self._spawn("connect-cancel", guard.end)
 
     def _close_runner(self, entry: ConnectorEntry) -> None:
         """Free what a connector holds, in a thread: that may take a while. Then tell those who wait."""
         runner, entry.runner, entry.opened = entry.runner, None, False
-        waiting = list(entry.ending)
+        removed = entry.removed
 
         def close() -> None:
             if runner is not None:
                 _close_quietly(runner)
-            for done in waiting:
-                done.set_result(None)
+            if removed:
+                self._post(lambda: self._gone(entry))
 
-        if entry.removed and self._entries.get(entry.name) is entry:
-            del self._entries[entry.name]
         if runner is None:
             close()
         else:
             self._spawn("connect-close", close)
+
+    def _gone(self, entry: ConnectorEntry) -> None:
+        """Nothing of a connector runs here any more: tell those who wait."""
+        if self._entries.get(entry.name) is entry:
+            del self._entries[entry.name]
+        for done in entry.ending:
+            done.set_result(None)
 
     # -- sinks --------------------------------------------------------------------------------------------------------
 
@@ -523,8 +539,8 @@ class Engine:
             if entry.runner.has_work(view) and entry.due == NEVER and entry.state is not ConnectorState.FAILED:
                 entry.due = now
                 busy = True
-            elif entry.state is ConnectorState.RUNNING and entry.meter.changed_since_told:
-                self._tell(entry, ConnectorState.RUNNING)
+            elif entry.due == NEVER:
+                self._is_idle(entry)
         self._watch_idle_s = FIRST_IDLE_S if busy else min(2 * self._watch_idle_s, LONGEST_IDLE_S)
         self._watch_due = now + self._watch_idle_s
 

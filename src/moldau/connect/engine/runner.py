@@ -25,6 +25,8 @@ from moldau.connect.engine.run_settings import ClientConfigs, RunSettings
 from moldau.connect.engine.supervision import FailureKind
 from moldau.host.clock import Clock
 
+SESSION_START_S: Final = 180.0
+"""How long the start of a Spark session may take, which is some seconds on an idle machine."""
 GRACE_S: Final = 30.0
 """How long after its deadline a job may take to be cancelled, before its thread is abandoned."""
 
@@ -73,7 +75,7 @@ class Guard:
         """Run a Spark job. Raises if it takes longer than the deadline."""
 
         def run() -> list[Any]:
-            # Waiting for other suspects, and the start of a Spark session, do not count.
+            self.deadline = self.clock.monotonic() + SESSION_START_S
             self.jobs.holder.session()
             self.doing("batch", extra_s=GRACE_S)
             self.in_job = True
@@ -83,7 +85,7 @@ class Guard:
                 self.in_job = False
                 self.job_group = None
 
-        self.deadline = float("inf")
+        self.deadline = float("inf")  # waiting for the jobs of other suspects does not count
         messages: list[Any] = self.run_alone(run)
         self.check()
         return messages

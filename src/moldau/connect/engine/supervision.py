@@ -74,6 +74,10 @@ class Supervision:
     def succeeded(self) -> None:
         self.retries = self.fenced = self.strikes = self.hung = 0
 
+    def rested(self) -> None:
+        """A source has answered that there is nothing to do. That does not clear it of a death of the JVM."""
+        self.retries = self.fenced = self.hung = 0
+
     def failed(self, kind: FailureKind, chance: float) -> RetryLater | GiveUp:
         """Decide what follows a failure. `chance` is a random number in [0, 1)."""
         self.failures += 1
