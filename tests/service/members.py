@@ -67,8 +67,9 @@ class Journal:
 
 def member(bootstrap: str, group: str, name: str, journal: Journal, **options: Any) -> GroupMember:
     times = {"session_timeout_ms": 1_000, "heartbeat_interval_ms": 100, "rebalance_timeout_ms": 5_000}
+    client = options.pop("client", {"bootstrap.servers": bootstrap})
     return GroupMember(
-        {"bootstrap.servers": bootstrap, "retry.backoff.ms": 20, "retry.backoff.max.ms": 100},
+        {**client, "retry.backoff.ms": 20, "retry.backoff.max.ms": 100},
         **{
             "group_id": group,
             "protocol_type": "shares",

@@ -25,6 +25,11 @@ ReadFile = Callable[[str], str]
 """The text of a file; OSError or UnicodeError if it cannot be read."""
 
 
+def has_reference(text: str) -> bool:
+    """Whether a setting refers to an environment variable or a file."""
+    return _REFERENCE.search(text) is not None
+
+
 def resolve_all(texts: Mapping[str, str], environment: Mapping[str, str], read_file: ReadFile) -> dict[str, str]:
     """The texts of settings with every reference replaced; SettingError if one refers to nothing."""
     return {name: resolve(name, text, environment, read_file) for name, text in texts.items()}

@@ -257,6 +257,12 @@ def test_overrides_replace_settings_of_the_worker_and_some_are_refused() -> None
             client_configs(worker, {name: "x"})
 
 
+@pytest.mark.parametrize("text", ["${env:PATH}", "a ${file:/etc/hostname} b", "${file:/run/secrets:key}"])
+def test_a_reference_that_no_config_provider_knows_is_not_left_to_the_client(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"producer\.override\.client\.id refers to a file or a variable"):
+        client_configs({"bootstrap.servers": "b:1"}, {"producer.override.client.id": text})
+
+
 def test_settings_of_a_converter_belong_to_the_place_that_names_it() -> None:
     worker = {"key.converter": "W", "key.converter.a": "1", "value.converter": "V", "value.converter.a": "2"}
     found = converter_specs({"key.converter": "C", "key.converter.b": "3", "value.converter.b": "4"}, worker)

@@ -22,6 +22,7 @@ from moldau.connect.config_def import (
     between,
 )
 from moldau.connect.connector_settings import SINK
+from moldau.settings.references import has_reference
 
 DEADLINE: Final = "task.deadline.ms"
 BATCH_RECORDS: Final = "batch.max.offsets"
@@ -186,6 +187,12 @@ def _client(kind: str, table: ClientTable, worker: Mapping[str, Any], config: Ma
         if refused in overrides:
             raise ConfigError(
                 f"{kind}.override.{refused} cannot be set: the guarantees of connectors depend on the engine's value"
+            )
+    for name, value in overrides.items():
+        # Config providers have been asked. A client would resolve what is left by itself, from any file of the worker.
+        if isinstance(value, str) and has_reference(value):
+            raise ConfigError(
+                f"{kind}.override.{name} refers to a file or a variable, but config.providers has no provider for it"
             )
     base = {
         name: value
