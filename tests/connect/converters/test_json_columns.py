@@ -18,8 +18,8 @@ from moldau.connect.errors import RowError
 from moldau.connect.json_layout import MAX_FIELDS, MAX_SPLITS
 from moldau.connect.record_batch import null_mark, writes_whole_numbers
 
-decode_native = pytest.importorskip("moldau.connect._json_decode", reason="built without a compiler")
-encode_native = pytest.importorskip("moldau.connect._json_encode", reason="built without a compiler")
+decode_native = pytest.importorskip("moldau.connect._json_decode", reason="the native twin is not built")
+encode_native = pytest.importorskip("moldau.connect._json_encode", reason="the native twin is not built")
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.sampled_from(["a", "b", "c", "ä", 'q"', "\\", ""])
