@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +103,63 @@ def test_every_built_in_plugin_loads_and_declares_its_settings(row: BuiltIn) -> 
     if row.kind in CONNECTORS:
         assert issubclass(loaded, Connector)
         assert issubclass(loaded, SinkConnector) == (row.kind is Kind.SINK)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("org.apache.kafka.connect.file.FileStreamSourceConnector", Kind.SOURCE),
+        ("FileStreamSource", Kind.SOURCE),
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector", Kind.SINK),
+        ("FileStreamSinkConnector", Kind.SINK),
+        ("io.confluent.connect.jdbc.JdbcSourceConnector", Kind.SOURCE),
+        ("JdbcSink", Kind.SINK),
+        ("io.confluent.connect.s3.S3SinkConnector", Kind.SINK),
+        ("io.confluent.connect.hdfs.HdfsSinkConnector", Kind.SINK),
+        ("io.confluent.kafka.connect.datagen.DatagenConnector", Kind.SOURCE),
+        ("io.debezium.connector.postgresql.PostgresConnector", Kind.SOURCE),
+        ("io.debezium.connector.mysql.MySqlConnector", Kind.SOURCE),
+        ("io.debezium.connector.mariadb.MariaDbConnector", Kind.SOURCE),
+        ("org.apache.kafka.connect.transforms.Cast$Value", Kind.TRANSFORMATION),
+        ("Cast$Value", Kind.TRANSFORMATION),
+        ("org.apache.kafka.connect.transforms.predicates.TopicNameMatches", Kind.PREDICATE),
+        ("JsonConverter", Kind.CONVERTER),
+        ("Json", Kind.CONVERTER),
+        ("org.apache.kafka.connect.storage.SimpleHeaderConverter", Kind.HEADER_CONVERTER),
+    ],
+)
+def test_class_names_that_users_of_kafka_connect_know_are_found(name: str, kind: Kind) -> None:
+    assert installed().find(name, kind).kind is kind
+
+
+def test_plugins_of_other_packages_are_found_and_broken_ones_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    facts = tmp_path / "others-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(
+        f"""[moldau.connectors]
+com.example.LineSource = {HERE}:LineSource
+com.example.Lines = {HERE}:LineSource
+com.example.LineSink = {HERE}:LineSink
+com.example.Broken = no_such_package:Broken
+com.example.NoConnector = {HERE}:Path
+"""
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed.cache_clear()
+    try:
+        with caplog.at_level(logging.WARNING):
+            found = {
+                one.name: one.kind for one in installed().listed(*CONNECTORS) if one.name.startswith("com.example")
+            }
+        assert found == {"com.example.LineSink": Kind.SINK, "com.example.LineSource": Kind.SOURCE}
+        assert installed().load("Lines", Kind.SOURCE) is LineSource
+        ignored = sorted(vars(record)["plugin"] for record in caplog.records)
+        assert ignored == ["no_such_package:Broken", f"{HERE}:Path"]
+    finally:
+        installed.cache_clear()
 
 
 def test_no_two_built_in_plugins_of_a_kind_share_a_name() -> None:
