@@ -11,6 +11,7 @@ Classes are found by the entry point group `moldau.connectors`: the name is the 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -57,7 +58,7 @@ def partition_key(partition: Offset) -> str:
     return json.dumps(partition, sort_keys=True, separators=(",", ":"))
 
 
-class Connector:
+class Connector(ABC):
     """What sources and sinks share."""
 
     config_def: ClassVar[ConfigDef]
@@ -90,7 +91,7 @@ class Connector:
         """
         return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most connectors have nothing to free
         """Free what the driver's methods have opened."""
 
 
@@ -109,17 +110,17 @@ class Slice:
 class SourceConnector(Connector):
     """A source that can read the same slice again with the same result: files, growing tables, generated data."""
 
+    @abstractmethod
     def slices(self, offsets: SourceOffsets) -> list[Slice]:
         """What there is to read now, after these offsets. Empty: nothing new.
 
         Short, and called about once per second: the driver runs no Spark job while it is empty. Slices of different
         source partitions are read in parallel, by up to `tasks.max` tasks; those of one source partition are in order.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, part: Slice) -> Iterator[ConnectBatch]:
         """The rows of a slice, in a Spark task. Every call with the same slice yields the same rows."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -140,12 +141,12 @@ class PolledSourceConnector(Connector):
 
     poll_interval_s: float = 1.0
 
+    @abstractmethod
     def poll(self, offsets: SourceOffsets) -> Iterator[Polled]:
         """The rows that are new since these offsets. Called again after it ended and `poll_interval_s` passed.
 
         The generator continues after a `yield` when what it yielded is stored; it is closed if that failed.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -213,12 +214,12 @@ class SinkConnector(Connector):
         """
         return pending
 
+    @abstractmethod
     def write(self, part: SinkSlice, batches: Iterator[ConnectBatch], task: SinkTask) -> Any:
         """Write the records of a slice, in a Spark task; return a picklable message for `commit`.
 
         An attempt may die at any time and be repeated: what it wrote must not be visible yet, or be idempotent.
         """
-        raise NotImplementedError
 
     def commit(self, commit: SinkCommit) -> None:
         """Make all work of a micro-batch visible, in the driver, with the offsets of its slices where the target keeps
