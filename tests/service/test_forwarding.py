@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from moldau.net.tls_settings import TlsSettings
 from moldau.service import forwarding
 from moldau.service.app import service_app
 from moldau.service.forwarding import Forwarder
@@ -19,15 +23,16 @@ from moldau.service.http_settings import HttpSettings
 from moldau.service.metrics import HttpMetrics
 from moldau.service.server import HttpServer
 from tests.service.http_services import LOOPBACK
+from tests.support.certificates import Authority
 
 
 class Worker:
     """A process of a service that forwards everything to its leader; without one it answers itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: TlsSettings | None = None) -> None:
         self.leader = ""
         self.asked = 0
-        self.forwarder = Forwarder(timeout_s=1.0)
+        self.forwarder = Forwarder(tls, timeout_s=1.0)
         self.url = ""
 
     async def anything(self, request: Request) -> Response:
@@ -46,11 +51,12 @@ class Worker:
 
 
 @asynccontextmanager
-async def workers(count: int) -> AsyncIterator[list[Worker]]:
+async def workers(count: int, tls: TlsSettings | None = None) -> AsyncIterator[list[Worker]]:
     found, servers = [], []
     for _ in range(count):
-        worker = Worker()
-        settings = HttpSettings((LOOPBACK,))
+        worker = Worker(tls)
+        scheme = "http" if tls is None else "https"
+        settings = HttpSettings((replace(LOOPBACK, scheme=scheme),), tls=tls)
         methods = ["GET", "POST", "PUT", "DELETE"]
         routes = [Route("/{path:path}", worker.anything, methods=methods)]
         server = HttpServer(settings)
@@ -138,3 +144,18 @@ def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (await client.get(f"{follower.url}/connectors")).status_code == 502
 
     asyncio.run(run())
+
+
+def test_workers_verify_the_certificates_of_each_other(tmp_path: Path) -> None:
+    authority, stranger = Authority(), Authority("of others")
+    keystore = str(authority.issue("localhost").write_pem(tmp_path / "server.pem"))
+
+    async def status(trusted: Authority) -> int:
+        context = ssl.create_default_context(cadata=authority.pem)
+        tls = TlsSettings(keystore_location=keystore, truststore_certificates=trusted.pem)
+        async with workers(2, tls) as (follower, leader), httpx.AsyncClient(trust_env=False, verify=context) as client:
+            follower.leader = leader.url
+            return (await client.get(f"{follower.url}/connectors")).status_code
+
+    assert asyncio.run(status(authority)) == 201
+    assert asyncio.run(status(stranger)) == 502

@@ -237,6 +237,7 @@ def test_a_record_that_cannot_be_applied_ends_the_table(bootstrap: str, unused_n
 def test_a_deleted_topic_ends_the_table(bootstrap: str, unused_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_topic, "GONE_AFTER_S", 0.0)
     monkeypatch.setattr(state_topic, "CHECK_EVERY_S", 0.1)
+    monkeypatch.setattr(state_topic, "IDLE_POLL_S", 0.1)
 
     async def run() -> None:
         failures: list[MoldauError] = []
