@@ -191,7 +191,7 @@ def test_an_open_transaction_cannot_hide_a_committed_offset(
         other.begin_transaction()
         index = read(target, topic)[0].partition
         other.send(topic, b'{"offset": 1}', b'["another", "orders", 0]', partition=index).result()
-        monkeypatch.setattr(kafka_sink_offsets.SinkOffsets, "last", lambda *_: Reached(5))
+        monkeypatch.setattr(kafka_sink_offsets.KafkaSinkOffsets, "last", lambda *_: Reached(5))
         wrote(connector, SinkSlice(SOURCE, 5, 8))
         monkeypatch.undo()
         monkeypatch.setattr(kafka_sink_offsets, "READ_TIMEOUT_S", 0.3)

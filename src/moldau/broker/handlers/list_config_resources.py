@@ -28,7 +28,7 @@ from moldau.wire.messages.list_config_resources import (
 TYPES_FROM = 1
 
 
-class ConfigType(IntEnum):
+class ListedResourceType(IntEnum):
     """All types of config resources that Kafka knows."""
 
     TOPIC = 2
@@ -42,10 +42,10 @@ class ConfigType(IntEnum):
 def list_config_resources(request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     if not request.authorized(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    wanted = message.resource_types or list(ConfigType)
+    wanted = message.resource_types or list(ListedResourceType)
     if request.version < TYPES_FROM:
-        wanted = [ConfigType.CLIENT_METRICS]
-    if any(one not in ConfigType.__members__.values() for one in wanted):
+        wanted = [ListedResourceType.CLIENT_METRICS]
+    if any(one not in ListedResourceType.__members__.values() for one in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(
         config_resources=[
@@ -57,10 +57,10 @@ def list_config_resources(request: Request, message: ListConfigResourcesRequest)
 
 
 def _names(image: ClusterImage, kind: int) -> Iterable[str]:
-    if kind == ConfigType.TOPIC:
+    if kind == ListedResourceType.TOPIC:
         return image.topics
-    if kind == ConfigType.BROKER:
+    if kind == ListedResourceType.BROKER:
         return map(str, image.brokers)
-    if kind == ConfigType.GROUP:
+    if kind == ListedResourceType.GROUP:
         return image.group_configs
     return ()

@@ -31,7 +31,7 @@ from moldau.client.producer.arrow import BatchFuture
 from moldau.client.settings import ADMIN, CONSUMER, PRODUCER, ClientTable
 from moldau.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance, not_empty, one_of
 from moldau.connect.connector import SinkCommit, SinkConnector, SinkSlice, SinkTask
-from moldau.connect.connectors.kafka_sink_offsets import Reached, SinkOffsets
+from moldau.connect.connectors.kafka_sink_offsets import Reached, KafkaSinkOffsets
 from moldau.connect.converters import DEFAULT_HEADER_CONVERTER, Converter, HeaderConverter, converter, header_converter
 from moldau.connect.engine.pipeline import HEADERS_TYPE, MILLISECONDS, header_lists
 from moldau.connect.engine.topic_creation import TopicGroup, TopicRules, ensure_topics
@@ -189,7 +189,7 @@ class KafkaSink(SinkConnector):
                 sent += self._send(producer, rows)
         offset = producer.send(
             self._offsets.topic,
-            SinkOffsets.value(part.end),
+            KafkaSinkOffsets.value(part.end),
             self._offsets.key(part.partition),
             partition=self._offsets.partition_of(part.partition),
         )
@@ -268,9 +268,9 @@ class KafkaSink(SinkConnector):
         )
 
     @cached_property
-    def _offsets(self) -> SinkOffsets:
+    def _offsets(self) -> KafkaSinkOffsets:
         topic = self.config["target.offsets.topic"] or f"connect-sink-offsets-{_topic_part(self.name)}"
-        return SinkOffsets(self.name, topic[:MAX_NAME], self._client(CONSUMER), self._client(ADMIN))
+        return KafkaSinkOffsets(self.name, topic[:MAX_NAME], self._client(CONSUMER), self._client(ADMIN))
 
     @property
     def _bootstrap(self) -> str:

@@ -45,7 +45,7 @@ class Reached:
     """Where that is recorded: reading may begin here."""
 
 
-class SinkOffsets:
+class KafkaSinkOffsets:
     """Access to the offsets topic of one connector. `settings` connect a client to the target cluster."""
 
     def __init__(self, connector: str, topic: str, consumer: Mapping[str, Any], admin: Mapping[str, Any]) -> None:

@@ -12,6 +12,6 @@ converter has just made.
 from __future__ import annotations
 
 from moldau.connect.transforms.base import Predicate, Transform
-from moldau.connect.transforms.chain import Chain, Step, chain
+from moldau.connect.transforms.chain import Chain, TransformStep, chain
 
-__all__ = ["Chain", "Predicate", "Step", "Transform", "chain"]
+__all__ = ["Chain", "Predicate", "TransformStep", "Transform", "chain"]

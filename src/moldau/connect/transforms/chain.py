@@ -34,7 +34,7 @@ _NAMES: Final = ConfigDef(
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformStep:
     """One transform of a chain, with the predicate that selects its rows."""
 
     name: str
@@ -73,7 +73,7 @@ class Step:
 class Chain:
     """The transforms of a connector, in their order."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TransformStep, ...] = ()
 
     def apply(self, batch: ConnectBatch) -> list[ConnectBatch]:
         """The changed batches, in the order of the rows; empty where all were dropped. A bad row raises RowError."""
@@ -95,7 +95,7 @@ class Chain:
         return [one for one in batches if one.num_rows]
 
 
-def _applied(step: Step, batch: ConnectBatch) -> list[ConnectBatch]:
+def _applied(step: TransformStep, batch: ConnectBatch) -> list[ConnectBatch]:
     try:
         return step.apply(batch)
     except RowError as error:
@@ -117,7 +117,7 @@ def chain(config: Mapping[str, Any]) -> Chain:
     """The chain of a connector's configuration; ConfigError names every mistake."""
     names = _NAMES.parse(config)
     problems: list[str] = []
-    steps: list[Step] = []
+    steps: list[TransformStep] = []
     for name in names["transforms"]:
         try:
             steps.append(_step(config, name, names["predicates"]))
@@ -130,7 +130,7 @@ def chain(config: Mapping[str, Any]) -> Chain:
     return Chain(tuple(steps))
 
 
-def _step(config: Mapping[str, Any], name: str, predicates: list[str]) -> Step:
+def _step(config: Mapping[str, Any], name: str, predicates: list[str]) -> TransformStep:
     settings = _with_prefix(config, f"transforms.{name}.")
     transform: Transform = _created(settings, Kind.TRANSFORMATION, Transform, f"transforms.{name}.type")
     chosen = settings.get("predicate")
@@ -138,11 +138,11 @@ def _step(config: Mapping[str, Any], name: str, predicates: list[str]) -> Step:
     if not chosen:
         if negate:
             raise ConfigError(f"there is no predicate to negate: set transforms.{name}.predicate")
-        return Step(name, transform)
+        return TransformStep(name, transform)
     if chosen not in predicates:
         raise ConfigError(f"its predicate {chosen} is not in the setting predicates")
     own = _with_prefix(config, f"predicates.{chosen}.")
-    return Step(name, transform, _created(own, Kind.PREDICATE, Predicate, f"predicates.{chosen}.type"), negate)
+    return TransformStep(name, transform, _created(own, Kind.PREDICATE, Predicate, f"predicates.{chosen}.type"), negate)
 
 
 def _with_prefix(config: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ _DAYS: Final = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturda
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _PatternPiece:
     """A part of a pattern: some equal letters, or fixed text (count 0)."""
 
     text: str
@@ -100,16 +100,16 @@ def floored(times: pa.Array, unit: int) -> pa.Array:
     return pc.subtract(quotient, too_high.cast(pa.int64()))
 
 
-def _pieces(pattern: str) -> tuple[_Piece, ...]:
-    found: list[_Piece] = []
+def _pieces(pattern: str) -> tuple[_PatternPiece, ...]:
+    found: list[_PatternPiece] = []
     for part in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|(')|([^A-Za-z']+)", pattern):
         quoted, letter, open_quote, fixed = part.groups()
         if open_quote:
             raise ConfigError(f"Date pattern {pattern!r} has a quote without its pair")
         if letter:
-            found.append(_Piece(letter, len(part.group())))
+            found.append(_PatternPiece(letter, len(part.group())))
         else:
-            found.append(_Piece(fixed if fixed is not None else quoted.replace("''", "'") or "'"))
+            found.append(_PatternPiece(fixed if fixed is not None else quoted.replace("''", "'") or "'"))
     refused = sorted({one.text for one in found if one.count and one.text not in _LETTERS})
     if refused:
         weeks = [letter for letter in refused if letter in _OF_LOCALE]
@@ -168,7 +168,7 @@ _NUMBERS: Final[Mapping[str, Callable[[_Parts], pa.Array]]] = {
 }
 
 
-def _text(piece: _Piece, parts: _Parts) -> pa.Array:
+def _text(piece: _PatternPiece, parts: _Parts) -> pa.Array:
     letter, count = piece.text, piece.count
     rows = parts.rows
     if not count:
@@ -197,9 +197,9 @@ def _name(names: list[str], number: pa.Array, *, long: bool) -> pa.Array:
 # -- text to times ---------------------------------------------------------------------------------------------------
 
 
-def _regex(pieces: tuple[_Piece, ...]) -> tuple[str, dict[str, tuple[str, _Piece]]]:
+def _regex(pieces: tuple[_PatternPiece, ...]) -> tuple[str, dict[str, tuple[str, _PatternPiece]]]:
     """The regular expression of a pattern, with the letter and piece of each of its groups."""
-    groups: dict[str, tuple[str, _Piece]] = {}
+    groups: dict[str, tuple[str, _PatternPiece]] = {}
     parts = ["^"]
     for number, piece in enumerate(pieces):
         if not piece.count:
@@ -212,7 +212,7 @@ def _regex(pieces: tuple[_Piece, ...]) -> tuple[str, dict[str, tuple[str, _Piece
     return "".join(parts), groups
 
 
-def _expected(piece: _Piece, *, abutting: bool) -> str:
+def _expected(piece: _PatternPiece, *, abutting: bool) -> str:
     if piece.numeric:
         if abutting:
             return rf"\d{{{piece.count}}}" + (rf"|-\d{{{piece.count - 1}}}" if piece.count > 1 else "")
@@ -225,7 +225,7 @@ def _expected(piece: _Piece, *, abutting: bool) -> str:
     return {"a": "(?i:am|pm)", "G": "(?i:ad|bc)"}.get(piece.text, r"(?:(?:GMT)?[+-]\d{1,2}:?\d{2}|UTC|GMT|Z)")
 
 
-def _values(piece: _Piece, texts: pa.Array) -> _Numbers:
+def _values(piece: _PatternPiece, texts: pa.Array) -> _Numbers:
     """The number of a group in every row; rows that do not match have 0."""
     if piece.numeric:
         numbers = _integers(texts)

@@ -32,7 +32,7 @@ from moldau.client.consumer.membership.events import (
     LookUpTopics,
     MemberConfig,
     MetadataChanged,
-    Polled,
+    PollCalled,
     RequestFailed,
     SetAssignment,
     Subscribed,
@@ -164,7 +164,7 @@ class ClassicMachine(MemberStateMachine):
 
     def _on_callback_done(self, now: float, event: CallbackDone) -> None:
         done = self._callback_done(now, event)
-        self._on_poll(now, Polled())
+        self._on_poll(now, PollCalled())
         if self.state is ClassicMemberState.ASSIGNING and self.generation != NO_GENERATION:
             if done.kind == "revoked":
                 self._rejoin = True  # so that the next rebalance assigns the revoked partitions

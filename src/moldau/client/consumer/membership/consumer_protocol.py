@@ -26,7 +26,7 @@ from moldau.client.consumer.membership.events import (
     CallbackDone,
     MemberConfig,
     MetadataChanged,
-    Polled,
+    PollCalled,
     RefreshMetadata,
     RequestFailed,
     SetAssignment,
@@ -138,7 +138,7 @@ class ConsumerMachine(MemberStateMachine):
 
     def _on_callback_done(self, now: float, event: CallbackDone) -> None:
         done = self._callback_done(now, event)
-        self._on_poll(now, Polled())
+        self._on_poll(now, PollCalled())
         if done.kind == "assigned":
             self._slots |= self._moving
         else:

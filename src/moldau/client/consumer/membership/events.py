@@ -37,7 +37,7 @@ class TopicInfo(NamedTuple):
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-class Polled(NamedTuple):
+class PollCalled(NamedTuple):
     """The application has called poll, or is still inside it."""
 
 
@@ -92,7 +92,7 @@ class LeaveRequested(NamedTuple):
 
 
 Event = (
-    Polled
+    PollCalled
     | Tick
     | Subscribed
     | MetadataChanged

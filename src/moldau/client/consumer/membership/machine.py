@@ -24,7 +24,7 @@ from moldau.client.consumer.membership.events import (
     LeaveRequested,
     MemberConfig,
     MetadataChanged,
-    Polled,
+    PollCalled,
     RequestFailed,
     Send,
     SetAssignment,
@@ -59,7 +59,7 @@ class MemberStateMachine(ABC):
         self._polling = False
         """The application has polled; False again after max.poll.interval.ms without a poll."""
         self._table: Mapping[type[Any], Callable[[float, Any], None]] = {
-            Polled: self._on_poll,
+            PollCalled: self._on_poll,
             Tick: lambda _, __: None,
             Subscribed: self._on_subscribed,
             MetadataChanged: self._on_metadata,
@@ -199,7 +199,7 @@ class MemberStateMachine(ABC):
 
     # -- poll interval ---------------------------------------------------------------------------------------------
 
-    def _on_poll(self, now: float, _: Polled) -> None:
+    def _on_poll(self, now: float, _: PollCalled) -> None:
         self._polled_at = now
         self._polling = True
 

@@ -29,7 +29,7 @@ from moldau.client.consumer.membership.events import (
     LookUpTopics,
     MemberConfig,
     MetadataChanged,
-    Polled,
+    PollCalled,
     RefreshMetadata,
     RequestFailed,
     Send,
@@ -223,7 +223,7 @@ class GroupMembership:
             self._apply_subscription()
         if now - self._polled_at >= POLL_GRAIN_S:
             self._polled_at = now
-            self._step(Polled())
+            self._step(PollCalled())
 
     async def leave(self, deadline: float) -> None:
         """End the membership, and leave the group. The caller has run the callback of `final_callback`."""

@@ -24,7 +24,7 @@ from moldau.client.consumer.membership.events import (
     LookUpTopics,
     MemberConfig,
     MetadataChanged,
-    Polled,
+    PollCalled,
     RequestFailed,
     Send,
     SetAssignment,
@@ -158,7 +158,7 @@ class Client:
     def poll(self) -> None:
         if self.machine.due is not None and self.machine._in_callback:
             return  # the application is inside a callback
-        self.step(Polled())
+        self.step(PollCalled())
         self._hear_next()
         if self.leaving and self.machine.due is None:
             self._leave()

@@ -18,7 +18,7 @@ from moldau.client.consumer.membership.events import (
     LeaveRequested,
     MemberConfig,
     MetadataChanged,
-    Polled,
+    PollCalled,
     RequestFailed,
     Send,
     Subscribed,
@@ -86,7 +86,7 @@ class Driver:
 def joining(instance: str | None = None) -> Driver:
     strategy = "cooperative-sticky"
     driver = Driver(classic_protocol.ClassicMachine(CONFIG._replace(instance_id=instance), assignors_of(strategy)))
-    driver.feed(Polled())
+    driver.feed(PollCalled())
     assert isinstance(driver.last, JoinGroupRequest)
     return driver
 
@@ -118,7 +118,7 @@ def beating(instance: str | None = None) -> Driver:
 def member(instance: str | None = None) -> Driver:
     """A member of the consumer protocol with both partitions, and a heartbeat in flight."""
     driver = Driver(consumer_protocol.ConsumerMachine(CONFIG._replace(instance_id=instance), "me"))
-    driver.feed(Polled())
+    driver.feed(PollCalled())
     given = ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1])
     driver.answer(
         ConsumerGroupHeartbeatResponse(
@@ -274,18 +274,18 @@ def test_a_member_whose_application_does_not_poll_leaves_and_rejoins_at_the_next
     driver.feed(Tick())
     assert isinstance(driver.last, LeaveGroupRequest | ConsumerGroupHeartbeatRequest)
     assert driver.machine.generation == -1 and driver.machine.wake_at is None
-    driver.feed(Polled())
+    driver.feed(PollCalled())
     assert driver.hear() == "lost"
     assert isinstance(driver.last, JoinGroupRequest) or driver.last.member_epoch == 0
 
 
 def test_a_static_member_of_the_new_protocol_waits_a_bounded_time_for_its_instance_id() -> None:
     driver = Driver(consumer_protocol.ConsumerMachine(CONFIG._replace(instance_id="one"), "me"))
-    driver.feed(Polled())
+    driver.feed(PollCalled())
     for _ in range(1_000):
         if driver.machine.failure is not None:
             break
-        driver.feed(Polled())
+        driver.feed(PollCalled())
         driver.answer(ConsumerGroupHeartbeatResponse(error_code=E.UNRELEASED_INSTANCE_ID))
         if driver.machine.failure is None:
             driver.wait()
@@ -335,7 +335,7 @@ def test_a_topic_that_was_created_again_is_another_one() -> None:
 
 def test_partitions_in_a_running_callback_are_not_given_up() -> None:
     driver = Driver(consumer_protocol.ConsumerMachine(CONFIG, "me"))
-    driver.feed(Polled())
+    driver.feed(PollCalled())
     given = ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1])
     driver.answer(
         ConsumerGroupHeartbeatResponse(
