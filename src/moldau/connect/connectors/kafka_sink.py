@@ -31,7 +31,7 @@ from moldau.client.producer.arrow import BatchFuture
 from moldau.client.settings import ADMIN, CONSUMER, PRODUCER, ClientTable
 from moldau.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance, not_empty, one_of
 from moldau.connect.connector import SinkCommit, SinkConnector, SinkSlice, SinkTask
-from moldau.connect.connectors.kafka_sink_offsets import Reached, KafkaSinkOffsets
+from moldau.connect.connectors.kafka_sink_offsets import KafkaSinkOffsets, Reached
 from moldau.connect.converters import DEFAULT_HEADER_CONVERTER, Converter, HeaderConverter, converter, header_converter
 from moldau.connect.engine.pipeline import HEADERS_TYPE, MILLISECONDS, header_lists
 from moldau.connect.engine.topic_creation import TopicGroup, TopicRules, ensure_topics

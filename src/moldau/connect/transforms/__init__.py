@@ -14,4 +14,4 @@ from __future__ import annotations
 from moldau.connect.transforms.base import Predicate, Transform
 from moldau.connect.transforms.chain import Chain, TransformStep, chain
 
-__all__ = ["Chain", "Predicate", "TransformStep", "Transform", "chain"]
+__all__ = ["Chain", "Predicate", "Transform", "TransformStep", "chain"]
