@@ -87,8 +87,6 @@ def worker_directory(tmp_path: Path, name: str = "kafka-connect") -> Path:
 
 
 def test_kafka_connect_continues_from_our_topics(broker: Broker, jars: KafkaJars, tmp_path: Path, soak: bool) -> None:
-    if not soak:
-        pytest.skip("the way there and back contains it; alone with make soak")
     bootstrap = broker.bootstrap_servers
     files = Files(tmp_path)
     files.source.write_text("one\ntwo\nthree\n")
@@ -114,11 +112,7 @@ def test_kafka_connect_continues_from_our_topics(broker: Broker, jars: KafkaJars
         assert info["config"] == files.source_config()
 
 
-def test_we_continue_from_the_topics_of_kafka_connect(
-    broker: Broker, jars: KafkaJars, tmp_path: Path, soak: bool
-) -> None:
-    if not soak:
-        pytest.skip("the way there and back contains it; alone with make soak")
+def test_we_continue_from_the_topics_of_kafka_connect(broker: Broker, jars: KafkaJars, tmp_path: Path) -> None:
     bootstrap = broker.bootstrap_servers
     files = Files(tmp_path)
     files.source.write_text("one\ntwo\n")
@@ -166,9 +160,11 @@ def wait_for_work(connect: KafkaConnect, files: Files, text: str) -> None:
 
 
 def test_connectors_go_there_and_back_and_no_record_is_lost_or_doubled(
-    broker: Broker, jars: KafkaJars, tmp_path: Path
+    broker: Broker, jars: KafkaJars, tmp_path: Path, soak: bool
 ) -> None:
     """Kafka Connect, then Moldau, then Kafka Connect again, the last one with its exactly-once sources."""
+    if not soak:
+        pytest.skip("three workers one after another, one of them on Spark: with make soak")
     bootstrap = broker.bootstrap_servers
     files = Files(tmp_path)
     expected = ""
