@@ -184,8 +184,9 @@ def _one_offset_more(kafka: Answer, ours: Answer) -> bool:
 
 INTENDED = [
     Difference(
-        "A body that is not what the endpoint takes is the client's mistake: 400 with a message that says where. Kafka "
-        "answers 500 with a message of its JSON library, and clients repeat requests after a 500.",
+        "A body that is not what the endpoint takes is the client's mistake: 400 with a message that says "
+        "where. Kafka answers 500 with a message of its JSON library, and clients repeat requests after a "
+        "500.",
         _refused_with_400,
         (
             "create: no body", "create: no JSON", "create: a list", "create: a text", "create: null",
@@ -197,33 +198,37 @@ INTENDED = [
         ),
     ),
     Difference(
-        "The same message as Kafka's, but 400 for what the client can correct, as Kafka itself answers elsewhere.",
+        "Validation without a class, and offsets that a connector refuses, are answered with Kafka's message "
+        "and 400; Kafka answers 500.",
         _same_message_with_400,
         ("validate: empty", "alter offsets: negative", "alter offsets: wrong type", "alter offsets: unknown partition"),
     ),
     Difference(
-        "The list of classes is Moldau's. Kafka prefixes the message with Java exceptions from the second time on, and "
-        "validation answers 500.",
+        "For an unknown class the message lists Moldau's classes. Kafka puts names of Java exceptions before "
+        "it from the second time on, and answers a validation with 500.",
         _unknown_class,
         ("create: name is a number", "create: unknown class", "validate: unknown class"),
     ),
     Difference(
-        "A configuration may hold passwords: the message shows the names of the settings, Kafka's also the values.",
+        "For a configuration without a class the message shows the names of its settings; Kafka's also shows "
+        "the values, which may be passwords.",
         _names_only,
         ("create: no class", "put: no class"),
     ),
     Difference(
-        "A value that cannot be parsed, or is missing, is one error. Kafka also validates the null in its place.",
+        "In a validation, a value that cannot be parsed or is missing is one error. Kafka also validates the "
+        "null in its place.",
         _one_error_for_each_setting,
         ("validate: numbers that are none", "validate: transform without its settings"),
     ),
     Difference(
-        "A null is refused with the message that Kafka has for it. Kafka 4.3 accepts it, and the connector fails.",
+        "A setting that is null is refused, with the message that Kafka has for it. Kafka 4.3 accepts it, and "
+        "the connector fails.",
         _only_these_errors_more(file="Null value can not be supplied as the configuration value."),
         ("validate: null",),
     ),
     Difference(
-        "As above: refused, therefore not created.",
+        "A connector with a setting that is null is not created.",
         lambda kafka, ours: (kafka.status, ours.status) in ((201, 400), (204, 404)),
         ("create: null value", "a with a null value: delete"),
     ),
@@ -233,27 +238,29 @@ INTENDED = [
         ("validate: unknown setting",),
     ),
     Difference(
-        "Any two names of one class match. Kafka compares the ends of the names, and only in one direction.",
+        "In a validation, any name of the class in the path matches any name of it in the body. Kafka "
+        "compares the ends of the names, in one direction.",
         lambda kafka, ours: kafka.status == 400 and ours.status == 200 and ours.body["error_count"] == 0,
         ("validate: short class in the body",),
     ),
     Difference(
-        "A slash in a name is refused with Connect's error body; Kafka's server refuses it with a page or no body.",
+        "A slash in a name is refused with Connect's error body; Kafka's server refuses it with a page or no "
+        "body.",
         _same_status,
         ("a name with a slash", "a name with a slash: config", "a name with a slash: delete"),
     ),
     Difference(
-        "Version, commit and cluster are those of the worker.",
+        "`GET /` shows Moldau's version; the commit is unknown.",
         _same_fields,
         ("root",),
     ),
     Difference(
-        "The levels of loggers that nobody has set differ.",
+        "The level of the root logger is the one that the worker was started with.",
         _same_fields,
         ("loggers: root",),
     ),
     Difference(
-        "The loggers are those of Python. The ones that were set by requests are the same.",
+        "The loggers are those of Python.",
         _same_loggers_of_ours,
         ("loggers: list",),
     ),
@@ -263,12 +270,13 @@ INTENDED = [
         ("created paused: status",),
     ),
     Difference(
-        "Sources write in transactions: the marker that ends one has an offset too.",
+        "The offset of a sink may be higher by one for each transaction of the source: the marker that ends a "
+        "transaction has an offset too, and Moldau's sources write in transactions.",
         _one_offset_more,
         ("sink: offsets",),
     ),
     Difference(
-        "The message says what is wrong with the offset.",
+        "For an offset below 0 of a sink the message says what is wrong.",
         _same_status,
         ("sink: alter offsets: negative",),
     ),

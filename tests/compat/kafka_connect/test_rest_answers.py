@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.compat.kafka_connect.conftest import Played
 from tests.compat.kafka_connect.rest_conversation import ALL
 from tests.compat.kafka_connect.rest_differences import INTENDED, difference_of
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_names_of_requests_are_unique() -> None:
@@ -14,6 +18,12 @@ def test_names_of_requests_are_unique() -> None:
     listed = [name for one in INTENDED for name in one.requests]
     assert len(set(listed)) == len(listed)
     assert set(listed) <= {request.name for request in ALL}
+
+
+def test_every_intended_difference_is_documented() -> None:
+    page = " ".join((ROOT / "docs" / "connect-rest.md").read_text().split())
+    assert not [one.reason for one in INTENDED if one.reason not in page]
+    assert f"send {len(ALL)} requests" in page
 
 
 @pytest.mark.needs_java

@@ -3,5 +3,5 @@
 `routes.py` has the table of endpoints. Each resource parses a request, asks the herder, and builds the body.
 `dispatch.py` does what all endpoints share: content types, time-outs, error bodies, and forwarding to another worker.
 
-The answers that differ from Kafka Connect on purpose are listed in tests/compat/kafka_connect/rest_differences.py.
+docs/connect-rest.md lists the answers that differ from Kafka Connect's on purpose.
 """
