@@ -174,7 +174,7 @@ class Capture:
     def _built(self, properties: Any) -> Any:
         jpype, capture = self._jpype, self
 
-        class Consumer:
+        class ChangeHandler:
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def handleBatch(self, records: Any, committer: Any) -> None:  # noqa: N802 - Java's name
                 capture.send(records, committer)
@@ -183,13 +183,13 @@ class Capture:
             def supportsTombstoneEvents(self) -> bool:  # noqa: N802 - Java's name
                 return True
 
-        class Callback:
+        class EndHandler:
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def handle(self, success: bool, message: Any, error: Any) -> None:
                 capture.ended(success, message, error)
 
-        consumer = jpype.JImplements("io.debezium.engine.DebeziumEngine$ChangeConsumer")(Consumer)()
-        callback = jpype.JImplements("io.debezium.engine.DebeziumEngine$CompletionCallback")(Callback)()
+        consumer = jpype.JImplements("io.debezium.engine.DebeziumEngine$ChangeConsumer")(ChangeHandler)()
+        callback = jpype.JImplements("io.debezium.engine.DebeziumEngine$CompletionCallback")(EndHandler)()
         kind = jpype.JClass("io.debezium.engine.format.JsonByteArray")
         builder = jpype.JClass("io.debezium.engine.DebeziumEngine").create(kind)
         return builder.using(properties).using(callback).notifying(consumer).build()

@@ -23,10 +23,10 @@ from moldau.connect.connector import SinkCommit, SinkConnector, SinkSlice, SinkT
 from moldau.connect.connectors.databases import sink_settings
 from moldau.connect.connectors.databases.connection_settings import check_login, dialect_for, open_session
 from moldau.connect.connectors.databases.dialect import DatabaseSession, Dialect, InsertMode, TableName, WritePlan
-from moldau.connect.connectors.databases.errors import ConflictError, RefusedRowError
+from moldau.connect.connectors.databases.errors import ConflictError, DatabaseError, RefusedRowError
 from moldau.connect.connectors.databases.mariadb_dialect import MariaDBDialect
 from moldau.connect.connectors.databases.postgresql_dialect import PostgreSQLDialect
-from moldau.connect.connectors.databases.sink_offsets import SinkOffsets
+from moldau.connect.connectors.databases.sink_offsets import OffsetsInDatabase
 from moldau.connect.connectors.databases.sink_rows import (
     SinkRows,
     halves,
@@ -63,6 +63,10 @@ def sink_dialect(config: Mapping[str, Any]) -> Dialect:
 def sink_session(dialect: Dialect, config: Mapping[str, Any]) -> DatabaseSession:
     session = open_session(dialect, config)
     if isinstance(dialect, MariaDBDialect):
+        try:
+            session.execute(f"SET idle_transaction_timeout = {LOCK_TIMEOUT_S}")
+        except DatabaseError:
+            pass  # MySQL has no such limit: there, the connection ends a little later
         session.execute(f"SET innodb_lock_wait_timeout = {LOCK_TIMEOUT_S}, wait_timeout = {3 * LOCK_TIMEOUT_S}")
     return session
 
@@ -86,9 +90,9 @@ class DatabaseSink(SinkConnector):
         return sink_settings.problems(config) or check_login(config, sink_dialect(config))
 
     @property
-    def _offsets(self) -> SinkOffsets | None:
+    def _offsets(self) -> OffsetsInDatabase | None:
         table = self.config["offsets.table.name"]
-        return SinkOffsets(self._dialect, table, self.name) if table else None
+        return OffsetsInDatabase(self._dialect, table, self.name) if table else None
 
     def start(self) -> None:
         session = self._driver_session()

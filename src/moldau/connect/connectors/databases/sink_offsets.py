@@ -18,7 +18,7 @@ _EPOCH_TOPIC: Final = ""
 _EPOCH_PARTITION: Final = -1
 
 
-class SinkOffsets:
+class OffsetsInDatabase:
     """The table of offsets, as one connector uses it."""
 
     def __init__(self, dialect: Dialect, table: str, connector: str) -> None:
