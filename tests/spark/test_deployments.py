@@ -5,23 +5,20 @@ Each test starts its own JVMs, which takes longer than the test itself: only wit
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from moldau import Admin, Consumer, TopicPartition
 from tests.spark import topics
+from tests.spark.spark_cluster import START_TIMEOUT_S, environment, standalone_cluster
 from tests.support.waiting import wait_until
 
 JOB = Path(__file__).with_name("drain_job.py")
 JOB_TIMEOUT_S = 600
-START_TIMEOUT_S = 120
 RECORDS = 1000
 PARTITIONS = 4
 
@@ -68,18 +65,6 @@ def has_every_number_doubled_once(bootstrap: str, topic: str) -> None:
         wait_until(lambda: not admin.list_transactions(states=["Ongoing"]), "no transaction is open", START_TIMEOUT_S)
 
 
-def environment() -> dict[str, str]:
-    python = str(Path(sys.executable))
-    return {
-        **os.environ,
-        "PATH": f"{Path(python).parent}:{os.environ['PATH']}",
-        "PYSPARK_PYTHON": python,
-        "PYSPARK_DRIVER_PYTHON": python,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_NO_DAEMONIZE": "1",
-    }
-
-
 def run_job(*arguments: str) -> str:
     command = [sys.executable, str(JOB), *arguments]
     done = subprocess.run(
@@ -87,45 +72,6 @@ def run_job(*arguments: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def spark_class(*arguments: str) -> list[str]:
-    import pyspark
-
-    return [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), *arguments]
-
-
-@contextlib.contextmanager
-def daemon(log: Path, *arguments: str, ready: str) -> Iterator[str]:
-    """Start a process of a cluster and return the match in its log when it is ready."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(spark_class(*arguments), stdout=output, stderr=output, env=environment())
-    try:
-
-        def found() -> re.Match[str] | None:
-            text = log.read_text(errors="replace")
-            assert process.poll() is None, text
-            return re.search(ready, text)
-
-        yield wait_until(found, f"{ready!r} in {log}", START_TIMEOUT_S)[0]
-    finally:
-        process.terminate()
-        process.wait(START_TIMEOUT_S)
-
-
-@contextlib.contextmanager
-def standalone_cluster(directory: Path) -> Iterator[str]:
-    """One master and two workers of one core each. Returns the master's address."""
-    master_class, worker_class = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
-    place = ("--host", "127.0.0.1", "--webui-port", "0")
-    with contextlib.ExitStack() as stack:
-        started = daemon(directory / "master.log", master_class, *place, "--port", "0", ready=r"spark://127[\d.]+:\d+")
-        address = stack.enter_context(started)
-        for number in range(2):
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"worker-{number}"))
-            log = directory / f"worker-{number}.log"
-            stack.enter_context(daemon(log, worker_class, *place, *size, address, ready="Successfully registered"))
-        yield address
 
 
 def test_a_standalone_cluster_of_two_workers_copies_a_topic_once(

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -40,11 +40,13 @@ class ConnectWorker:
         port: int,
         settings: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         self.bootstrap = bootstrap
         self.port = port
         self.settings = {**SETTINGS, **(settings or {})}
         self.environment = dict(environment or {})
+        self.arguments = arguments
         self.process: subprocess.Popen[bytes] | None = None
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=CALL_TIMEOUT_S)
         self._lines: list[bytes] = []
@@ -59,6 +61,7 @@ class ConnectWorker:
 
     def start(self) -> Self:
         command = [sys.executable, "-m", "moldau", "connect", "-b", self.bootstrap, "--port", str(self.port)]
+        command += self.arguments
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_")}
