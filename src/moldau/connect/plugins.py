@@ -56,6 +56,10 @@ _INTERFACES: Final[Mapping[tuple[Kind, ...], tuple[str, str]]] = {
 }
 
 
+UNDEFINED: Final = "undefined"
+"""The version of a plugin that has none."""
+
+
 class UnknownPlugin(MoldauError):
     """A class name that no plugin has."""
 
@@ -77,8 +81,15 @@ class Plugin:
 
     @property
     def version(self) -> str:
-        """The version of a built-in plugin is that of Moldau; that of another one is its class's."""
-        return __version__ if self.extra is not None else str(getattr(self.load(), "version", "undefined"))
+        """The version of a built-in plugin is that of Moldau; that of another one is its class's, if it has one."""
+        if self.extra is not None:
+            return __version__
+        try:
+            return str(getattr(self.load(), "version", UNDEFINED))
+        except PluginLoadError as error:
+            # One broken package must not hide the others from a list; who uses the plugin gets the error.
+            log.warning("plugin cannot be loaded", extra={"plugin": self.name, "reason": str(error)})
+            return UNDEFINED
 
     def load(self) -> type[Any]:
         """The class. Raises PluginLoadError."""

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from moldau import __version__
 from moldau.client.errors import MoldauError
+from moldau.connect.built_in_plugins import Kind
 from moldau.connect.engine import ConnectorProgress
 from moldau.connect.herder import (
     ActiveTopics,
@@ -30,6 +32,7 @@ from moldau.connect.herder import (
     TaskId,
     TaskStateInfo,
 )
+from moldau.connect.plugins import Plugin, Plugins
 from moldau.connect.rest import dispatch
 from tests.connect.rest.scripted_herder import InProcess, app, herder
 
@@ -104,6 +107,27 @@ def test_the_progress_of_a_connector_that_no_worker_runs_is_null() -> None:
 def test_a_connector_that_was_deleted_meanwhile_is_left_out_of_the_list() -> None:
     worker = client(connectors=["a"], status=NotFoundError("gone"))
     assert worker.get("/connectors?expand=status").json() == {}
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_plugin_that_cannot_be_loaded_does_not_hide_the_others() -> None:
+    plugins = Plugins(
+        [
+            Plugin(Kind.SOURCE, "Fine", "moldau.connect.connector:SourceConnector"),
+            Plugin(Kind.SINK, "Broken", "no_such_package:Sink"),
+            Plugin(Kind.CONVERTER, "NoVersion", "moldau.connect.plugins:Plugins"),
+        ]
+    )
+    worker = InProcess(app(herder(), plugins=plugins))
+    assert worker.get("/connector-plugins?connectorsOnly=false").json() == [
+        {"class": "Broken", "type": "sink"},
+        {"class": "Fine", "type": "source", "version": __version__},
+        {"class": "NoVersion", "type": "converter"},
+    ]
+    assert [one["class"] for one in worker.get("/connector-plugins").json()] == ["Broken", "Fine"]
+    refused = worker.get("/connector-plugins/Broken/config")
+    assert (refused.status_code, refused.json()["error_code"]) == (500, 500)
+    assert "no_such_package" in refused.json()["message"]
 
 
 def test_topics_can_be_switched_off() -> None:

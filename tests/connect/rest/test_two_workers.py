@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -21,12 +23,9 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     places = [directory / "a", directory / "b"]
     for place in places:
         place.mkdir()
-    with (
-        BrokerProcess(directory / "data") as broker,
-        MoldauConnect(places[0], broker.bootstrap) as first,
-        MoldauConnect(places[1], broker.bootstrap) as second,
-    ):
-        yield [first.url, second.url]
+    with BrokerProcess(directory / "data") as broker, ExitStack() as stack, ThreadPoolExecutor(2) as both:
+        workers = [MoldauConnect(place, broker.bootstrap) for place in places]
+        yield [worker.url for worker in both.map(stack.enter_context, workers)]
 
 
 def ask(url: str, method: str, path: str, body: Any = None) -> httpx.Response:

@@ -16,7 +16,7 @@ from moldau.connect.herder.results import (
     TaskInfo,
     TaskStateInfo,
 )
-from moldau.connect.plugins import Plugin
+from moldau.connect.plugins import UNDEFINED, Plugin
 
 if TYPE_CHECKING:
     from moldau.connect.engine import ConnectorProgress
@@ -76,4 +76,11 @@ def logger_body(level: LoggerLevel) -> Body:
 
 
 def plugins_body(plugins: Iterable[Plugin]) -> list[Body]:
-    return [{"class": one.name, "type": one.kind.value, "version": one.version} for one in plugins]
+    """Classes by kind. One without a version has no such field, as in Kafka Connect."""
+    found: list[Body] = []
+    for one in plugins:
+        version = one.version
+        found.append({"class": one.name, "type": one.kind.value})
+        if version != UNDEFINED:
+            found[-1]["version"] = version
+    return found
