@@ -104,7 +104,7 @@ def test_nothing_is_lost_or_doubled_when_the_whole_process_is_killed(
     tmp_path: Path, count: Callable[[int, int], int], seed: int
 ) -> None:
     chance = random.Random(seed)
-    kills = count(2, 40)
+    kills = count(1, 40)
     limit = STEP * BATCHES * (kills + 1)
     with BrokerProcess(tmp_path / "data") as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
