@@ -205,6 +205,11 @@ class SinkConnector(Connector):
         None for a partition: its offset is removed; None for all: everything is read again from the beginning. Called
         instead of `start`, after earlier processes are fenced, and before the offsets of the group are changed.
         """
+        if type(self).written_offsets is not SinkConnector.written_offsets:
+            raise MoldauError(
+                f"the target of connector {self.name} keeps its own offsets, and {type(self).__name__} cannot change "
+                "them there: they would win over the offsets of the group. Create a connector with another name instead"
+            )
 
     def due(self, pending: Sequence[SinkSlice]) -> Sequence[SinkSlice]:
         """Of the records that are not written yet (one slice per partition), the part to write now; the rest waits.

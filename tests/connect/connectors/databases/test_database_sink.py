@@ -313,6 +313,21 @@ def test_a_process_that_slept_through_a_takeover_writes_nothing(database: TestDa
     assert orders(database) == [(1, "b")] and offset_of(new) == 2
 
 
+def test_offsets_that_the_user_changes_are_changed_in_the_database(database: TestDatabase) -> None:
+    old = started(database, **UPSERT)
+    put(old, records((1, "a"), (2, "b")))
+    partition, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    changing = database.sink(**UPSERT)
+    changing.change_offsets({partition: 1, other: 5})
+    assert changing.written_offsets() == {partition: 1, other: 5}
+    with pytest.raises(FencedError, match="taken over"):
+        put(old, records((3, "zombie"), first=2))
+    changing.change_offsets({other: None})
+    assert changing.written_offsets() == {partition: 1}
+    changing.change_offsets(None)
+    assert changing.written_offsets() == {}
+
+
 def test_the_offsets_of_dropped_records_are_stored(database: TestDatabase) -> None:
     sink = started(database, **UPSERT)
     part = SinkSlice(TopicPartition("orders", 0), 0, 7)

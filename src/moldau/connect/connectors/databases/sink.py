@@ -108,6 +108,11 @@ class DatabaseSink(SinkConnector):
     def written_offsets(self) -> Mapping[TopicPartition, int] | None:
         return None if self._offsets is None else self._offsets.all(self._driver_session())
 
+    def change_offsets(self, offsets: Mapping[TopicPartition, int | None] | None) -> None:
+        self.start()
+        if self._offsets is not None and self._epoch is not None:
+            self._offsets.change(self._driver_session(), self._epoch, offsets)
+
     def write(self, part: SinkSlice, batches: Iterator[ConnectBatch], task: SinkTask) -> int:
         if self._offsets is not None and self._epoch is None:
             raise MoldauError("DatabaseSink.write was called before start: it has no epoch")

@@ -8,6 +8,7 @@ sees the new epoch and is rolled back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from moldau.client.data_types import TopicPartition
@@ -81,6 +82,20 @@ class OffsetsInDatabase:
         self, session: DatabaseSession, partition: TopicPartition, offset: int, epoch: int, *, exists: bool
     ) -> None:
         self._put(session, partition.topic, partition.partition, offset, epoch, exists=exists)
+
+    def change(self, session: DatabaseSession, epoch: int, offsets: Mapping[TopicPartition, int | None] | None) -> None:
+        """Set the offsets of some partitions, or remove them (None); without `offsets`, remove all of the connector."""
+        session.begin()
+        try:
+            self.check_epoch(session, epoch, lock=True)
+            for partition, offset in (dict.fromkeys(self.all(session)) if offsets is None else offsets).items():
+                session.execute(f"DELETE FROM {self._quoted} {self._where(partition.topic, partition.partition)}")
+                if offset is not None:
+                    self.put(session, partition, offset, epoch, exists=False)
+            session.commit()
+        except BaseException:
+            session.rollback()
+            raise
 
     def all(self, session: DatabaseSession) -> dict[TopicPartition, int]:
         quote = self._dialect.quote
