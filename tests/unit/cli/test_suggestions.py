@@ -18,7 +18,10 @@ def told(*arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["up", "--config", "f"], "these commands have it: moldau broker, moldau topics create, moldau topics alter"),
+        (
+            ["up", "--config", "f"],
+            "these commands have it: moldau broker, moldau connect, moldau topics create and others",
+        ),
         (["broker", "--quick"], "No such option: --quick; did you mean moldau demo --quick?"),
         (["broker", "--port", "9092"], "these commands have it: moldau up, moldau zookeeper"),
         (["groups", "list", "--to-earliest"], "did you mean moldau groups reset --to-earliest?"),
