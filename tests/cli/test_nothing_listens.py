@@ -80,6 +80,10 @@ def closed_port() -> Iterator[str]:
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
+SERVICES = ("connect", "connect standalone")
+"""Commands that wait for their brokers, and say so: they may be started before them."""
+
+
 def cluster_commands() -> Iterator[tuple[str, set[str]]]:
     """Every command with an option for the address of a cluster, with its options."""
 
@@ -96,8 +100,21 @@ def cluster_commands() -> Iterator[tuple[str, set[str]]]:
 def test_every_command_of_a_cluster_is_tried_here_and_can_wait() -> None:
     tried = {" ".join(line.split()[:count]) for line in COMMANDS for count in (1, 2)}
     for command, options in cluster_commands():
-        assert command in tried
-        assert "--wait" in options, command
+        if command not in SERVICES:
+            assert command in tried
+            assert "--wait" in options, command
+
+
+def test_a_worker_of_connect_says_that_nothing_listens_and_goes_on_trying(closed_port: str) -> None:
+    command = [sys.executable, "-m", "moldau", "connect", "-b", closed_port, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as worker:
+        assert worker.stderr is not None
+        try:
+            said = worker.stderr.readline()
+            assert said == f"moldau: nothing listens at {closed_port} (connection refused); still trying\n"
+            assert worker.poll() is None
+        finally:
+            worker.terminate()
 
 
 @pytest.mark.parametrize("line", COMMANDS)

@@ -16,7 +16,7 @@ from moldau.client.blocking.admin import Admin
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import InvalidProducerEpoch, ProducerFenced
 from moldau.connect.config_def import ConfigDef
-from moldau.connect.connector import Connector, PolledSourceConnector, SinkSlice
+from moldau.connect.connector import Connector, Polled, PolledSourceConnector, SinkSlice, SourceOffsets
 from moldau.connect.connectors.file_stream_sink import FileStreamSink
 from moldau.connect.connectors.file_stream_source import FileStreamSource
 from moldau.connect.engine.identities import connector_id, consumer_group, sink_transactional_id
@@ -39,6 +39,9 @@ class Clicks(PolledSourceConnector):
     """A polled source of which only the offsets matter."""
 
     config_def = ConfigDef()
+
+    def poll(self, offsets: SourceOffsets) -> Iterator[Polled]:
+        raise AssertionError("it is never polled")
 
 
 CLASSES: dict[str, type[Connector]] = {"source": FileStreamSource, "sink": FileStreamSink, "polled": Clicks}

@@ -12,6 +12,7 @@ from moldau.connect.config_def import ConfigDef, ConfigKey, ConfigType
 from moldau.connect.connector import Slice, SourceConnector, SourceOffsets
 from moldau.connect.engine import ConnectorState
 from moldau.connect.engine.engine import Engine
+from moldau.connect.record_batch import ConnectBatch
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
@@ -42,6 +43,9 @@ class SlowToEnd(SourceConnector):
         if self.number == "first":
             stage.may_end.wait(TIMEOUT_S)
         return []
+
+    def read(self, part: Slice) -> Iterator[ConnectBatch]:
+        raise AssertionError("there is nothing to read")
 
 
 def new_engine(bootstrap: str) -> Engine:
