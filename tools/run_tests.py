@@ -23,16 +23,16 @@ ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = (os.cpu_count() or 1) + 1
 
 PARTS = (
-    "tests",
-    "tests/connect",
-    "tests/system",
-    "tests/spark",
-    "tests/connect/engine",
-    "tests/client",
-    "tests/system/connect",
-    "tests/system/cluster",
     "tests/compat",
+    "tests",
+    "tests/spark",
+    "tests/system",
+    "tests/client",
+    "tests/connect",
+    "tests/connect/engine",
+    "tests/system/cluster",
     "tests/cli",
+    "tests/system/connect",
     "tests/sim",
 )
 """In starting order. A part inside another part is excluded from the outer one."""

@@ -161,7 +161,7 @@ class Engine:
 
     def _next_event(self) -> Callable[[], None] | None:
         now = self._clock.monotonic()
-        dues = [entry.due for entry in self._entries.values() if entry.guard is None]
+        dues = [entry.due for entry in self._entries.values() if entry.waits_for_its_time]
         if not self._watching and self._sinks():
             dues.append(self._watch_due)
         wait = min([TICK_S, *(due - now for due in dues)])
@@ -175,7 +175,7 @@ class Engine:
             if entry.guard is not None:
                 if now > entry.guard.deadline:
                     self._abandon(entry, now)
-            elif entry.due <= now and entry.target is ConnectorState.RUNNING and not entry.removed:
+            elif entry.due <= now and entry.waits_for_its_time:
                 self._begin(entry)
         if not self._watching and self._watch_due <= now and (wanted := self._sinks()):
             self._watching = True

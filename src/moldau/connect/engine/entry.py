@@ -54,6 +54,11 @@ class ConnectorEntry:
     def removed(self) -> bool:
         return bool(self.ending)
 
+    @property
+    def waits_for_its_time(self) -> bool:
+        """Whether the next step begins at `due`: not while a step runs, and not for a connector that is to rest."""
+        return self.guard is None and self.target is ConnectorState.RUNNING and not self.removed
+
     def begin_again(self, now: float) -> None:
         """Forget failures, and be due at once."""
         self.supervision = Supervision()
