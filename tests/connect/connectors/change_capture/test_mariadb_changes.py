@@ -42,6 +42,8 @@ def settings(server: MariaDBServer, bootstrap: str) -> dict[str, object]:
 def test_the_replayed_topic_equals_the_table(server: MariaDBServer, broker: BrokerProcess) -> None:
     server.execute(
         None,
+        "CREATE DATABASE not_captured",
+        "CREATE TABLE not_captured.ids (id uuid)",  # a type that the parser of Debezium's MySQL connector refuses
         "CREATE DATABASE inventory",
         "CREATE TABLE inventory.items (id INT PRIMARY KEY, name VARCHAR(50), price DECIMAL(10,2) DEFAULT 1.50)",
         "INSERT INTO inventory.items (id, name) VALUES " + ", ".join(f"({i}, 'n{i}')" for i in range(1, 21)),

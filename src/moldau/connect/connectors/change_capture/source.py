@@ -30,6 +30,13 @@ POLL_INTERVAL_S: Final = 0.1
 _DEFAULTS: Final = {"errors.max.retries": "0", "poll.interval.ms": "100"}
 """Ours: the connector's engine repeats, with growing pauses; and changes are passed on sooner than after 500 ms."""
 
+_MARIADB_DEFAULTS: Final = {
+    "schema.history.internal.store.only.captured.tables.ddl": "true",
+    "schema.history.internal.store.only.captured.databases.ddl": "true",
+}
+"""Ours: the parser of Debezium's MySQL connector does not know all types of MariaDB (uuid). Tables that are not
+captured must not stop the capture of those that are."""
+
 _FINAL: Final = (
     "password authentication failed",
     "Access denied for user",
@@ -85,6 +92,8 @@ class ChangeSource(PolledSourceConnector):
     def properties(cls, config: Mapping[str, Any]) -> dict[str, str]:
         """The settings for Debezium: its own, as they were given."""
         found = dict(_DEFAULTS)
+        if cls.mariadb:
+            found |= _MARIADB_DEFAULTS
         for name, value in config.items():
             known = name in cls.config_def.keys or name.startswith(cls.open_prefixes)
             if known and value is not None and name != debezium_settings.JAVA_OPTIONS:
