@@ -136,7 +136,8 @@ class Polled:
 class PolledSourceConnector(Connector):
     """A source that cannot read the same rows twice: HTTP, tables that change, change capture.
 
-    The driver polls it. Rows and offsets first land in a topic in one transaction; a Spark job continues from there.
+    The worker polls it, transforms and converts the rows, and writes rows and offsets in one transaction. No Spark job
+    is between: a second reader of the same rows would see others.
     """
 
     poll_interval_s: float = 1.0
