@@ -83,6 +83,14 @@ class Worker:
 
         return wait_until(reached, f"{name} is {state}: {self.engine.state(name)}", timeout_s)
 
+    def wait_for_report(self, name: str, state: ConnectorState, timeout_s: float = END_S) -> StatusReport:
+        """The first report of a state that does not last: it may be over before anybody looks."""
+
+        def reported() -> StatusReport | None:
+            return next((one for one in self.reports if one.name == name and one.state is state), None)
+
+        return wait_until(reported, f"{name} was {state}: {self.states(name)}", timeout_s)
+
     def records(self, name: str) -> int:
         found = self.engine.state(name)
         return 0 if found is None else found.progress.records

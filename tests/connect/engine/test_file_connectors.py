@@ -155,7 +155,7 @@ def test_a_sink_that_was_replaced_in_its_target_recovers_and_doubles_nothing(
     later.write_text(last.read_text().replace(f'"commit":{int(last.stem)}', f'"commit":{int(last.stem) + 1}'))
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"after")
-    worker.wait_for(name, ConnectorState.RESTARTING)
+    worker.wait_for_report(name, ConnectorState.RESTARTING)
     worker.engine.restart(name)
     wait_until(lambda: sorted(texts_in(target / topic).values()) == ["after\n", "before\n"])
     worker.stop(name)

@@ -51,7 +51,7 @@ def test_hanging_connectors_do_not_stop_others_and_are_cancelled_after_their_dea
     eventually(lambda: worker.records(healthy) == 200)
     assert ConnectorState.RESTARTING not in worker.states(healthy)
     for place, name in hung.items():
-        restarting = worker.wait_for(name, ConnectorState.RESTARTING)
+        restarting = worker.wait_for_report(name, ConnectorState.RESTARTING)
         assert restarting.trace is not None and "task.deadline.ms" in restarting.trace, place
     worker.stop(healthy, *hung.values())
     assert sorted(values_of(read(topic))) == sorted(f"{part}:{n}" for part in range(2) for n in range(100))
@@ -67,7 +67,7 @@ def test_a_retriable_error_is_tried_again_and_nothing_is_lost_or_doubled(
     name, topic = unused_name(), new_topic()
     (faults / "retry-read").touch()
     worker.engine.start(name, counting(topic, faults=faults))
-    restarting = worker.wait_for(name, ConnectorState.RESTARTING)
+    restarting = worker.wait_for_report(name, ConnectorState.RESTARTING)
     assert restarting.trace == "read is away"
     (faults / "retry-read").unlink()
     eventually(lambda: worker.records(name) == 200)
@@ -152,7 +152,7 @@ def test_a_crash_of_the_python_process_of_a_task_is_tried_again(
     name, topic = unused_name(), new_topic()
     (faults / "crash-read").touch()
     worker.engine.start(name, counting(topic, faults=faults))
-    restarting = worker.wait_for(name, ConnectorState.RESTARTING)
+    restarting = worker.wait_for_report(name, ConnectorState.RESTARTING)
     assert restarting.trace is not None and "Spark could not finish a batch" in restarting.trace
     (faults / "crash-read").unlink()
     eventually(lambda: worker.records(name) == 200)
@@ -185,7 +185,7 @@ def test_the_older_of_two_owners_of_a_source_is_fenced(
     second.engine.start(name, config)
     eventually(lambda: second.records(name) == 100)
     (faults / "wake-up").touch()
-    fenced = worker.wait_for(name, ConnectorState.RESTARTING)
+    fenced = worker.wait_for_report(name, ConnectorState.RESTARTING)
     assert fenced.trace is not None and "another worker has taken over" in fenced.trace
     worker.stop(name)
     second.stop(name)
@@ -218,7 +218,7 @@ def test_the_older_of_two_owners_of_a_sink_is_fenced_before_it_publishes(
     second.engine.start(name, config)
     eventually(lambda: second.records(name) == 1)
     (faults / "wake-up").touch()
-    worker.wait_for(name, ConnectorState.RESTARTING)
+    worker.wait_for_report(name, ConnectorState.RESTARTING)
     worker.stop(name)
     second.stop(name)
     assert [batch["lines"] for batch in written_batches(str(target))] == [["a"]]

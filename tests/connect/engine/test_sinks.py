@@ -116,7 +116,7 @@ def test_tolerated_errors_become_exactly_one_dead_letter_each_with_the_context_o
     # The first commit fails after the dead letters are written: the batch is repeated.
     (faults / "retry-commit").touch()
     worker.engine.start(name, config)
-    worker.wait_for(name, ConnectorState.RESTARTING)
+    worker.wait_for_report(name, ConnectorState.RESTARTING)
     (faults / "retry-commit").unlink()
     eventually(lambda: len(lines(target)) == 36)
     worker.stop(name)
