@@ -123,7 +123,15 @@ def _measure_kafka(
 
 def _parquet(directory: Path) -> dict[str, str]:
     path = directory / f"parquet-{next(_numbers)}"
-    return {"connector.class": "FileSink", "format": "parquet", "path": str(path), "tasks.max": str(PARTITIONS)}
+    # Without a schedule the sink does not wait for more records to fill its last file, as the other two do not.
+    schedule = {"rotate.schedule.interval.ms": "0"}
+    return {
+        "connector.class": "FileSink",
+        "format": "parquet",
+        "path": str(path),
+        "tasks.max": str(PARTITIONS),
+        **schedule,
+    }
 
 
 def _text_file(directory: Path) -> dict[str, str]:

@@ -38,7 +38,9 @@ def run(context: Context) -> Iterator[Row]:
         time.sleep(context.sized(SETTLE_S, QUICK_SETTLE_S))
         before, began = _cpu_s(worker.process.pid), time.monotonic()
         time.sleep(context.sized(MEASURE_S, QUICK_MEASURE_S))
-        share = (_cpu_s(worker.process.pid) - before) / (time.monotonic() - began) * 100
+        # A Python process of Spark that ends meanwhile takes its CPU time along: only what still runs is compared.
+        spent = sum(now - before.get(process, 0.0) for process, now in _cpu_s(worker.process.pid).items())
+        share = spent / (time.monotonic() - began) * 100
         memory, processes = _memory_mb(worker.process.pid)
     note = f"{CONNECTORS} connectors, {processes} processes"
     yield Row("Connect: idle connectors, CPU", share, "% of a core", MOST_CPU, note=note)
@@ -61,8 +63,9 @@ def _family(pid: int) -> list[psutil.Process]:
     return [root, *root.children(recursive=True)]
 
 
-def _cpu_s(pid: int) -> float:
-    return sum(sum(one.cpu_times()[:2]) for one in _family(pid))
+def _cpu_s(pid: int) -> dict[int, float]:
+    """CPU seconds by process id."""
+    return {one.pid: sum(one.cpu_times()[:2]) for one in _family(pid)}
 
 
 def _memory_mb(pid: int) -> tuple[float, int]:
