@@ -19,13 +19,13 @@ ROOMS = {
     # ZooKeeper's client has its own thread and socket. A simulation uses another store.
     "network": ("net/", "cluster/kazoo_session.py", "service/server.py"),
     "database": ("cluster/sqlite_store.py",),
-    "files": ("cluster/kazoo_session.py",),
+    "files": ("cluster/kazoo_session.py", "sql/server/"),
     # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
     # The type UUID; the module creates no new ones. Salts of passwords, which no simulation may make guessable.
     "chance": ("client/serialization.py", "security/scram_keys.py", "service/login.py"),
     # The caller of a blocking client is in another thread than the client's loop.
-    # A service hashes passwords and reads certificates in threads.
+    # A service hashes passwords and reads certificates in threads. Calls of Spark block, so SQL has threads for them.
     "threads": (
         "client/",
         "connect/engine/",
@@ -33,6 +33,7 @@ ROOMS = {
         "cluster/kazoo_session.py",
         "service/login.py",
         "service/server.py",
+        "sql/",
     ),
     "processes": (),
 }

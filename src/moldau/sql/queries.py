@@ -43,6 +43,8 @@ class QueryDefinition:
     """What SET had set in the session that created it."""
     wanted: WantedState = WantedState.RUNNING
     created_ms: int = 0
+    resumes: int = 0
+    """How often the user has resumed it. A status with a smaller number was reported before the last time."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,6 +80,8 @@ class QueryStatus:
     """Records that the query did not use, by reason: bad_records, late_records."""
     restarts: int = 0
     reported_ms: int = 0
+    resumes: int = 0
+    """The number of the definition that the report is about: a FAILED query with a smaller one is tried again."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
