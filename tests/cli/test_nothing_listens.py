@@ -60,6 +60,7 @@ transactions list
 users add alice --password-file SECRET
 users list
 users remove alice
+examples run video_analytics
 transactions resolve 3a1f2c4e-5b6d-4c7e-8f90-123456789abc
 """.strip().splitlines()
 

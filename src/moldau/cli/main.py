@@ -18,6 +18,7 @@ from moldau.cli import (
     configs,
     connect_commands,
     consume,
+    examples_commands,
     groups,
     log_commands,
     perf,
@@ -54,6 +55,7 @@ app.add_typer(log_commands.app, name="log")
 app.add_typer(security_commands.app, name="security")
 app.add_typer(perf.app, name="perf")
 app.add_typer(connect_commands.app, name="connect")
+app.add_typer(examples_commands.app, name="examples")
 app.command()(produce.produce)
 app.command()(consume.consume)
 

@@ -1,0 +1,1 @@
+"""Video analytics: resume positions, viewer profiles, recommendations and an analytics store."""
