@@ -1,24 +1,24 @@
 """Statements of streaming SQL, as data. `parser.py` makes them; `SqlSession` runs them.
 
-The text of a query (`QueryText.text`) is Spark SQL: the parser has taken our own clauses out of it, and has replaced
-each by the same number of characters and line breaks where it could, so that Spark's positions are the user's.
+The text of a query (`QueryText.text`) is Spark SQL: the parser has replaced our own clauses by blanks, or by Spark's
+words for them. `QueryText.locate` turns an offset that Spark reports into the place in the user's text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from moldau.sql.declarations import ColumnDeclaration, RelationKind
+from moldau.sql.text_positions import SourceText, TextEdit, TextPiece, TextPosition
 
+START: Final = TextPosition()
 
-@dataclass(frozen=True)
-class TextPosition:
-    """Where a statement begins in the text that the user gave. Both count from 1."""
-
-    line: int = 1
-    column: int = 1
+EVENT_TIME: Final = "__event_time__"
+"""Stands for the column of the event time in the text of a query with ksqlDB's WINDOW clause: the parser does not know
+the relation. `QueryText.with_event_time` puts the column in."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,42 @@ class QueryText:
     grace: str | None = None
     """`GRACE PERIOD 1 MINUTE`: how late a record may be; becomes the watermark."""
     window: str | None = None
-    """ksqlDB's `WINDOW TUMBLING (SIZE 1 MINUTE)`, kept for messages: `text` already has Spark's `window(…)`."""
-    position: TextPosition = TextPosition()
+    """ksqlDB's `WINDOW TUMBLING (SIZE 1 MINUTE)`, kept for messages: `text` already has Spark's `window(…)`, over
+    EVENT_TIME."""
+    position: TextPosition = START
+    pieces: tuple[TextPiece, ...] = field(default=(), compare=False, repr=False)
+    """Which part of `text` stands for which part of the user's text. Empty: it is the same from `position` on."""
+
+    @property
+    def source(self) -> SourceText:
+        return SourceText(self.text, self.pieces or (TextPiece(0, self.position),))
+
+    def locate(self, offset: int) -> TextPosition:
+        """The place in the user's text of the character at this offset of `text`."""
+        return self.source.position(offset)
+
+    def locate_line(self, line: int, column: int) -> TextPosition:
+        """The same for a line of `text`, from 1, and a column, from 0, as in Spark's errors."""
+        lines = self.text.split("\n")[: line - 1]
+        return self.locate(sum(len(one) + 1 for one in lines) + column)
+
+    def with_event_time(self, column: str) -> QueryText:
+        """The query with the column of the event time, as Spark SQL writes it, in place of EVENT_TIME."""
+        return self.edited([TextEdit(at, at + len(EVENT_TIME), column) for at in _places(self.text, EVENT_TIME)])
+
+    def edited(self, edits: Sequence[TextEdit]) -> QueryText:
+        """The query with changes of its text; `locate` still finds the user's places."""
+        source = self.source.edited(edits)
+        return replace(self, text=source.text, pieces=source.pieces)
+
+
+def _places(text: str, wanted: str) -> list[int]:
+    found = []
+    at = text.find(wanted)
+    while at >= 0:
+        found.append(at)
+        at = text.find(wanted, at + len(wanted))
+    return found
 
 
 @dataclass(frozen=True)
@@ -118,6 +152,8 @@ class Shown(StrEnum):
     QUERIES = "QUERIES"
     FUNCTIONS = "FUNCTIONS"
     SETTINGS = "SETTINGS"
+    VARIABLES = "VARIABLES"
+    """Of DEFINE; the shell lists them."""
 
 
 @dataclass(frozen=True)
@@ -179,3 +215,21 @@ class SetStatement(Statement):
 
     name: str
     value: str | None
+
+
+@dataclass(frozen=True)
+class DefineStatement(Statement):
+    """`DEFINE name = 'value'`: `${name}` stands for the value from here on; `UNDEFINE name` has the value None.
+
+    The parser puts the values in. A session has nothing to do.
+    """
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True)
+class RunScriptStatement(Statement):
+    """`RUN SCRIPT 'file'`: the shell runs the statements of the file."""
+
+    path: str
