@@ -1,4 +1,4 @@
-"""ksqlDB's words that Spark SQL does not have, or that mean something else: what to write instead."""
+"""Differences from ksqlDB: its words that mean nothing or something else here, and what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ksqlDB's WINDOW clause as Spark's functions window() and session_window() in GROUP BY.
+"""Translation of ksqlDB's WINDOW clause into Spark's functions window() and session_window() in GROUP BY.
 
 `FROM orders WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY city` becomes
 `FROM orders GROUP BY window(__event_time__, '1 MINUTE'), city`. WINDOWSTART and WINDOWEND of that query become
