@@ -18,8 +18,8 @@ processes, and connectors read and write the world outside."""
 ROOMS = {
     # ZooKeeper's client has its own thread and socket. A simulation uses another store.
     "network": ("net/", "cluster/kazoo_session.py", "service/server.py"),
-    "database": ("cluster/sqlite_store.py",),
     "files": ("cluster/kazoo_session.py", "sql/server/"),
+    "database": ("cluster/sqlite_store.py", "sql/index/index_store.py"),
     # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
     # The type UUID; the module creates no new ones. Salts of passwords, which no simulation may make guessable.
