@@ -31,6 +31,9 @@ CONFIGURATION: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    # A study should be there soon: the full compiler and a parallel collector cost more at the start than they save.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.streaming.pollingDelay": "50ms",
     # Keyed state of any Python class (transformWithState) needs this store.
     "spark.sql.streaming.stateStore.providerClass": (
