@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.examples.study import StudyError, StudyRecord
+from moldau.examples.study import Decode, StudyError, StudyRecord, json_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +123,7 @@ def topic_sender(place: Place) -> Iterator[Callable[[StudyRecord], None]]:
         check()
 
 
-def read_topic(place: Place, topic: str) -> Iterator[StudyRecord]:
+def read_topic(place: Place, topic: str, decode: Decode = json_value) -> Iterator[StudyRecord]:
     """The committed records that a topic has now, partition by partition."""
     from moldau import Consumer, TopicPartition
 
@@ -134,9 +134,9 @@ def read_topic(place: Place, topic: str) -> Iterator[StudyRecord]:
             end = consumer.end_offsets(partition)[partition]
             while consumer.position(partition) < end:
                 for record in consumer.poll(timeout=1):
-                    yield parsed_record(record)
+                    yield parsed_record(record, decode)
 
 
-def parsed_record(record: Any) -> StudyRecord:
-    value = None if record.value is None else json.loads(record.value)
+def parsed_record(record: Any, decode: Decode = json_value) -> StudyRecord:
+    value = None if record.value is None else decode(record.topic, record.value)
     return StudyRecord(record.topic, (record.key or b"").decode(), value, record.timestamp)

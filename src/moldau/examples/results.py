@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from moldau.examples.place import Place, parsed_record, read_topic
@@ -61,7 +61,7 @@ class Results:
             consumer.seek_to_beginning(*partitions)
             while not stop.is_set():
                 for record in consumer.poll(timeout=0.5):
-                    self.add(parsed_record(record))
+                    self.add(parsed_record(record, study.decode))
                 self.stored = study.stored(place)
 
 
@@ -84,20 +84,24 @@ class ContentCheck(NamedTuple):
 
 def check(study: Study, place: Place) -> list[ContentCheck]:
     """Compare all results with those that reference.py computes from the same records."""
-    expected = study.expected(lambda topic: read_topic(place, topic))
+
+    def read(topic: str) -> Iterable[StudyRecord]:
+        return read_topic(place, topic, study.decode)
+
+    expected = study.expected(read)
     stored = study.stored(place)
     return [
-        compare(name, content, stored[name] if name in stored else topic_content(place, name, content))
+        compare(name, content, stored[name] if name in stored else topic_content(read(name), content))
         for name, content in expected.items()
     ]
 
 
-def topic_content(place: Place, topic: str, like: Content) -> Content:
+def topic_content(records: Iterable[StudyRecord], like: Content) -> Content:
     """The content of a topic, as a table or as a list, like the expected one."""
     if isinstance(like, list):
-        return [record.value for record in read_topic(place, topic)]
+        return [record.value for record in records]
     table: dict[str, Any] = {}
-    for record in read_topic(place, topic):
+    for record in records:
         if record.value is None:
             table.pop(record.key, None)
         else:

@@ -6,6 +6,7 @@ A study is a package. Its name is that of a package in `moldau.examples`, or the
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pkgutil
 import shutil
@@ -40,6 +41,14 @@ class StudyRecord(NamedTuple):
     value: dict[str, Any] | None
     at_ms: int
     """The record's timestamp. A generator's records are sent when this time has come."""
+
+
+Decode = Callable[[str, bytes], Any]
+"""`decode(topic, data)`: the value of a record."""
+
+
+def json_value(topic: str, data: bytes) -> Any:
+    return json.loads(data)
 
 
 Read = Callable[[str], Iterable[StudyRecord]]
@@ -81,6 +90,11 @@ class Study:
         found: AbstractContextManager[Callable[[StudyRecord], None]]
         found = getattr(self._module("generator"), "sender", topic_sender)(place)
         return found
+
+    def decode(self, topic: str, data: bytes) -> Any:
+        """The value of a record: JSON, unless the generator's DESERIALIZERS have one for the topic."""
+        deserializer = getattr(self._module("generator"), "DESERIALIZERS", {}).get(topic)
+        return json_value(topic, data) if deserializer is None else deserializer.deserialize(topic, data)
 
     def queries(self, spark: Any, place: Place) -> list[Any]:
         """The queries as Spark's DataStreamWriters, in the order in which data flows through them."""

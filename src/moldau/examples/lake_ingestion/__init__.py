@@ -1,0 +1,1 @@
+"""Ingestion into a lake, with a speed layer that is reconciled with the batch layer."""
