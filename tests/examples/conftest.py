@@ -16,8 +16,8 @@ from moldau.examples.study import Study
 from moldau.testing import Broker
 
 HOUR_MS = 3_600_000
-RATE = 20.0
-"""Records per second of the records' own time."""
+RATE = 2.0
+"""Records per second of the records' own time: slow enough that sessions end and sensors fall silent in 300 records."""
 SEED = 7
 
 
