@@ -44,6 +44,7 @@ from bench import (
     small_batches,
     spark_sink,
     spark_source,
+    sql_pull,
     startup,
     tls,
 )
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "connect_files": connect_files.run,
     "connect_idle": connect_idle.run,
     "spark_sink": spark_sink.run,
+    "sql_pull": sql_pull.run,
     "client_consume": client_consume.run,
     "client_produce": client_produce.run,
     "client_latency": client_latency.run,

@@ -104,6 +104,11 @@ class KeyIndex:
         with self._store.snapshot() as snapshot:
             return snapshot.count()
 
+    def positions(self) -> dict[int, int]:
+        """The next offset of each partition, as far as the index has read."""
+        with self._store.snapshot() as snapshot:
+            return snapshot.positions()
+
     def _asked(self, timeout_s: float) -> CommittedEnds:
         name, topic = self.declaration.name, self.declaration.topic
         try:
@@ -122,8 +127,7 @@ class KeyIndex:
         return None
 
     def _not_reached(self, ends: CommittedEnds, timeout_s: float) -> SqlError:
-        with self._store.snapshot() as snapshot:
-            positions = snapshot.positions()
+        positions = self.positions()
         left = sum(end - positions.get(partition, 0) for partition, end in ends.missing(positions).items())
         why = f": {self._follower.problem}" if self._follower.problem else ""
         return SqlError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moldau.sql.declarations import ColumnDeclaration, Declaration
@@ -41,17 +41,16 @@ class TableKeys:
     """The lookup keys of one table."""
 
     def __init__(self, declaration: Declaration) -> None:
-        self._format = declaration.key_format.lower()
         self._all = declaration.key_columns
+        # Several key columns are a JSON object, whatever the format.
+        self._format = declaration.key_format.lower() if len(self._all) == 1 else "json"
         self.columns: tuple[ColumnDeclaration, ...] = tuple(one for one in self._all if is_comparable(one.type))
         """The key columns of which a question must give values."""
 
     @property
     def supported(self) -> bool:
         """Whether the table can be asked by key."""
-        if not self.columns or self._format not in ("string", "json"):
-            return False
-        return self._format == "json" or len(self._all) == 1
+        return bool(self.columns) and self._format in ("string", "json")
 
     @property
     def signature(self) -> bytes:
@@ -129,8 +128,7 @@ def _number_or_truth(text: str, column: ColumnDeclaration) -> KeyValue:
 
 def _of_json(value: Any, column: ColumnDeclaration) -> KeyValue:
     """The value of a column in a JSON key, as Spark's from_json reads it."""
-    kind: Callable[[Any], bool] = lambda given: accepts(column, given)  # noqa: E731
-    if kind(value):
+    if accepts(column, value):
         return value  # type: ignore[no-any-return]
     if _is_text(column) and value is not None:
         return json.dumps(value, separators=(",", ":"))
