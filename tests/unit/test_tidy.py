@@ -284,6 +284,7 @@ SETS_UP_LOGGERS = (
     "src/moldau/cli/logs.py",
     "src/moldau/connect/connectors/http_requests.py",
     "src/moldau/connect/herder/worker_loggers.py",
+    "src/moldau/sql/spark_errors.py",
     "src/moldau/testing/log_silencer.py",
     "src/moldau/testing/simulation/trace.py",
 )

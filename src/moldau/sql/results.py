@@ -29,8 +29,8 @@ class ResultRows:
 
     columns: Sequence[ResultColumn]
     rows: Iterator[tuple[Any, ...]]
-    notes: tuple[str, ...] = field(default=())
-    """For example: "12 records are not JSON; their columns are null"."""
+    notes: Sequence[str] = field(default=())
+    """For example: "12 records do not fit the columns of orders". Complete when all rows have been taken."""
 
 
 @dataclass(frozen=True)

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.sql.declarations import Declaration, RelationKind
 from moldau.sql.results import ResultColumn
-from moldau.sql.statements import QueryText, ReadBound
+from moldau.sql.statements import QueryText
+from moldau.sql.tables.relations import Relations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["DELETED", "ContinuousPlan", "Relations", "Step"]
 
 DELETED = "_deleted"
 """The column that is true in the rows of a table that were deleted; all their other columns are null but the key."""
 
 Step = Callable[["DataFrame"], "DataFrame"]
 """What happens to the rows of a micro-batch, as a batch query: returns the columns of the result, and DELETED."""
-
-
-class Relations(Protocol):
-    """The part of `tables.Relations` that continuous queries use."""
-
-    def find(self, name: str) -> Declaration: ...
-
-    def batch(self, declaration: Declaration, bound: ReadBound | None = None) -> DataFrame: ...
-
-    def stream(self, declaration: Declaration, start: ReadBound | None = None) -> DataFrame: ...
 
 
 @dataclass(frozen=True)
