@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from moldau.examples import study as studies
@@ -24,7 +25,9 @@ from moldau.examples.study import Study
 RUN: Final = "run"
 FINISH: Final = "finish"
 TRIGGER: Final = "1 second"
-LOOK_EVERY_S: Final = 0.3
+LOOK_EVERY_S: Final = 0.2
+FINISHED_AT_ONCE: Final = 3
+"""The number of studies whose queries read the rest at the same time."""
 
 CONFIGURATION: Final = {
     "spark.ui.enabled": "false",
@@ -55,8 +58,7 @@ def main(names: Sequence[str]) -> int:
         if order == RUN:
             order = run(spark, found)
         if order == FINISH:
-            for study, its_place in found:
-                finish(spark, study, its_place)
+            finish(spark, found)
         spark.stop()
     except QueryFailed as error:
         say(error=str(error))
@@ -100,13 +102,24 @@ def run(spark: Any, found: Sequence[tuple[Study, Place]]) -> str:
     return orders[0]
 
 
-def finish(spark: Any, study: Study, place: Place) -> None:
-    """Run the queries one after another until they have read everything that was there at their start."""
+def finish(spark: Any, found: Sequence[tuple[Study, Place]]) -> None:
+    """Let all queries read what is there. Those of a study run one after another, studies run side by side."""
+    waiting = [read_rest(spark, study, place) for study, place in found]
+    while waiting:
+        for steps in waiting[:FINISHED_AT_ONCE]:
+            if next(steps, "done") == "done":
+                waiting.remove(steps)
+        time.sleep(LOOK_EVERY_S)
+
+
+def read_rest(spark: Any, study: Study, place: Place) -> Iterator[None]:
+    """Run the queries one after another until they have read what was there at their start. Yields while one runs."""
     for query in study.queries(spark, place):
         started = query.trigger(availableNow=True).start()
         reported: dict[str, int] = {}
-        while not started.awaitTermination(LOOK_EVERY_S):
+        while started.isActive:
             report(study, started, reported)
+            yield
         report(study, started, reported)
 
 

@@ -6,7 +6,6 @@ The queries read the topic of the viewers, and write three topics of latest valu
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from moldau import NewTopic
@@ -72,30 +71,19 @@ def profiles(watching: DataFrame) -> DataFrame:
 
 def seen_together(watching: DataFrame) -> DataFrame:
     """Two rows for each pair of videos that the same user has seen: video and other, other and video."""
-    from pyspark.sql import Row
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+    from moldau.examples.keyed_state import with_state
 
-    class SeenVideos(StatefulProcessor):
-        """Keyed state: the videos that a user has seen."""
+    return with_state(watching, "user", pairs_with_earlier, "video STRING, other STRING")
 
-        def init(self, handle: StatefulProcessorHandle) -> None:
-            self._seen = handle.getMapState("seen", "video STRING", "dummy BOOLEAN")
 
-        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-            for video in sorted({row.video for row in rows}):
-                if self._seen.containsKey((video,)):
-                    continue
-                for (other,) in list(self._seen.keys()):
-                    yield Row(video=video, other=other)
-                    yield Row(video=other, other=video)
-                self._seen.updateValue((video,), (True,))
-
-        def close(self) -> None:
-            pass
-
-    return watching.groupBy("user").transformWithState(
-        SeenVideos(), outputStructType="video STRING, other STRING", outputMode="Append", timeMode="None"
-    )
+def pairs_with_earlier(state: dict[str, Any], row: Any) -> list[dict[str, str]]:
+    """The state of a user: the videos that the user has seen."""
+    seen = state.setdefault("seen", [])
+    if row.video in seen:
+        return []
+    pairs = [pair for one in seen for pair in ((row.video, one), (one, row.video))]
+    seen.append(row.video)
+    return [{"video": video, "other": other} for video, other in pairs]
 
 
 def recommendations(pairs: DataFrame) -> DataFrame:
