@@ -34,7 +34,7 @@ VIEWS_SQL = """
             max_by(struct(card, state), offset) FILTER (WHERE part = 'card') AS card,
             count(cents) AS payments,
             coalesce(sum(cents), 0) AS paid_cents
-        FROM events
+        FROM {events}
         GROUP BY customer
     )
     WHERE person IS NOT NULL
@@ -44,8 +44,8 @@ VIEWS_SQL = """
 def queries(spark: SparkSession, place: Place) -> list[Any]:
     from moldau.spark import write_updates
 
-    events(spark, place).createOrReplaceTempView("events")
-    query = write_updates(spark.sql(VIEWS_SQL), {**place.spark_options(), "topic": VIEWS}).queryName("views")
+    views = spark.sql(VIEWS_SQL, events=events(spark, place))
+    query = write_updates(views, {**place.spark_options(), "topic": VIEWS}).queryName("views")
     return [query.option("checkpointLocation", str(place.directory / "checkpoints" / "views"))]
 
 

@@ -10,7 +10,7 @@ from moldau.examples.web_activity.generator import PAGE_VIEWS
 from moldau.examples.web_activity.log_collector import HOST_LOGS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SESSIONS = "web.sessions"
 PAGE_COUNTS = "web.page-counts"
@@ -29,43 +29,48 @@ LATENESS_MS = 10_000
 LOG_LATENESS = "10 minutes"
 """How far the log of one host may be behind the others: a collector first reads the whole file of a host."""
 
-# A session has ended when its last view is older than the gap.
+# {page_views} and {log_lines} are the streams that `queries` gives to spark.sql.
 SESSIONS_SQL = f"""
     SELECT key AS user, unix_millis(session.start) AS first_ms, max(at_ms) AS last_ms, count(*) AS views
-    FROM (SELECT *, session_window(at, '{SESSION_GAP_MS} milliseconds') AS session FROM page_views)
+    FROM (SELECT *, session_window(at, '{SESSION_GAP_MS} milliseconds') AS session FROM {{page_views}})
     GROUP BY key, session
 """
 
 PAGE_COUNTS_SQL = """
     SELECT concat_ws(' ', minute, page) AS key, minute, page, views
     FROM (
-        SELECT date_format(window.start, 'HH:mm') AS minute, page, count(*) AS views
-        FROM page_views GROUP BY window(at, '1 minute'), page
+        SELECT date_format(window.start, 'yyyy-MM-dd HH:mm') AS minute, page, count(*) AS views
+        FROM {page_views} GROUP BY window(at, '1 minute'), page
     )
 """
 
 HOST_ERRORS_SQL = """
     SELECT concat_ws(' ', minute, host) AS key, minute, host, requests, errors
     FROM (
-        SELECT date_format(window.start, 'HH:mm') AS minute, host,
+        SELECT date_format(window.start, 'yyyy-MM-dd HH:mm') AS minute, host,
                count(*) AS requests, count_if(status >= 500) AS errors
-        FROM log_lines GROUP BY window(at, '1 minute'), host
+        FROM {log_lines} GROUP BY window(at, '1 minute'), host
     )
 """
 
 
 def queries(spark: SparkSession, place: Place) -> list[Any]:
-    views = from_topic(spark, place, PAGE_VIEWS, "page STRING, at_ms LONG").selectExpr(
-        "*", "timestamp_millis(at_ms) AS at"
-    )
-    views.withWatermark("at", f"{LATENESS_MS} milliseconds").createOrReplaceTempView("page_views")
-    # A line of a log: time, status, page.
-    lines = from_topic(spark, place, HOST_LOGS, "host STRING, line STRING").selectExpr(
-        "host", "CAST(split_part(line, ' ', 1) AS TIMESTAMP) AS at", "CAST(split_part(line, ' ', 2) AS INT) AS status"
-    )
-    lines.withWatermark("at", LOG_LATENESS).createOrReplaceTempView("log_lines")
+    views = page_views(spark, place)
+    lines = log_lines(spark, place)
     return [
-        to_topic(spark.sql(SESSIONS_SQL), place, SESSIONS, key="user"),
-        updates_to_topic(spark.sql(PAGE_COUNTS_SQL), place, PAGE_COUNTS, key="key"),
-        updates_to_topic(spark.sql(HOST_ERRORS_SQL), place, HOST_ERRORS, key="key"),
+        to_topic(spark.sql(SESSIONS_SQL, page_views=views), place, SESSIONS, key="user"),
+        updates_to_topic(spark.sql(PAGE_COUNTS_SQL, page_views=views), place, PAGE_COUNTS, key="key"),
+        updates_to_topic(spark.sql(HOST_ERRORS_SQL, log_lines=lines), place, HOST_ERRORS, key="key"),
     ]
+
+
+def page_views(spark: SparkSession, place: Place) -> DataFrame:
+    views = from_topic(spark, place, PAGE_VIEWS, "page STRING, at_ms LONG")
+    return views.selectExpr("*", "timestamp_millis(at_ms) AS at").withWatermark("at", f"{LATENESS_MS} milliseconds")
+
+
+def log_lines(spark: SparkSession, place: Place) -> DataFrame:
+    """A line has a time, a status and a page."""
+    lines = from_topic(spark, place, HOST_LOGS, "host STRING, line STRING")
+    at, status = "CAST(split_part(line, ' ', 1) AS TIMESTAMP) AS at", "CAST(split_part(line, ' ', 2) AS INT) AS status"
+    return lines.selectExpr("host", at, status).withWatermark("at", LOG_LATENESS)

@@ -54,4 +54,4 @@ def host_errors(read: Read) -> dict[str, Any]:
 
 
 def minute(at: datetime) -> str:
-    return f"{at:%H:%M}"
+    return f"{at:%Y-%m-%d %H:%M}"

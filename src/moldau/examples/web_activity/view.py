@@ -16,7 +16,7 @@ TOO_MANY_ERRORS = 0.1
 def picture(results: Results) -> RenderableType:
     counts = results.table(PAGE_COUNTS).values()
     minute = max((row["minute"] for row in counts), default="")
-    pages = Table("page", "views", title=f"top pages {minute}")
+    pages = Table("page", "views", title=f"top pages of {minute[-5:]}")
     for row in sorted((row for row in counts if row["minute"] == minute), key=lambda row: -row["views"]):
         pages.add_row(row["page"], str(row["views"]))
     sessions = Table("user", "seconds", "views", title=f"the last of {results.count(SESSIONS)} sessions")
@@ -28,5 +28,5 @@ def picture(results: Results) -> RenderableType:
     for row in sorted(results.table(HOST_ERRORS).values(), key=lambda row: (row["minute"], row["host"]))[-ROWS:]:
         share = row["errors"] / row["requests"]
         colour = "red" if share > TOO_MANY_ERRORS else "green"
-        hosts.add_row(row["host"], row["minute"], str(row["requests"]), f"[{colour}]{share:.1%}[/]")
+        hosts.add_row(row["host"], row["minute"][-5:], str(row["requests"]), f"[{colour}]{share:.1%}[/]")
     return Columns([pages, sessions, hosts])
