@@ -142,6 +142,13 @@ class PolledSourceConnector(Connector):
 
     poll_interval_s: float = 1.0
 
+    def accept_json(self, *, schemas: bool) -> None:
+        """Called before the first `poll` if keys and values will only be written as JSON, with or without schemas.
+
+        A connector whose rows are such JSON from the beginning may then yield them as they are, in columns with
+        `encoded=True`: they are neither parsed nor written again.
+        """
+
     @abstractmethod
     def poll(self, offsets: SourceOffsets) -> Iterator[Polled]:
         """The rows that are new since these offsets. Called again after it ended and `poll_interval_s` passed.

@@ -50,6 +50,8 @@ class ValueColumn:
     array: pa.Array
     schema: Schema | None = None
     """None: schemaless, or no value at all (an array of Arrow's null type)."""
+    encoded: bool = False
+    """Whether the array is what the converter would write; see `PolledSourceConnector.accept_json`."""
 
     def __len__(self) -> int:
         return len(self.array)

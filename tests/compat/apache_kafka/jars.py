@@ -34,9 +34,12 @@ class KafkaJars:
 
     directory: Path
     jvm_flags: Sequence[str] = JVM_FLAGS
+    more_jars: Sequence[str] = ()
+    """Further jars, which come after those of the directory."""
 
     def command(self, main_class: str, *arguments: str) -> list[str]:
-        return ["java", *self.jvm_flags, "-cp", f"{self.directory}/*", main_class, *arguments]
+        class_path = ":".join([f"{self.directory}/*", *self.more_jars])
+        return ["java", *self.jvm_flags, "-cp", class_path, main_class, *arguments]
 
     def run(self, main_class: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command-line tool to its end. The caller checks the exit code."""

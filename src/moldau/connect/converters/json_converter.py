@@ -106,6 +106,11 @@ class JsonConverter(Converter):
         self._schema = cached(_schema_of_text)
         self._prefix = cached(self._new_prefix)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether only `schemas.enable` decides how values are written."""
+        return self.given_schema is None and not self.numeric_decimals and self.replace_null
+
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def to_batches(self, raw: pa.Array, topic: str) -> Iterator[ValueColumn]:

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from moldau.connect import json_columns
 from moldau.connect.converters import converter, header_converter
+from moldau.connect.converters.base import Converter
+from moldau.connect.converters.json_converter import JsonConverter
 from moldau.connect.engine.pipeline_spec import PipelineSpec
 from moldau.connect.engine.run_settings import ConverterSpecs
 from moldau.connect.engine.tolerance import ErrorHandler, in_stage, qualified_name
@@ -43,6 +45,15 @@ class RecordPipeline:
         self._value = converter(names.value.class_name, {**names.value.config}, is_key=False)
         self._header = header_converter(names.header.class_name, {**names.header.config})
         self._chain: Chain = chain(spec.config)
+
+    @property
+    def json_only(self) -> bool | None:
+        """Whether rows are only written as JSON: with schemas (True) or without (False). None: more is done to them."""
+        key, value = self._key, self._value
+        if self._chain.steps or not (isinstance(key, JsonConverter) and isinstance(value, JsonConverter)):
+            return None
+        same = key.is_plain and value.is_plain and key.with_schemas is value.with_schemas
+        return value.with_schemas if same else None
 
     # -- topic to sink ------------------------------------------------------------------------------------------------
 
@@ -132,10 +143,10 @@ class RecordPipeline:
     def _encoded(self, batch: ConnectBatch) -> list[pa.RecordBatch]:
         names = self.spec.converters
         (key,) = in_stage(
-            Stage.KEY_CONVERTER, names.key.class_name, lambda: [self._key.from_column(batch.key, batch.topic)]
+            Stage.KEY_CONVERTER, names.key.class_name, lambda: [_bytes(self._key, batch.key, batch.topic)]
         )
         (value,) = in_stage(
-            Stage.VALUE_CONVERTER, names.value.class_name, lambda: [self._value.from_column(batch.value, batch.topic)]
+            Stage.VALUE_CONVERTER, names.value.class_name, lambda: [_bytes(self._value, batch.value, batch.topic)]
         )
         (headers,) = in_stage(Stage.HEADER_CONVERTER, names.header.class_name, lambda: [self._encoded_headers(batch)])
         timestamp = batch.timestamp.cast(pa.int64()).cast(MILLISECONDS)
@@ -150,6 +161,10 @@ class RecordPipeline:
             values = self._header.from_column(one.values, batch.topic, one.name)
             columns.append((one.name, values.cast(pa.binary()), one.present))
         return header_lists(columns, batch.num_rows)
+
+
+def _bytes(by: Converter, column: ValueColumn, topics: pa.Array) -> pa.Array:
+    return column.array if column.encoded else by.from_column(column, topics)
 
 
 def _of_one_type(batch: ConnectBatch) -> list[ConnectBatch]:

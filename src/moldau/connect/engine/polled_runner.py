@@ -62,6 +62,8 @@ class PolledRunner:
         context = self._context
         self._options = producer_options(context)
         self._pipeline = RecordPipeline(pipeline_spec(context))
+        if self._pipeline.json_only is not None:
+            self._connector.accept_json(schemas=self._pipeline.json_only)
         settings: dict[str, Any] = dict(context.clients.producer)
         if self._exactly_once:
             settings["transactional.id"] = polled_transactional_id(context.group, context.name)

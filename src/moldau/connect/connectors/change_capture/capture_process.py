@@ -48,6 +48,7 @@ class CaptureProcess:
         *,
         only_validate: bool = False,
         mariadb: bool = False,
+        schemas: bool = True,
         lease_s: float = 10.0,
     ) -> None:
         self._directory = tempfile.mkdtemp(prefix="moldau-capture-")
@@ -72,7 +73,17 @@ class CaptureProcess:
         self._start(self._read_log, self._process.stderr)
         plain = [(dict(partition), dict(offset)) for partition, offset in offsets]
         self._tell(
-            StartCapture(name, dict(properties), plain, self._directory, java_options, only_validate, mariadb, lease_s)
+            StartCapture(
+                name,
+                dict(properties),
+                plain,
+                self._directory,
+                java_options,
+                only_validate,
+                mariadb,
+                schemas,
+                lease_s,
+            )
         )
         self._start(self._keep_alive)
 
@@ -118,13 +129,13 @@ class CaptureProcess:
         except (OSError, ValueError):
             pass
 
-    def received(self, max_rows: int) -> list[CapturedChanges] | str:
-        """The changes that have arrived; a text, if the process has ended: why."""
+    def received(self, max_rows: int, wait_s: float = 0.0) -> list[CapturedChanges] | str:
+        """The changes that have arrived, or arrive within `wait_s`; a text, if the process has ended: why."""
         found: list[CapturedChanges] = []
         rows = 0
         while rows < max_rows and self._end is None:
             try:
-                frame = self._frames.get_nowait()
+                frame = self._frames.get_nowait() if found or not wait_s else self._frames.get(timeout=wait_s)
             except queue.Empty:
                 break
             if isinstance(frame, CapturedChanges):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import queue
 import struct
 import sys
 import threading
@@ -34,6 +35,8 @@ from moldau.connect.connectors.change_capture.frames import (
 )
 
 CLOSE_TIMEOUT_S: Final = 5.0
+MAX_GIVEN: Final = 2
+"""Batches of Debezium that wait to be passed on."""
 
 _MARIADB_CONSTANTS: Final = (
     (
@@ -154,6 +157,9 @@ class Capture:
         self._sequence = 0
         self._unstored: dict[int, tuple[Any, Any]] = {}
         """By sequence number: the last record of a frame, and the object that marks it as processed."""
+        self._given: queue.Queue[tuple[Any, Any] | CaptureEnded] = queue.Queue(MAX_GIVEN)
+        self._sender = threading.Thread(target=self._send_given, name="capture-sender", daemon=True)
+        self._sender.start()
         path = Path(order.directory) / "offsets.dat"
         write_offsets(jpype, path, order)
         properties = jpype.JClass("java.util.Properties")()
@@ -168,7 +174,7 @@ class Capture:
             "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
             "offset.storage.file.filename": str(path),
             "offset.flush.interval.ms": "0",
-            "converter.schemas.enable": "true",
+            "converter.schemas.enable": str(order.schemas).lower(),
         }
 
     def _built(self, properties: Any) -> Any:
@@ -177,7 +183,7 @@ class Capture:
         class ChangeHandler:
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def handleBatch(self, records: Any, committer: Any) -> None:  # noqa: N802 - Java's name
-                capture.send(records, committer)
+                capture.give(records, committer)
 
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def supportsTombstoneEvents(self) -> bool:  # noqa: N802 - Java's name
@@ -186,7 +192,7 @@ class Capture:
         class EndHandler:
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def handle(self, success: bool, message: Any, error: Any) -> None:
-                capture.ended(success, message, error)
+                capture.ended(message, error)
 
         consumer = jpype.JImplements("io.debezium.engine.DebeziumEngine$ChangeConsumer")(ChangeHandler)()
         callback = jpype.JImplements("io.debezium.engine.DebeziumEngine$CompletionCallback")(EndHandler)()
@@ -194,8 +200,28 @@ class Capture:
         builder = jpype.JClass("io.debezium.engine.DebeziumEngine").create(kind)
         return builder.using(properties).using(callback).notifying(consumer).build()
 
-    def send(self, records: Any, committer: Any) -> None:
-        """Pass a batch on. Blocks while the pipe is full: Debezium's queue, which is bounded, then fills."""
+    def give(self, records: Any, committer: Any) -> None:
+        """Take a batch; Debezium converts the next one meanwhile. Blocks while the pipe is full: so Debezium waits."""
+        self._given.put((records, committer))
+
+    def _send_given(self) -> None:
+        try:
+            while True:
+                given = self._given.get()
+                if isinstance(given, CaptureEnded):
+                    with self._lock:
+                        write_frame(self._out, given)
+                    return
+                self._send(*given)
+        except BaseException:  # noqa: BLE001 - without this thread nothing is captured: the connector sees the end
+            traceback.print_exc()
+            os._exit(1)
+
+    def finish(self) -> None:
+        """Wait until everything is passed on."""
+        self._sender.join()
+
+    def _send(self, records: Any, committer: Any) -> None:
         topics: dict[str, CapturedTopic] = {}
         last = None
         for record in records:
@@ -228,16 +254,13 @@ class Capture:
             committer.markProcessed(record)
             committer.markBatchFinished()
 
-    def ended(self, success: bool, message: Any, error: Any) -> None:
+    def ended(self, message: Any, error: Any) -> None:
         text = "" if message is None else str(message)
         seen = 0
         while error is not None and seen < 10:
             text += f"; {error.toString()}"
             error, seen = error.getCause(), seen + 1
-        with self._lock:
-            write_frame(self._out, CaptureEnded(text or "the engine has ended"))
-        if success:
-            return
+        self._given.put(CaptureEnded(text or "the engine has ended"))
 
 
 def validated(jpype: Any, order: StartCapture) -> dict[str, list[str]]:
@@ -302,6 +325,7 @@ def main() -> None:
         os._exit(1)
     threading.Thread(target=watch, args=(sys.stdin.buffer, capture, order.lease_s), daemon=True).start()
     capture.engine.run()
+    capture.finish()
     out.flush()
     os._exit(0)
 

@@ -24,6 +24,8 @@ class StartCapture:
     java_options: list[str]
     only_validate: bool = False
     mariadb: bool = False
+    schemas: bool = True
+    """Whether each change carries its schema."""
     lease_s: float = 10.0
     """How long the process works on without a sign of its connector."""
 
@@ -47,7 +49,7 @@ class CaptureStop:
 
 @dataclass(frozen=True)
 class CapturedTopic:
-    """The changes for one topic, in their order: JSON with schemas."""
+    """The changes for one topic, in their order: JSON, with schemas if `StartCapture` asked for them."""
 
     topic: str
     keys: list[bytes | None]

@@ -26,6 +26,8 @@ from moldau.connect.record_batch import ConnectBatch, ValueColumn, source_batch
 MAX_ROWS: Final = 10_000
 """About as many changes are stored in one transaction, if so many are waiting."""
 POLL_INTERVAL_S: Final = 0.1
+NEXT_CHANGES_S: Final = 0.05
+"""How long a poll waits for more after changes have come: others often follow, as in a snapshot."""
 
 _DEFAULTS: Final = {"errors.max.retries": "0", "poll.interval.ms": "100"}
 """Ours: the connector's engine repeats, with growing pauses; and changes are passed on sooner than after 500 ms."""
@@ -68,6 +70,8 @@ class ChangeSource(PolledSourceConnector):
         self._reached: dict[str, Any] | None = None
         """The offset after the last changes that were yielded; None: none were, since the process was started."""
         self._sequence = 0
+        self._passes_on: bool | None = None
+        """Whether changes are passed on as Debezium writes them: with schemas (True), without (False). None: parsed."""
         self._key_converter = JsonConverter({"schemas.enable": True}, is_key=True)
         self._value_converter = JsonConverter({"schemas.enable": True}, is_key=False)
 
@@ -108,10 +112,14 @@ class ChangeSource(PolledSourceConnector):
                 text = text.replace(str(config[name]), HIDDEN)
         return " ".join(text.split())
 
+    def accept_json(self, *, schemas: bool) -> None:
+        self._passes_on = schemas
+
     def poll(self, offsets: SourceOffsets) -> Iterator[Polled]:
         capture = self._running(offsets)
+        wait_s = 0.0
         while True:
-            found = capture.received(MAX_ROWS)
+            found = capture.received(MAX_ROWS, wait_s)
             if isinstance(found, str):
                 self._end(orderly=False)
                 raise self._error(found)
@@ -121,6 +129,7 @@ class ChangeSource(PolledSourceConnector):
             first, *others = self._batches(found)
             yield Polled(first, [(found[-1].partition, found[-1].offset)], others)
             capture.stored(self._sequence)
+            wait_s = NEXT_CHANGES_S
 
     def _running(self, offsets: SourceOffsets) -> CaptureProcess:
         """The process that continues after these offsets: the running one, if all that it gave was stored."""
@@ -136,6 +145,7 @@ class ChangeSource(PolledSourceConnector):
                 list(offsets),
                 _java_options(self.config),
                 mariadb=self.mariadb,
+                schemas=self._passes_on is not False,
             )
             self._reached = None
         return self._capture
@@ -160,8 +170,13 @@ class ChangeSource(PolledSourceConnector):
                 values.setdefault(one.topic, []).extend(one.values)
         batches: list[ConnectBatch] = []
         for topic, texts in values.items():
-            key_columns = list(self._key_converter.to_batches(pa.array(keys[topic], pa.binary()), topic))
-            value_columns = list(self._value_converter.to_batches(pa.array(texts, pa.binary()), topic))
+            raw_keys, raw_values = pa.array(keys[topic], pa.binary()), pa.array(texts, pa.binary())
+            if self._passes_on is not None:
+                key = ValueColumn(raw_keys, encoded=True)
+                batches.append(source_batch(topic, ValueColumn(raw_values, encoded=True), key=key))
+                continue
+            key_columns = list(self._key_converter.to_batches(raw_keys, topic))
+            value_columns = list(self._value_converter.to_batches(raw_values, topic))
             for key, value in aligned(key_columns, value_columns):
                 batches.append(source_batch(topic, value, key=key))
         return batches
