@@ -95,6 +95,10 @@ class Worker:
         found = self.engine.state(name)
         return 0 if found is None else found.progress.records
 
+    def trace(self, name: str) -> str | None:
+        found = self.engine.state(name)
+        return None if found is None else found.trace
+
     def stop(self, *names: str) -> None:
         for done in [self.engine.stop(name) for name in names]:
             done.result(END_S)

@@ -113,6 +113,14 @@ def test_partitions_without_a_valid_position_are_found() -> None:
     assert sink_plan.lag({A: 3, B: 9}, view) == 7
 
 
+def test_partitions_of_a_topic_with_another_id_are_recreated() -> None:
+    view = SinkView({A: 10, B: 5}, {A.topic: "new", B.topic: "same"})
+    assert sink_plan.recreated({A.topic: "old", B.topic: "same"}, view) == [A]
+    assert sink_plan.recreated({A.topic: "new"}, view) == []
+    assert sink_plan.recreated({}, view) == [], "seen for the first time"
+    assert sink_plan.recreated({A.topic: "old"}, SinkView({A: 10}, {A.topic: ""})) == [], "brokers without topic ids"
+
+
 @given(st.integers(-1, 2**62), st.integers(-1, 2**62))
 def test_marks_of_offsets_are_read_back(batch: int, dead: int) -> None:
     mark = CommittedMark(batch, dead)

@@ -530,7 +530,11 @@ class Engine:
             entry = self._entries.get(name)
             if entry is None or not isinstance(entry.runner, SinkRunner) or entry.removed or entry.opened_at > began:
                 continue  # positions that were read later may be after these ends
-            entry.view = view
+            missed, entry.view = entry.view.missing, view
+            if missed != view.missing:
+                log.warning("topics of a sink", extra={"connector": name, "missing": ",".join(view.missing) or "none"})
+                if entry.state is ConnectorState.RUNNING:
+                    self._tell(entry, entry.state)
             if entry.guard is not None:
                 busy = True
                 continue

@@ -72,13 +72,20 @@ class ConnectorEntry:
         self.due = now + self.idle_s
         self.idle_s = min(2 * self.idle_s, LONGEST_IDLE_S)
 
+    def _waits_for_topics(self) -> str | None:
+        missing = self.view.missing
+        if not missing:
+            return None
+        names = ", ".join(missing)
+        return f"these topics do not exist: {names}; the sink reads them when they are created (or change its topics)"
+
     def status(self, now: float) -> StatusReport:
         assert self.state is not None
         return StatusReport(
             self.name,
             self.state,
             0 if self.failed is FailedPart.CONNECTOR else self.tasks,
-            self.trace,
+            self.trace or self._waits_for_topics(),
             self.failed,
             self.meter.progress(now),
         )

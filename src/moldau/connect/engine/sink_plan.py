@@ -21,6 +21,8 @@ class SinkView:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The last stable offset."""
     ids: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    """Topics that the sink names and that do not exist."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ def unknown(positions: Mapping[TopicPartition, int], view: SinkView) -> list[Top
 def truncated(positions: Mapping[TopicPartition, int], view: SinkView) -> list[TopicPartition]:
     """Partitions that end before the position: their topic was deleted and created again, or has lost records."""
     return sorted(partition for partition, end in view.ends.items() if positions.get(partition, 0) > end)
+
+
+def recreated(ids: Mapping[str, str], view: SinkView) -> list[TopicPartition]:
+    """Partitions of topics that have another id than before: positions in them mean nothing."""
+    topics = {name for name, now in view.ids.items() if now and ids.get(name, now) != now}
+    return sorted(partition for partition in view.ends if partition.topic in topics)
 
 
 def has_work(positions: Mapping[TopicPartition, int], view: SinkView) -> bool:

@@ -62,6 +62,8 @@ class SinkRunner:
         self._batch = 0
         self._rests_until = 0.0
         self.positions: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, str] = {}
+        """The ids of the topics that the positions belong to."""
         self.view = SinkView()
         """Replaced by the engine's thread while no step runs."""
 
@@ -97,6 +99,8 @@ class SinkRunner:
         return self._context.settings.max_tasks
 
     def has_work(self, view: SinkView) -> bool:
+        if sink_plan.recreated(self._topic_ids, view):
+            return True
         return self._context.clock.monotonic() >= self._rests_until and sink_plan.has_work(self.positions, view)
 
     def lag(self, view: SinkView) -> int:
@@ -124,13 +128,15 @@ class SinkRunner:
     def _place(self, view: SinkView) -> None:
         """Give a position to every partition that has none, or whose position is gone."""
         assert self._admin is not None
-        gone = sink_plan.truncated(self.positions, view)
+        replaced = sink_plan.recreated(self._topic_ids, view)
+        gone = sorted({*sink_plan.truncated(self.positions, view), *replaced})
         new = sink_plan.unknown(self.positions, view)
         if new:
             found = self._commits.committed(self._admin, new)
             self.positions.update({partition: one.offset for partition, one in found.items()})
             new = [partition for partition in new if partition not in found]
         if not gone and not new:
+            self._topic_ids.update(view.ids)
             return
         if self._reset == "none":
             raise OffsetsLost(
@@ -144,13 +150,14 @@ class SinkRunner:
                     "connector": self._context.name,
                     "topic": partition.topic,
                     "partition": partition.partition,
-                    "position": self.positions[partition],
+                    "position": self.positions.get(partition),
                     "reset": self._reset,
                 },
             )
         spec = OffsetSpec.LATEST if self._reset == "latest" else OffsetSpec.EARLIEST
         listed = self._admin.list_offsets(dict.fromkeys([*gone, *new], spec), isolation_level="read_committed")
         self.positions.update({partition: one.offset for partition, one in listed.items()})
+        self._topic_ids.update(view.ids)
 
     def _run_batch(self, guard: Guard, view: SinkView, slices: Sequence[SinkSlice]) -> list[SinkWrote]:
         context = self._context

@@ -60,6 +60,7 @@ class TopicWatch:
             name: SinkView(
                 {partition: ends[partition] for partition in own if partition in ends},
                 {partition.topic: self._topics[partition.topic].id for partition in own},
+                tuple(topic for topic in wanted[name].topics if topic not in self._topics),
             )
             for name, own in chosen.items()
         }
