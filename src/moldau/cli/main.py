@@ -25,6 +25,7 @@ from moldau.cli import (
     produce,
     quotas,
     security_commands,
+    sql_commands,
     topics,
     transactions,
     users,
@@ -55,6 +56,7 @@ app.add_typer(log_commands.app, name="log")
 app.add_typer(security_commands.app, name="security")
 app.add_typer(perf.app, name="perf")
 app.add_typer(connect_commands.app, name="connect")
+app.add_typer(sql_commands.app, name="sql")
 app.add_typer(examples_commands.app, name="examples")
 app.command()(produce.produce)
 app.command()(consume.consume)
