@@ -1,0 +1,1 @@
+"""Social network: counters of posts, trending posts per minute, and the burst of a launch day."""
