@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from moldau.connect.worker_setting_table import CONNECT  # noqa: E402
 from moldau.settings import BROKER, GROUP, TOPIC, Scope, Setting, SettingTable  # noqa: E402
+from moldau.sql.server.setting_table import SQL_SERVER  # noqa: E402
 
 INTRODUCTION = """\
 # Configuration
@@ -80,6 +81,12 @@ later ones override earlier ones. An unknown name is an error in each of them. T
 | `spark.` | settings of Spark |
 """
 
+SQL_INTRODUCTION = """\
+A server (`moldau sql serve`) reads settings from the file of `--config`, in the format of Java properties, from the
+environment (`MOLDAU_SQL_STATE_DIR` sets `state.dir`), and from `--set`; later ones override earlier ones. An unknown
+name is an error in each of them. Names that begin with `spark.` are settings of Spark.
+"""
+
 TABLE_HEAD = "| name | type | default | allowed | what it does |\n|---|---|---|---|---|\n"
 
 
@@ -87,7 +94,11 @@ def render() -> str:
     """The whole page."""
     tables = {"Broker settings": BROKER, "Topic settings": TOPIC, "Group settings": GROUP}
     parts = [_render_table(title, table) for title, table in tables.items()]
-    return "\n".join([INTRODUCTION, *parts, _render_table("Connect worker settings", CONNECT, CONNECT_INTRODUCTION)])
+    services = [
+        _render_table("Connect worker settings", CONNECT, CONNECT_INTRODUCTION),
+        _render_table("SQL server settings", SQL_SERVER, SQL_INTRODUCTION),
+    ]
+    return "\n".join([INTRODUCTION, *parts, *services])
 
 
 def _render_table(title: str, table: SettingTable, introduction: str = "") -> str:

@@ -6,10 +6,11 @@ processes that take each other for the leader during a rebalance would send it r
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from moldau.host.event_log import event_logger
 from moldau.net.tls_context import client_context
@@ -56,19 +57,7 @@ class Forwarder:
         """
         import httpx
 
-        hops = hops_of(request)
-        if hops >= self._max_hops:
-            raise HttpError(
-                409, "the request was forwarded to this process, which cannot answer it either; try again in a moment"
-            )
-        # The path as it was sent: a name with %2F in it must not become two parts of the path.
-        path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
-        query: bytes = request.scope.get("query_string", b"")
-        target = url.rstrip("/") + path.decode("ascii") + (f"?{query.decode('ascii')}" if query else "")
-        headers = {
-            FORWARDED: str(hops + 1),
-            **{name: request.headers[name] for name in CARRIED if name in request.headers},
-        }
+        target, headers = self._target(request, url)
         try:
             async with self._http().stream(
                 request.method,
@@ -84,6 +73,50 @@ class Forwarder:
             raise HttpError(502, f"{url} cannot be reached, and only that process can answer this request") from None
         returned = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
         return Response(content, answer.status_code, returned)
+
+    async def forward_stream(self, request: Request, url: str) -> Response:
+        """Like `forward`, for an answer without an end: it is passed on as it comes, without a limit of time or size.
+
+        If the other process goes away, the answer ends there.
+        """
+        import httpx
+
+        target, headers = self._target(request, url)
+        endless = httpx.Timeout(self._timeout_s, connect=CONNECT_TIMEOUT_S, read=None)
+        sent = self._http().build_request(
+            request.method, target, headers=headers, content=await request.body(), timeout=endless
+        )
+        try:
+            answer = await self._http().send(sent, stream=True)
+        except httpx.HTTPError as error:
+            log.warning("forwarding failed", extra={"url": url, "reason": str(error) or type(error).__name__})
+            raise HttpError(502, f"{url} cannot be reached, and only that process can answer this request") from None
+
+        async def passed_on() -> AsyncIterator[bytes]:
+            try:
+                async for chunk in answer.aiter_bytes():
+                    yield chunk
+            except httpx.HTTPError as error:
+                log.warning("forwarded answer broke off", extra={"url": url, "reason": type(error).__name__})
+            finally:
+                await answer.aclose()
+
+        returned = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
+        return StreamingResponse(passed_on(), answer.status_code, returned)
+
+    def _target(self, request: Request, url: str) -> tuple[str, dict[str, str]]:
+        """The URL and the headers of the forwarded request. HttpError 409: it was forwarded too often."""
+        hops = hops_of(request)
+        if hops >= self._max_hops:
+            raise HttpError(
+                409, "the request was forwarded to this process, which cannot answer it either; try again in a moment"
+            )
+        # The path as it was sent: a name with %2F in it must not become two parts of the path.
+        path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+        query: bytes = request.scope.get("query_string", b"")
+        target = url.rstrip("/") + path.decode("ascii") + (f"?{query.decode('ascii')}" if query else "")
+        carried = {name: request.headers[name] for name in CARRIED if name in request.headers}
+        return target, {FORWARDED: str(hops + 1), **carried}
 
     async def close(self) -> None:
         if self._client is not None:

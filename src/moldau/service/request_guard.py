@@ -35,6 +35,9 @@ CLOCK: Final = SystemClock()
 BODY_TIMEOUT_S: Final = 30.0
 """The time in which a request's body must have arrived."""
 
+TIME_LIMIT: Final = "moldau.time_limit"
+"""The scope has the request's `asyncio.Timeout` under this name: an endless response lifts it with `reschedule`."""
+
 REASONS: Final[Mapping[int, str]] = {400: "host", 401: "login", 403: "origin", 408: "time", 413: "size", 504: "time"}
 
 
@@ -73,7 +76,8 @@ class RequestGuard:
 
     async def _answer(self, exchange: _Exchange) -> None:
         try:
-            async with asyncio.timeout(self._settings.request_timeout_s):
+            async with asyncio.timeout(self._settings.request_timeout_s) as limit:
+                exchange.scope[TIME_LIMIT] = limit
                 if await self._admit(exchange):
                     await self._app(exchange.scope, exchange.receive, exchange.send)
         except HttpError as error:

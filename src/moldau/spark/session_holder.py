@@ -66,6 +66,13 @@ class SessionHolder:
         process = _process()
         return None if process is None else int(process.pid)
 
+    def kill(self) -> None:
+        """End the JVM at once, if this process has started it: for one that does not answer. Waits for nothing."""
+        process = _process()
+        if process is not None and process.poll() is None:
+            log.warning("Spark's JVM is killed", extra={"pid": process.pid})
+            process.kill()
+
     def close(self) -> None:
         with self._lock:
             if self._session is not None:

@@ -155,6 +155,12 @@ class Catalogue:
         )
 
     @property
+    def stale_statuses(self) -> list[str]:
+        """The names of queries that do not exist any more, but have a report."""
+        queries = self._records.queries
+        return [name for name in self._records.statuses if name not in queries]
+
+    @property
     def damaged(self) -> frozenset[str]:
         """The keys of records that cannot be read; the newest readable value of such a key still counts."""
         return self._records.damaged

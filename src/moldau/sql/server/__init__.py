@@ -1,5 +1,5 @@
 """Server of streaming SQL (`moldau sql serve`): runs continuous queries, and answers statements.
 
 `supervision.py` decides which queries start, stop and start again. `runs.py` does it with Spark, in threads.
-`leadership.py` says which server of the group may. `sql_server.py` puts them together with the REST API of `rest/`.
+`server_group.py` says which server of the group may. `sql_server.py` puts them together with the REST API of `rest/`.
 """
