@@ -17,7 +17,7 @@ from rich.console import Console
 from moldau.sql.errors import SqlError
 from moldau.sql.results import Notice, ResultColumn, RowChange
 from moldau.sql.shell.error_text import explained
-from moldau.sql.shell.result_writers import AlignedWriter, CsvWriter, JsonWriter, ResultWriter
+from moldau.sql.shell.result_writers import AlignedRowWriter, CsvRowWriter, JsonRowWriter, ResultWriter
 from moldau.sql.shell.statement_help import STATEMENTS, help_text
 from moldau.sql.shell.terminal_tables import LatestRows, TerminalWriter, fitted
 from moldau.sql.shell.value_text import csv_field, json_value, plain_text
@@ -63,7 +63,7 @@ def test_values_are_written_for_people_and_for_programs(value: Any, text: str, a
 
 def test_json_has_one_object_per_line_and_nothing_else() -> None:
     out, notices = io.StringIO(), io.StringIO()
-    writer = JsonWriter(out, notices)
+    writer = JsonRowWriter(out, notices)
     writer.notice(Notice("done", ("careful",)))
     write(writer, [RowChange(("a", 1)), RowChange(("ž", None), deleted=True)], [0], continuous=True)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
@@ -74,7 +74,7 @@ def test_json_has_one_object_per_line_and_nothing_else() -> None:
 def test_csv_has_a_header_and_quotes_what_needs_it() -> None:
     out, notices = io.StringIO(), io.StringIO()
     rows = [RowChange(('a,"b"\nc', 1)), RowChange(("d", None))]
-    write(CsvWriter(out, notices), rows)
+    write(CsvRowWriter(out, notices), rows)
     assert list(csv.reader(io.StringIO(out.getvalue()))) == [["name", "count"], ['a,"b"\nc', "1"], ["d", ""]]
     assert notices.getvalue() == "warning: a note\n"
 
@@ -82,14 +82,17 @@ def test_csv_has_a_header_and_quotes_what_needs_it() -> None:
 def test_csv_of_a_continuous_table_says_which_rows_are_deleted() -> None:
     out = io.StringIO()
     write(
-        CsvWriter(out, io.StringIO()), [RowChange(("a", 1)), RowChange(("a", None), deleted=True)], [0], continuous=True
+        CsvRowWriter(out, io.StringIO()),
+        [RowChange(("a", 1)), RowChange(("a", None), deleted=True)],
+        [0],
+        continuous=True,
     )
     assert out.getvalue() == "name,count,_deleted\na,1,false\na,,true\n"
 
 
 def test_aligned_text_has_numbers_on_the_right() -> None:
     out = io.StringIO()
-    write(AlignedWriter(out), [RowChange(("abc", 5)), RowChange(("a\x1b[2J", 12_345))])
+    write(AlignedRowWriter(out), [RowChange(("abc", 5)), RowChange(("a\x1b[2J", 12_345))])
     assert out.getvalue().splitlines() == [
         "name      count",
         "abc           5",
@@ -100,7 +103,7 @@ def test_aligned_text_has_numbers_on_the_right() -> None:
 
 def test_aligned_text_of_no_rows_has_a_header() -> None:
     out = io.StringIO()
-    write(AlignedWriter(out), [])
+    write(AlignedRowWriter(out), [])
     assert out.getvalue().splitlines()[0].split() == ["name", "count"]
 
 

@@ -204,11 +204,11 @@ def _writer(output: SqlOutput) -> ResultWriter:
     from moldau.sql.shell import result_writers
 
     if output is SqlOutput.JSON:
-        return result_writers.JsonWriter(sys.stdout, sys.stderr)
+        return result_writers.JsonRowWriter(sys.stdout, sys.stderr)
     if output is SqlOutput.CSV:
-        return result_writers.CsvWriter(sys.stdout, sys.stderr)
+        return result_writers.CsvRowWriter(sys.stdout, sys.stderr)
     if not sys.stdout.isatty():
-        return result_writers.AlignedWriter(sys.stdout)
+        return result_writers.AlignedRowWriter(sys.stdout)
     from rich.console import Console
 
     from moldau.sql.shell.terminal_tables import TerminalWriter

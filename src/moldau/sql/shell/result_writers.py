@@ -48,7 +48,7 @@ def write_notice(out: IO[str], notice: Notice) -> None:
     out.flush()
 
 
-class JsonWriter:
+class JsonRowWriter:
     """One JSON object per line."""
 
     def __init__(self, out: IO[str], notices: IO[str]) -> None:
@@ -77,7 +77,7 @@ class JsonWriter:
         write_notice(self._notices, Notice("", tuple(notes)))
 
 
-class CsvWriter:
+class CsvRowWriter:
     """A header, then a line per row. A continuous result with a key has the column _deleted."""
 
     def __init__(self, out: IO[str], notices: IO[str]) -> None:
@@ -110,7 +110,7 @@ class CsvWriter:
         write_notice(self._notices, Notice("", tuple(notes)))
 
 
-class AlignedWriter:
+class AlignedRowWriter:
     """Columns of plain text without borders, for pipes. The first rows decide how wide columns are."""
 
     def __init__(self, out: IO[str]) -> None:

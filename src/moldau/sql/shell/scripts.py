@@ -14,7 +14,7 @@ from moldau.sql.errors import SqlError
 from moldau.sql.parser import Variables, parse
 from moldau.sql.results import Notice, ResultColumn, RowChange
 from moldau.sql.shell.result_writers import ResultWriter
-from moldau.sql.shell.statement_run import Began, Ended, Event, Session, StatementRun
+from moldau.sql.shell.statement_run import Began, Ended, Event, RunSession, StatementRun
 from moldau.sql.statements import DefineStatement, RunScriptStatement, Shown, ShowStatement, Statement
 
 MAX_SCRIPTS: Final = 10
@@ -38,7 +38,7 @@ class ScriptRunner:
 
     def __init__(
         self,
-        session: Callable[[], Session],
+        session: Callable[[], RunSession],
         writer: ResultWriter,
         on_wait: Callable[[], None] = lambda: None,
         on_ready: Callable[[], None] = lambda: None,

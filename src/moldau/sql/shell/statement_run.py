@@ -26,7 +26,7 @@ STOP_S: Final = 10.0
 """How long a caller waits for a stopped statement to end. It ends later otherwise: nothing waits for it."""
 
 
-class Session(Protocol):
+class RunSession(Protocol):
     """The part of SqlSession that a run needs."""
 
     def execute(self, statement: Statement) -> Result: ...
@@ -59,13 +59,13 @@ Event = Notice | Began | RowChange | Ended
 class StatementRun:
     """One run of a statement. `events` gives what it produces."""
 
-    def __init__(self, session: Callable[[], Session], statement: Statement) -> None:
+    def __init__(self, session: Callable[[], RunSession], statement: Statement) -> None:
         """`session` may block until Spark has started; it is called in the run's thread."""
         self._get_session = session
         self._statement = statement
         self._events: queue.Queue[Event] = queue.Queue(MAX_WAITING)
         self._stopped = threading.Event()
-        self._session: Session | None = None
+        self._session: RunSession | None = None
         self._stop_result: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="moldau-sql-statement", daemon=True)

@@ -1,4 +1,4 @@
-"""Results in a terminal: tables that fit its width, rows as they come, and a live table of the latest row per key."""
+"""Tables in a terminal that fit its width: bounded results, rows as they come, the latest row per key."""
 
 from __future__ import annotations
 
