@@ -1,8 +1,8 @@
 """Pull queries: questions by key to an index of 1,000,000 keys while the table is written, and the building of it.
 
-The index is in this process; writer and broker are others. A question is complete: it asks the broker for the end of
-the topic, waits until the index has reached it, and returns the row. The writer sends 100-byte records with random keys
-at a fixed rate, as transactions of 100 ms. A second run has no writer.
+The index is in this process; writer and broker are others. A question is complete: Spark parses the text of a SELECT,
+the broker is asked for the end of the topic, the index reaches it, and the row is returned. The writer sends 100-byte
+records with random keys at a fixed rate, as transactions of 100 ms. A second run has no writer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from pathlib import Path
 
 from bench.harness import Context, Row, median, percentile, settle, spread
 from moldau.sql.declarations import ColumnDeclaration, Declaration, RelationKind
-from moldau.sql.index.key_index import KeyIndex
+from moldau.spark import session
+from moldau.sql.index.pull_queries import PullQueries
+from moldau.sql.queries import QueryDefinition
+from moldau.sql.statements import QueryText
 
 KEYS, KEYS_QUICK = 1_000_000, 100_000
 QUESTIONS, QUESTIONS_QUICK = 2_000, 500
@@ -69,44 +72,49 @@ def _writer(address: str, keys: int, seconds: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).resolve().parents[1])
 
 
-def _ask(index: KeyIndex, keys: int, questions: int) -> list[float]:
+def _ask(pulls: PullQueries, keys: int, questions: int) -> list[float]:
     times = []
     for _ in range(questions):
-        wanted = key(random.randrange(keys))
+        wanted = key(random.randrange(keys)).decode()
         began = time.perf_counter()
-        found = index.get([wanted])
+        found = pulls.answer(QueryText(f"SELECT * FROM totals WHERE customer = '{wanted}'"), BUILD_TIMEOUT_S)
         times.append((time.perf_counter() - began) * 1e3)
-        assert [record.key for record in found] == [wanted], "a key is missing"
+        assert found is not None, "not answered from the index"
+        assert [row[0] for row in found.rows] == [wanted], "a key is missing"
     return times
 
 
 def run(context: Context) -> Iterator[Row]:
     keys = context.sized(KEYS, KEYS_QUICK)
     questions = context.sized(QUESTIONS, QUESTIONS_QUICK)
+    spark = session("bench", master="local[2]", config={"spark.ui.enabled": "false"})
     with context.broker() as broker, context.scratch("index") as directory:
         broker.create_topic(TABLE.topic, PARTITIONS, cleanup_policy="compact")
         assert _writer(broker.address, keys, 0).wait() == 0
         settle()
+        pulls = PullQueries(spark, {"bootstrap.servers": broker.address}, str(directory))
         began = time.perf_counter()
-        with KeyIndex(TABLE, {"bootstrap.servers": broker.address}, str(directory / "totals")) as index:
-            assert index.count(BUILD_TIMEOUT_S) == keys
-            build_s = time.perf_counter() - began
-            context.say(f"index of {keys:,} keys built in {build_s:.1f} s")
-            _ask(index, keys, WARM_UP)
-            idle = _ask(index, keys, questions)
-            rounds: list[float] = []
-            busy: list[float] = []
-            for _ in range(context.repeats):
-                writer = _writer(broker.address, keys, 3600)
-                try:
-                    _wait_for_writes(index)
-                    times = _ask(index, keys, questions)
-                finally:
-                    writer.kill()
-                    writer.wait()
-                busy += times
-                rounds.append(percentile(times, 0.99))
-                context.say(f"while it is written: p50 {percentile(times, 0.5):.1f}, p99 {rounds[-1]:.1f} ms")
+        pulls.open(QueryDefinition("totals", "totals", TABLE.text, TABLE, ()))
+        _ask(pulls, keys, 1)
+        build_s = time.perf_counter() - began
+        context.say(f"index of {keys:,} keys built in {build_s:.1f} s")
+        _ask(pulls, keys, WARM_UP)
+        idle = _ask(pulls, keys, questions)
+        rounds: list[float] = []
+        busy: list[float] = []
+        for _ in range(context.repeats):
+            writer = _writer(broker.address, keys, 3600)
+            try:
+                _wait_for_writes(pulls)
+                times = _ask(pulls, keys, questions)
+            finally:
+                writer.kill()
+                writer.wait()
+            busy += times
+            rounds.append(percentile(times, 0.99))
+            context.say(f"while it is written: p50 {percentile(times, 0.5):.1f}, p99 {rounds[-1]:.1f} ms")
+        pulls.close_all()
+    spark.stop()
     yield Row(
         f"Pull query: {keys:,} keys, written {WRITES_PER_S:,} times/s, p99",
         median(rounds),
@@ -117,9 +125,9 @@ def run(context: Context) -> Iterator[Row]:
     yield Row(f"Pull query: building the index of {keys:,} keys", keys / build_s, "keys/s", None, at_least=True)
 
 
-def _wait_for_writes(index: KeyIndex) -> None:
-    before = index.positions()
+def _wait_for_writes(pulls: PullQueries) -> None:
+    before = pulls.positions(TABLE.name)
     deadline = time.monotonic() + 60
-    while index.positions() == before:
+    while pulls.positions(TABLE.name) == before:
         assert time.monotonic() < deadline, "the writer does not write"
-        index.get([])
+        _ask(pulls, 1, 1)
