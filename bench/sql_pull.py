@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness import Context, Row, median, percentile, settle, spread
-from moldau.sql.declarations import ColumnDeclaration, Declaration, RelationKind
 from moldau.spark import session
+from moldau.sql.declarations import ColumnDeclaration, Declaration, RelationKind
 from moldau.sql.index.pull_queries import PullQueries
 from moldau.sql.queries import QueryDefinition
 from moldau.sql.statements import QueryText
