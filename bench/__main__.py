@@ -45,7 +45,9 @@ from bench import (
     small_batches,
     spark_sink,
     spark_source,
+    sql_beside_kafka_streams,
     sql_pull,
+    sql_queries,
     startup,
     tls,
 )
@@ -73,6 +75,8 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "connect_idle": connect_idle.run,
     "connect_databases": connect_databases.run,
     "spark_sink": spark_sink.run,
+    "sql_queries": sql_queries.run,
+    "sql_beside_kafka_streams": sql_beside_kafka_streams.run,
     "sql_pull": sql_pull.run,
     "client_consume": client_consume.run,
     "client_produce": client_produce.run,

@@ -47,10 +47,13 @@ class Report(NamedTuple):
     name: str
     code: int
     seconds: float
+    cpu_s: float
+    """Of the part's processes that have ended and were waited for."""
     text: str
 
     def __str__(self) -> str:
-        return f"{self.name:20} {self.seconds:4.0f} s  {'passed' if self.code == 0 else 'FAILED'}"
+        result = "passed" if self.code == 0 else "FAILED"
+        return f"{self.name:20} {self.seconds:4.0f} s {self.cpu_s:4.0f} s of CPU  {result}"
 
 
 class Parts:
@@ -69,13 +72,16 @@ class Parts:
         # A file instead of a pipe: a process that a test did not end would keep a pipe open forever.
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             if self.no_more:
-                return Report(name, 1, 0, "")
+                return Report(name, 1, 0, 0, "")
             print(f"    {name} starts", flush=True)
             self._at_work[name] = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
-            code = self._at_work[name].wait()
+            process = self._at_work[name]
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
             del self._at_work[name]
             output.seek(0)
-            return Report(name, code, time.monotonic() - began, output.read())
+            cpu_s = usage.ru_utime + usage.ru_stime
+            return Report(name, process.returncode, time.monotonic() - began, cpu_s, output.read())
 
     def end(self) -> None:
         """Interrupt the running parts as Ctrl-C does, so that the tests end the processes that they have started."""
