@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-EVERYWHERE_ALLOWED = ("host/", "cli/", "testing/", "connect/connectors/", "examples/", "__main__.py")
-"""The seams themselves, and the code around a broker: the command line, test fixtures and case studies start real
-processes, and connectors read and write the world outside."""
+EVERYWHERE_ALLOWED = ("host/", "cli/", "testing/", "connect/connectors/", "examples/", "pipelines/", "__main__.py")
+"""The seams themselves, and the code around a broker: the command line, test fixtures, case studies and
+pipelines start real processes, and connectors read and write the world outside."""
 
 ROOMS = {
     # ZooKeeper's client has its own thread and socket. A simulation uses another store.

@@ -22,6 +22,7 @@ from moldau.cli import (
     groups,
     log_commands,
     perf,
+    pipeline_commands,
     produce,
     quotas,
     security_commands,
@@ -57,6 +58,7 @@ app.add_typer(security_commands.app, name="security")
 app.add_typer(perf.app, name="perf")
 app.add_typer(connect_commands.app, name="connect")
 app.add_typer(sql_commands.app, name="sql")
+app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(examples_commands.app, name="examples")
 app.command()(produce.produce)
 app.command()(consume.consume)
