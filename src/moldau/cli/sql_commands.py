@@ -21,6 +21,7 @@ from moldau.cli.connection_options import (
     require_listener,
 )
 from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, complain, fail, one_line_errors, usage_error
+from moldau.cli.sql_serve import serve
 from moldau.cli.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ app = typer.Typer(
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
+app.command()(serve)
 
 
 class SqlOutput(StrEnum):

@@ -251,5 +251,6 @@ def _facts(query: Any) -> list[BatchFacts]:
     found = []
     for progress in query.recentProgress:
         rows, _, lag, dropped = progress_facts(progress)
-        found.append(BatchFacts(str(progress["timestamp"]), rows, lag, dropped))
+        started = progress["timestamp"] if isinstance(progress, Mapping) else progress.timestamp
+        found.append(BatchFacts(str(started), rows, lag, dropped))
     return found

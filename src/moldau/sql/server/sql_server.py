@@ -18,6 +18,7 @@ from moldau.service.forwarding import Forwarder
 from moldau.service.http_settings import HttpAddress
 from moldau.service.metrics import HttpMetrics
 from moldau.service.server import HttpServer
+from moldau.spark.session_holder import SessionHolder
 from moldau.sql.catalogue import Catalogue
 from moldau.sql.server.query_manager import ManagerSettings, QueryManager
 from moldau.sql.server.query_metrics import QueryMetrics
@@ -42,11 +43,12 @@ Ready = Callable[[Sequence[HttpAddress]], None]
 class SqlServer:
     """One server. `run` returns when `stop` is set, or raises what ended it."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, holder: SessionHolder | None = None) -> None:
+        """`holder`: the Spark session to use; without it the server starts one of its own."""
         self._settings = settings
         self._metrics = HttpMetrics("sql")
         self._threads = Threads(THREADS)
-        self._holder = server_session(settings.spark)
+        self._holder = holder or server_session(settings.spark)
         self._state = StateDirectory(settings.values["state.dir"])
         self._manager: QueryManager | None = None
         self._leadership: ServerGroup | None = None
