@@ -97,8 +97,9 @@ def _checkpoint(place: Place, name: str) -> str:
 
 
 @contextmanager
-def topic_sender(place: Place) -> Iterator[Callable[[StudyRecord], None]]:
-    """A function that writes a record to its topic. A record that the broker refuses is an error of the next call."""
+def topic_sender(place: Place, *, wait: bool = False) -> Iterator[Callable[[StudyRecord], None]]:
+    """A function that writes a record to its topic. A record that the broker refuses is an error of the next call.
+    With `wait` the record is in the topic when the function returns."""
     from moldau import Producer
 
     failures: list[Exception] = []
@@ -117,6 +118,8 @@ def topic_sender(place: Place) -> Iterator[Callable[[StudyRecord], None]]:
             check()
             value = None if record.value is None else json.dumps(record.value).encode()
             producer.send(record.topic, value, key=record.key.encode(), timestamp=record.at_ms, on_delivery=delivered)
+            if wait:
+                producer.flush()
 
         yield send
         producer.flush()

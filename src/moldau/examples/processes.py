@@ -27,7 +27,7 @@ def broker(data: Path) -> Iterator[str]:
     """Run a broker on a free port, yield its address when it is ready, and stop it cleanly."""
     command = [sys.executable, "-m", "moldau", "up", "--data", str(data), "--port", "0"]
     command += ["--set", "transaction.two.phase.commit.enable=true"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment(), start_new_session=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), start_new_session=True)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
@@ -63,7 +63,7 @@ class PipelineProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 # Spark starts Python workers as `python3`, which may be another interpreter.
-                env={**_environment(), "PYSPARK_PYTHON": sys.executable},
+                env={**environment(), "PYSPARK_PYTHON": sys.executable},
                 start_new_session=True,
             )
         self._reader = threading.Thread(target=self._listen, daemon=True)
@@ -136,7 +136,7 @@ class PipelineProcess:
                 stream.close()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The environment of this process, without settings of the user's own broker."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith("MOLDAU_") or name == "MOLDAU_PURE"
