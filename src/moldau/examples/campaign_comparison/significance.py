@@ -1,4 +1,4 @@
-"""Two-proportion z test: is the difference between two shares more than chance?"""
+"""Two-proportion z test: the chance that a difference between two shares is only chance."""
 
 from __future__ import annotations
 
