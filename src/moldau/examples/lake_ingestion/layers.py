@@ -7,7 +7,6 @@ from this boundary on. When the batch layer runs again the boundary moves, and t
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +25,17 @@ class BatchView(NamedTuple):
     boundary: int
     counts: Counts
 
+    def to_json(self) -> str:
+        return json.dumps(
+            {"boundary": self.boundary, "counts": [[*place, *count] for place, count in self.counts.items()]}
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> BatchView:
+        fields = json.loads(text)
+        counts = {(window, shop): (orders, cents) for window, shop, orders, cents in fields["counts"]}
+        return cls(fields["boundary"], counts)
+
 
 class Reconciled(NamedTuple):
     """Both layers, each with the windows that it is responsible for."""
@@ -39,20 +49,15 @@ class Reconciled(NamedTuple):
 
     def totals(self) -> dict[str, list[int]]:
         """Number of orders and sum of cents by shop."""
-        totals: dict[str, list[int]] = {}
-        for (_, shop), (orders, cents) in [*self.batch.items(), *self.speed.items()]:
-            before = totals.get(shop, [0, 0])
-            totals[shop] = [before[0] + orders, before[1] + cents]
-        return totals
+        return by_shop([*self.batch.items(), *self.speed.items()])
 
-    def summary(self) -> dict[str, Any]:
-        """The number of orders by layer and shop, for the view."""
-        batch: Counter[str] = Counter()
-        speed: Counter[str] = Counter()
-        for orders_by_shop, counts in ((batch, self.batch), (speed, self.speed)):
-            for (_, shop), (orders, _) in counts.items():
-                orders_by_shop[shop] += orders
-        return {"batch": batch, "speed": speed, "windows": self.in_both, "disagreements": len(self.disagreements)}
+
+def by_shop(counts: Iterable[tuple[tuple[int, str], tuple[int, int]]]) -> dict[str, list[int]]:
+    totals: dict[str, list[int]] = {}
+    for (_, shop), (orders, cents) in counts:
+        before = totals.get(shop, [0, 0])
+        totals[shop] = [before[0] + orders, before[1] + cents]
+    return totals
 
 
 def batch_layer(directory: Path) -> BatchView:
@@ -68,9 +73,8 @@ def batch_layer(directory: Path) -> BatchView:
         if row["window"] < boundary
     }
     view = BatchView(boundary, counts)
-    rows = [[*place, *count] for place, count in counts.items()]
     new = directory / "batch-view.new"
-    new.write_text(json.dumps({"boundary": boundary, "counts": rows}))
+    new.write_text(view.to_json())
     new.replace(directory / "batch-view.json")
     return view
 
@@ -78,12 +82,7 @@ def batch_layer(directory: Path) -> BatchView:
 def stored_batch_view(directory: Path) -> BatchView:
     """The view of the last run; empty before the first run."""
     path = directory / "batch-view.json"
-    if not path.exists():
-        return BatchView(0, {})
-    stored = json.loads(path.read_text())
-    return BatchView(
-        stored["boundary"], {(window, shop): (orders, cents) for window, shop, orders, cents in stored["counts"]}
-    )
+    return BatchView.from_json(path.read_text()) if path.exists() else BatchView(0, {})
 
 
 def reconciled(batch: BatchView, recent: Iterable[Mapping[str, Any]]) -> Reconciled:

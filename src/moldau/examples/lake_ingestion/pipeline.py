@@ -25,7 +25,7 @@ RECENT = "lake.recent-counts"
 TOPICS = [NewTopic(RECENT, partitions=1, configs={"cleanup.policy": "compact"})]
 
 TOTALS = "totals by shop"
-LAYERS = "layers"
+BATCH_VIEW = "batch layer"
 ORDER = "shop STRING, cents LONG, at_ms LONG"
 BATCH_LAYER_EVERY = 10
 """The batch layer runs after every tenth micro-batch that was added to the lake."""
@@ -72,7 +72,7 @@ def recent_counts(orders: DataFrame) -> DataFrame:
 
 
 def stored(place: Place) -> dict[str, Content]:
-    """What both layers say together, and what each says for the view."""
+    """What both layers say together; and the batch layer alone, for the view."""
+    batch = stored_batch_view(place.directory)
     recent = {record.key: record.value for record in read_topic(place, RECENT) if record.value is not None}
-    layers = reconciled(stored_batch_view(place.directory), recent.values())
-    return {TOTALS: layers.totals(), LAYERS: layers.summary()}
+    return {TOTALS: reconciled(batch, recent.values()).totals(), BATCH_VIEW: [batch]}

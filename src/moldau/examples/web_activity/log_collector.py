@@ -19,6 +19,8 @@ from moldau.examples.place import Place, read_topic
 
 HOST_LOGS = "web.host-logs"
 POSITIONS = "web.log-positions"
+COLLECTOR = "log-collector"
+"""The transactional id. A new collector fences an old one: it can commit nothing more."""
 LOOK_EVERY_S = 0.2
 MAX_BYTES = 256 * 1024
 """The most that is read from one file for one transaction."""
@@ -48,8 +50,7 @@ class LogCollector:
 
     def _run(self) -> None:
         try:
-            # The id fences: if another collector with this id starts, this one can commit nothing more.
-            with Producer(dict(self._place.client), transactional_id="log-collector") as producer:
+            with Producer(dict(self._place.client), transactional_id=COLLECTOR) as producer:
                 producer.init_transactions()
                 positions = committed_positions(self._place)
                 last_round = False
