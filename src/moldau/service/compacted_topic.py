@@ -80,7 +80,10 @@ async def _create(
 ) -> None:
     if fewer_replicas and replication_factor > 1:
         brokers = len((await admin.describe_cluster(timeout=_left(deadline))).brokers)
-        replication_factor = min(replication_factor, max(brokers, 1))
+        if brokers < replication_factor:
+            facts = {"topic": topic, "wanted": replication_factor, "brokers": brokers}
+            log.info("topic gets fewer replicas than wanted, one per broker", extra=facts)
+            replication_factor = max(brokers, 1)
     wanted = NewTopic(topic, partitions, replication_factor, {CLEANUP_POLICY: COMPACT, **configs})
     try:
         await admin.create_topics(wanted, timeout=_left(deadline))

@@ -42,5 +42,4 @@ def test_a_mistake_is_named(partition: Any, offset: Any, message: str) -> None:
 
 
 def test_the_group_of_a_sink_can_be_overridden() -> None:
-    assert sink_group("a", {}) == "connect-a"
-    assert sink_group("a", {"consumer.override.group.id": "mine"}) == "mine"
+    assert sink_group("a") == "connect-a"

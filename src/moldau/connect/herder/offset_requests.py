@@ -1,6 +1,6 @@
 """Offsets of a connector, shown, changed and reset: a source's in the offset topic, a sink's in its group.
 
-The group of a sink is `connect-NAME`, or `consumer.override.group.id`. Only offsets of a STOPPED connector are changed;
+The group of a sink is `connect-NAME`. Only offsets of a STOPPED connector are changed;
 the herder checks that before. The engine fences every worker that ran the connector, and stores the offsets of a source
 in a transaction of the connector.
 """
@@ -22,13 +22,12 @@ from moldau.connect.herder.results import ConnectorOffset, ConnectorOffsets
 from moldau.connect.states import ConnectorType
 from moldau.connect.stores.offset_store import OffsetState
 
-GROUP_OVERRIDE: Final = "consumer.override.group.id"
 CHANGE_TIMEOUT_S: Final = 60.0
 
 
-def sink_group(name: str, config: Mapping[str, str]) -> str:
-    """The consumer group that holds the offsets of a sink."""
-    return config.get(GROUP_OVERRIDE) or f"connect-{name}"
+def sink_group(name: str) -> str:
+    """The consumer group that holds the offsets of a sink. `consumer.override.group.id` is refused by validation."""
+    return f"connect-{name}"
 
 
 def sink_offsets(offsets: Sequence[ConnectorOffset]) -> dict[TopicPartition, int | None]:
@@ -96,7 +95,7 @@ class OffsetRequests:
 
     async def read(self, name: str, config: Mapping[str, str], kind: ConnectorType) -> ConnectorOffsets:
         if _is_sink(config, kind):
-            return await self._read_group(sink_group(name, config))
+            return await self._read_group(sink_group(name))
         await self._log.read_to_end()
         return ConnectorOffsets([ConnectorOffset(*pair) for pair in self._stored.offsets(name)])
 
@@ -111,7 +110,7 @@ class OffsetRequests:
         if _is_sink(config, kind):
             wanted = sink_offsets(offsets)
             await _change(change, name, config, [sink_pair(*one) for one in wanted.items()])
-            await self._alter_group(name, sink_group(name, config), wanted)
+            await self._alter_group(name, sink_group(name), wanted)
         else:
             pairs = [(one.partition, one.offset) for one in offsets]
             await _change(change, name, config, pairs)
@@ -120,7 +119,7 @@ class OffsetRequests:
     async def reset(self, name: str, config: Mapping[str, str], kind: ConnectorType, change: ChangeOffsets) -> str:
         await _change(change, name, config, None)
         if _is_sink(config, kind):
-            group = sink_group(name, config)
+            group = sink_group(name)
             stored = await self._read_group(group)
             await self._alter_group(name, group, dict.fromkeys(sink_offsets(stored.offsets)))
         return "The offsets for this connector have been reset successfully"
