@@ -57,7 +57,8 @@ class PipelineRunner:
         self._options = options
         self._show = show
         self._say = say
-        self._stop = threading.Event()
+        # A plain flag: a signal handler must not take a lock that the interrupted code may hold, as an Event would.
+        self._stopping = False
         self._state = ProjectState(project.state)
         self._spark: PipelineSpark | None = None
         self._changes = threading.RLock()
@@ -67,11 +68,11 @@ class PipelineRunner:
 
     def stop(self) -> None:
         """End after the current update; called again, end at once. Called from a signal handler."""
-        if self._stop.is_set():
+        if self._stopping:
             if self._spark is not None:
                 self._spark.kill()
             os._exit(130)
-        self._stop.set()
+        self._stopping = True
         self.status.state = STOPPING
 
     def run(self) -> None:
@@ -80,7 +81,7 @@ class PipelineRunner:
             try:
                 self._publish()
                 self._run_locked()
-                self.status.state = COMPLETE if self._options.once and not self._stop.is_set() else STOPPED
+                self.status.state = COMPLETE if self._options.once and not self._stopping else STOPPED
             except PipelineError as error:
                 self.status.state, self.status.error = FAILED, str(error)
                 raise
@@ -120,7 +121,7 @@ class PipelineRunner:
         wanted = self.status.graph.source_topics
         full_refresh = self._options.full_refresh
         began = time.monotonic()
-        while not self._stop.is_set():
+        while not self._stopping:
             before = topics.ends(wanted)
             with self._changes:
                 self.status.begin_update()
@@ -144,7 +145,8 @@ class PipelineRunner:
         update, because only Spark knows whether its sources have something."""
         wanted = self.status.graph.source_topics
         kinds = {node.kind for node in self.status.graph.nodes.values()}
-        while not self._stop.wait(LOOK_S):
+        while not self._stopping:
+            time.sleep(LOOK_S)
             ends = topics.ends(wanted)
             if ends != read or not wanted or EXTERNAL in kinds:
                 return
@@ -173,7 +175,7 @@ class PipelineRunner:
 
     def _publish(self) -> None:
         with self._changes:
-            if self._stop.is_set() and self.status.state not in (STOPPED, COMPLETE, FAILED):
+            if self._stopping and self.status.state not in (STOPPED, COMPLETE, FAILED):
                 self.status.state = STOPPING
             self.status.changed_ms = _now_ms()
             self._state.write_status(self.status.to_json())

@@ -24,6 +24,8 @@ TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 MODE_VARIABLE: Final = "SPARK_CONNECT_MODE_ENABLED"
 SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+
 SESSION_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.connect.serverStacktrace.enabled": "false",
@@ -64,9 +66,12 @@ def server_settings(project: PipelineProject, master: str | None) -> dict[str, s
             "spark.hadoop.hive.exec.scratchdir": str(storage / "scratch"),
             "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
             "spark.hadoop.hive.metastore.schema.verification": "false",
-            "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={project.state / 'derby.log'}",
+            JAVA_OPTIONS: f"-Dderby.stream.error.file={project.state / 'derby.log'}",
         }
-    return {**settings, **{name: value for name, value in project.configuration.items() if name.startswith("spark.")}}
+    own = {name: value for name, value in project.configuration.items() if name.startswith("spark.")}
+    if JAVA_OPTIONS in settings and JAVA_OPTIONS in own:
+        own[JAVA_OPTIONS] = f"{settings[JAVA_OPTIONS]} {own[JAVA_OPTIONS]}"
+    return {**settings, **own}
 
 
 def _cores(master: str | None) -> int:
