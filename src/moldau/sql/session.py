@@ -10,12 +10,14 @@ Every error is a SqlError. Continuous queries with a name are only written to th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.sql import bounded_select, statements
 from moldau.sql.errors import SqlError
-from moldau.sql.results import Result
+from moldau.sql.results import Notice, Result
+from moldau.sql.session_context import SessionContext
+from moldau.sql.session_settings import SessionSettings
 from moldau.sql.spark_errors import in_sql_terms, quiet_spark_logging
 from moldau.sql.tables.relations import Relations
 
@@ -53,6 +55,8 @@ class SqlSession:
                     self.catalogue.close()
                 raise
         self.relations = Relations(self.spark, self.client_settings, self.catalogue)
+        self.settings = SessionSettings(self.spark, self.relations)
+        self._context = SessionContext(self.spark, self.relations, self.catalogue, self.settings, self.client_settings)
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -70,33 +74,68 @@ class SqlSession:
 
     def execute(self, statement: statements.Statement) -> Result:
         """Run a statement. Raises SqlError."""
-        run = _STATEMENTS.get(type(statement))
-        if run is None:
-            raise SqlError(
-                f"{type(statement).__name__.removesuffix('Statement')} cannot be run in this version",
-                line=statement.position.line,
-                column=statement.position.column,
-            )
         with self._lock:
             try:
                 with in_sql_terms(None, self.spark):
                     self.catalogue.refresh()
-                    return run(self, statement)
+                    return self._run(statement)
             except SqlError as error:
                 raise _placed(error, statement) from None
 
-    def _select(self, statement: statements.SelectStatement) -> Result:
-        query = statement.query
+    def _run(self, statement: statements.Statement) -> Result:
+        # The code of a statement is imported at its first use: a shell is ready sooner.
+        from moldau.sql import (
+            declared_relations,
+            descriptions,
+            explanations,
+            inserted_values,
+            listings,
+            printed_records,
+            query_statements,
+        )
+
+        match statement:
+            case statements.SelectStatement():
+                return self._select(statement.query)
+            case statements.CreateDeclaredStatement():
+                return declared_relations.create(self._context, statement)
+            case statements.DropStatement():
+                return declared_relations.drop(self._context, statement)
+            case statements.InsertValuesStatement():
+                return inserted_values.insert(self._context, statement)
+            case statements.ShowStatement():
+                return listings.show(self._context, statement)
+            case statements.DescribeStatement():
+                return descriptions.describe(self._context, statement)
+            case statements.PrintStatement():
+                return printed_records.print_records(self._context, statement)
+            case statements.ExplainStatement():
+                return explanations.explain(self._context, statement)
+            case statements.CreateAsStatement():
+                return query_statements.create_as(self._context, statement)
+            case statements.InsertSelectStatement():
+                return query_statements.insert_select(self._context, statement)
+            case statements.ChangeQueryStatement():
+                return query_statements.change_query(self._context, statement)
+            case statements.SetStatement():
+                return self._set(statement)
+            case statements.DefineStatement():
+                return Notice(f"{statement.name} is {'undefined' if statement.value is None else 'defined'}")
+            case _:
+                raise SqlError("this statement runs in the shell only")
+
+    def _select(self, query: statements.QueryText) -> Result:
         if not query.continuous:
             return bounded_select.select(self.spark, self.relations, query)
         from moldau.sql import continuous
 
         return continuous.changes(continuous.plan(self.spark, query, self.relations))
 
-
-_STATEMENTS: Final[Mapping[type[statements.Statement], Callable[[SqlSession, Any], Result]]] = {
-    statements.SelectStatement: SqlSession._select,
-}
+    def _set(self, statement: statements.SetStatement) -> Notice:
+        name = self.settings.set(statement.name, statement.value)
+        if statement.value is None:
+            return Notice(f"{name} has its default again")
+        return Notice(f"{name} is {statement.value}")
 
 
 def _placed(error: SqlError, statement: statements.Statement) -> SqlError:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.errors import MoldauError
 from moldau.sql.errors import SqlError
-from moldau.sql.relation_names import did_you_mean, nearest
+from moldau.sql.relation_names import PLAIN_NAME, did_you_mean, nearest
 from moldau.sql.statements import QueryText
 
 if TYPE_CHECKING:
+    from py4j.protocol import Py4JError
     from pyspark.errors.exceptions.base import PySparkException
     from pyspark.sql import SparkSession
 
@@ -30,6 +31,8 @@ _OWN_ERROR: Final = re.compile(
 _CONFIG_ADVICE: Final = re.compile(r"\s*If necessary set \"?spark\.sql\.ansi\.enabled\"?.*?error\.", re.DOTALL)
 MAX_MESSAGE: Final = 600
 """The longest message that is passed on."""
+MAX_CAUSES: Final = 10
+"""How deep errors of Java nest in each other."""
 
 
 def quiet_spark_logging() -> None:
@@ -51,9 +54,27 @@ def in_sql_terms(text: QueryText | None = None, spark: SparkSession | None = Non
     except PySparkException as error:
         raise sql_error(error, text, spark) from None
     except Py4JError as error:
-        raise SqlError(f"Spark failed: {_first_line(str(error))}") from None
+        raise _from_java(error, text, spark) from None
     except MoldauError as error:
         raise client_error(error) from None
+
+
+def _from_java(error: Py4JError, text: QueryText | None, spark: SparkSession | None) -> SqlError:
+    """Errors that PySpark does not convert, such as those of `toLocalIterator`: the cause with a condition, if any."""
+    from pyspark.errors.exceptions.captured import convert_exception
+
+    cause = getattr(error, "java_exception", None)
+    last: PySparkException | None = None
+    for _ in range(MAX_CAUSES):
+        if cause is None:
+            break
+        last = convert_exception(cause)
+        if last.getCondition() or _own_error(last) is not None:
+            break
+        cause = cause.getCause()
+    if last is not None:
+        return sql_error(last, text, spark)
+    return SqlError(f"Spark failed: {_first_line(str(error))}")
 
 
 def client_error(error: MoldauError) -> SqlError:
@@ -144,7 +165,7 @@ def _unknown_column(parameters: Mapping[str, str], spark: SparkSession | None) -
     proposals = [_bare(one) for one in parameters.get("proposal", "").split(", ") if one]
     last = name.rpartition(".")[2]
     near = nearest(last, [one.rpartition(".")[2] for one in proposals])
-    hint = f"did you mean {near}?" if near else f"the columns are {', '.join(proposals)}" if proposals else None
+    hint = f"did you mean {near}?" if near else f"there are for example {', '.join(proposals)}" if proposals else None
     return f"there is no column {name!r}", hint
 
 
@@ -160,8 +181,14 @@ def _unknown_relation(parameters: Mapping[str, str], spark: SparkSession | None)
 
 def _unknown_function(parameters: Mapping[str, str], spark: SparkSession | None) -> tuple[str, str | None]:
     name = _bare(parameters.get("routineName", parameters.get("functionName", "")))
-    known = [] if spark is None else [one.name for one in spark.catalog.listFunctions()]
+    known = [] if spark is None else function_names(spark)
     return f"there is no function {name!r}", did_you_mean(name, known) or "SHOW FUNCTIONS lists them"
+
+
+def function_names(spark: SparkSession) -> list[str]:
+    """The functions of Spark SQL, without operators. `catalog.listFunctions` has descriptions too, and is slow."""
+    names = [str(row[0]) for row in spark.sql("SHOW FUNCTIONS").collect()]
+    return sorted(name for name in names if PLAIN_NAME.match(name))
 
 
 def _syntax(parameters: Mapping[str, str], spark: SparkSession | None) -> tuple[str, str | None]:

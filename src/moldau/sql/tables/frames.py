@@ -99,10 +99,12 @@ def latest_by_key(raw: DataFrame) -> DataFrame:
 def encoded(frame: DataFrame, declaration: Declaration) -> DataFrame:
     """The columns that the sink writes: key, value, and timestamp if the declaration names the event time.
 
-    A row whose column DELETED is true becomes a tombstone; a frame without this column has none.
+    Columns are found by name, in any case, and cast to their declared types; those that the frame lacks are null. A row
+    whose column DELETED is true becomes a tombstone; a frame without this column has none.
     """
     from pyspark.sql import functions as f
 
+    frame = _fitted(frame, declaration)
     value = encoded_value(declaration)
     if DELETED in frame.columns:
         value = f.when(f.coalesce(f.col(DELETED), f.lit(False)), f.lit(None)).otherwise(value)
@@ -111,3 +113,18 @@ def encoded(frame: DataFrame, declaration: Declaration) -> DataFrame:
         columns = {column.name: f.col(quoted(column.name)) for column in declaration.columns}
         selected.append(_event_time(declaration, columns).alias("timestamp"))
     return frame.select(*selected)
+
+
+def _fitted(frame: DataFrame, declaration: Declaration) -> DataFrame:
+    """The frame with exactly the declared columns, and DELETED if it has it."""
+    from pyspark.sql import functions as f
+
+    by_lower = {name.lower(): name for name in frame.columns}
+    fitted = []
+    for column in declaration.columns:
+        name = by_lower.get(column.name.lower())
+        value = f.lit(None) if name is None else f.col(quoted(name))
+        fitted.append(value.cast(column.type).alias(column.name))
+    if DELETED in frame.columns:
+        fitted.append(f.col(DELETED))
+    return frame.select(*fitted)

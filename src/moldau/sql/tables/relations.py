@@ -125,8 +125,10 @@ class Relations:
     def _completed(self, declared: Declaration) -> Declaration:
         if declared.columns:
             return declared
+        if declared.value_format != "json":
+            return completed(declared, ())
         found = self.inferred(self.topic_of(declared))
-        return replace(declared, columns=found.columns, value_format=found.value_format)
+        return replace(completed(declared, found.columns), value_format=found.value_format)
 
     def topic_of(self, declaration: Declaration) -> KnownTopic:
         """The topic of a relation. Raises SqlError if it is gone."""
@@ -300,6 +302,14 @@ class Relations:
                 f"{text!r} is not a timestamp", hint="write '2026-01-31 12:00:00', or milliseconds since 1970"
             )
         return int(row[0])
+
+
+def completed(declared: Declaration, inferred: tuple[ColumnDeclaration, ...]) -> Declaration:
+    """A declaration without columns, with those of the records. WITH (key=…) names its key columns, which are text."""
+    names = [name.strip() for name in declared.options.get("key", "").split(",") if name.strip()]
+    keys = tuple(ColumnDeclaration(name, "STRING", is_key=True) for name in names)
+    taken = {name.lower() for name in names}
+    return replace(declared, columns=keys + tuple(one for one in inferred if one.name.lower() not in taken))
 
 
 def _must_have_key(declaration: Declaration) -> None:
