@@ -38,6 +38,114 @@ class Picture(NamedTuple):
 
 
 PICTURES = {
+    "video_analytics": Picture(
+        [
+            [Box("viewers", "program")],
+            [Box("video.watching", "topic", "key: user")],
+            [
+                Box("positions", "query", "latest of user and video"),
+                Box("profiles", "query", "aggregate per user"),
+                Box("pairs", "query", "keyed state per user"),
+                Box("viewing", "query", "windows of a minute"),
+            ],
+            [
+                Box("video.positions", "topic", "compacted"),
+                Box("video.profiles", "topic", "compacted"),
+                Box("video.pairs", "topic"),
+                Box("viewing.sqlite", "store", "for analysts"),
+            ],
+            [Box("recommendations", "query", "most frequent pair")],
+            [Box("video.recommendations", "topic", "compacted")],
+        ],
+        [
+            ("viewers", "video.watching"),
+            ("video.watching", "positions"),
+            ("video.watching", "profiles"),
+            ("video.watching", "pairs"),
+            ("video.watching", "viewing"),
+            ("positions", "video.positions"),
+            ("profiles", "video.profiles"),
+            ("pairs", "video.pairs"),
+            ("viewing", "viewing.sqlite"),
+            ("video.pairs", "recommendations"),
+            ("recommendations", "video.recommendations"),
+        ],
+    ),
+    "taxi": Picture(
+        [
+            [Box("drivers and riders", "program"), Box("taximeters", "program")],
+            [Box("taxi.events", "topic", "key: area"), Box("taxi.positions", "topic", "key: ride")],
+            [
+                Box("matches", "query", "keyed state per area"),
+                Box("prices", "query", "windows of a minute"),
+                Box("fares", "query", "SQL over all positions"),
+            ],
+            [Box("taxi.matches", "topic"), Box("taxi.prices", "topic", "compacted"), Box("taxi.fares", "topic")],
+        ],
+        [
+            ("drivers and riders", "taxi.events"),
+            ("taximeters", "taxi.positions"),
+            ("taxi.events", "matches"),
+            ("taxi.events", "prices"),
+            ("taxi.positions", "fares"),
+            ("matches", "taxi.matches"),
+            ("prices", "taxi.prices"),
+            ("fares", "taxi.fares"),
+        ],
+    ),
+    "campaign_comparison": Picture(
+        [
+            [Box("visitors", "program", "some records twice")],
+            [Box("campaign.visits", "topic")],
+            [Box("counts", "query", "each visitor once")],
+            [Box("comparison", "query", "z test against A")],
+            [Box("campaign.results", "topic", "compacted")],
+        ],
+        [
+            ("visitors", "campaign.visits"),
+            ("campaign.visits", "counts"),
+            ("counts", "comparison"),
+            ("comparison", "campaign.results"),
+        ],
+    ),
+    "social_counters": Picture(
+        [
+            [Box("people", "program", "with bursts")],
+            [Box("social.activity", "topic", "key: post")],
+            [Box("counters", "query", "SQL"), Box("actions", "query", "per post and minute")],
+            [Box("social.counters", "topic", "compacted"), Box("social.actions", "topic", "key: minute")],
+            [Box("trending", "query", "keyed state per minute")],
+            [Box("social.trending", "topic", "compacted")],
+        ],
+        [
+            ("people", "social.activity"),
+            ("social.activity", "counters"),
+            ("social.activity", "actions"),
+            ("counters", "social.counters"),
+            ("actions", "social.actions"),
+            ("social.actions", "trending"),
+            ("trending", "social.trending"),
+        ],
+    ),
+    "bank_alerts": Picture(
+        [
+            [Box("application", "program", "inserts transactions"), Box("users", "program", "set thresholds")],
+            [Box("bank.sqlite", "store", "table transactions")],
+            [Box("Connect", "program", "JdbcSource")],
+            [Box("bank.transactions", "topic"), Box("bank.thresholds", "topic", "compacted")],
+            [Box("alerts", "query", "SQL: join by time")],
+            [Box("bank.alerts", "topic")],
+        ],
+        [
+            ("application", "bank.sqlite"),
+            ("bank.sqlite", "Connect"),
+            ("Connect", "bank.transactions"),
+            ("users", "bank.thresholds"),
+            ("bank.transactions", "alerts"),
+            ("bank.thresholds", "alerts"),
+            ("alerts", "bank.alerts"),
+        ],
+    ),
     "lake_ingestion": Picture(
         [
             [Box("shops", "program", "orders, some late")],

@@ -6,7 +6,7 @@
 2. "run", to run all queries until the next line, or "finish", to read what is in the topics now and to end.
 
 After "run" it waits for "finish", or for the end of its input, which ends it at once. It prints a line of JSON per
-completed batch: {"study": …, "query": …, "batch": …, "rows": …}, and {"error": …} if a query fails.
+completed batch: {"study": …, "query": …, "batch": …, "rows": …, "behind": …}, and {"error": …} if a query fails.
 """
 
 from __future__ import annotations
@@ -124,13 +124,17 @@ def read_rest(spark: Any, study: Study, place: Place) -> Iterator[None]:
 
 
 def report(study: Study, query: Any, reported: dict[str, int]) -> None:
+    """Say what the last batch has read, and how many records its query is behind."""
+    from moldau.spark import lag
+
     failure = query.exception()
     if failure is not None:
         raise QueryFailed(f"{study.name}, query {query.name}: {failure}")
     progress = query.lastProgress
     if progress is not None and progress["batchId"] > reported.get(query.name, -1):
         reported[query.name] = progress["batchId"]
-        say(study=study.name, query=query.name, batch=progress["batchId"], rows=progress["numInputRows"])
+        behind = sum(lag(progress).values())
+        say(study=study.name, query=query.name, batch=progress["batchId"], rows=progress["numInputRows"], behind=behind)
 
 
 def say(**fields: object) -> None:

@@ -35,7 +35,7 @@ class StudyRun:
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
         self._sent = 0
-        self._rows = 0
+        self._behind: dict[str, int] = {}  # by query
 
     def stop(self) -> None:
         self._stopped.set()
@@ -88,9 +88,10 @@ class StudyRun:
         self._results.follow(self._study, self._place, self._ended)
 
     def _heard(self, said: Mapping[str, Any]) -> None:
-        self._rows += int(said.get("rows", 0))
         if "error" in said:
             self._stopped.set()
+        else:
+            self._behind[said["query"]] = said["behind"]
 
     # -- view -------------------------------------------------------------------------------------------------------
 
@@ -112,7 +113,8 @@ class StudyRun:
         from rich.text import Text
 
         address = self._place.client["bootstrap.servers"]
-        head = f"{self._study.title}. Broker {address}; {self._sent:,} records sent, {self._rows:,} read by queries."
+        behind = f"the slowest query is {max(list(self._behind.values())):,} behind" if self._behind else "Spark starts"
+        head = f"{self._study.title}. Broker {address}; {self._sent:,} records sent, {behind}."
         return Group(Text(head, style="bold"), self._study.picture(self._results), Text("Ctrl-C stops.", style="dim"))
 
 
