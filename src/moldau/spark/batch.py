@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 
 def batch_reader(given: Mapping[str, str], schema: StructType) -> BatchReader:
-    """Create a reader of one of two classes, because Spark refuses readers with `pushFilters` unless it is configured
-    to push filters."""
+    """Create a reader of one of three classes: Spark refuses readers with `pushFilters` unless it is configured to push
+    filters."""
     rows.check_schema(schema)
+    if options.refresh(given):
+        return RefreshingBatchReader(options.parse(given, streaming=False), schema)
     kind = FilteringBatchReader if options.push_filters(given) else BatchReader
     return kind(options.parse(given, streaming=False), schema)
 
@@ -81,3 +83,31 @@ class FilteringBatchReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         self._narrowing = narrowing(filters)
         return iter(filters)
+
+
+class RefreshingBatchReader(BatchReader):
+    """The reader for the option `refresh`: the bounds are resolved by each task when it reads.
+
+    Spark plans a Python source once per `load()`, so a frame that runs again, such as the static side of a streaming
+    join, would read the offsets of its first run for ever.
+    """
+
+    @plain_errors
+    def partitions(self) -> list[InputPartition]:
+        lookup = Lookup(self._options)
+        try:
+            found = lookup.resolve(self._options.ending, lookup.existing_topics())
+        finally:
+            lookup.close()
+        return [InputPartition(place) for place in sorted(found.offsets)]
+
+    @plain_errors
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from moldau.spark.reading import read_ranges
+
+        lookup = Lookup(self._options)
+        try:
+            found = [one for one in self._planned(lookup) if one.topic_partition == partition.value]
+        finally:
+            lookup.close()
+        return read_ranges(self._options, found, self._schema)

@@ -31,6 +31,7 @@ SOURCE_OPTIONS = (
     "minOffsetsPerTrigger",
     "minPartitions",
     "pushFilters",
+    "refresh",
     "startingOffsets",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
@@ -148,6 +149,10 @@ def include_headers(options: Mapping[str, str]) -> bool:
 
 def push_filters(options: Mapping[str, str]) -> bool:
     return RawOptions(options).flag("pushFilters", default=False)
+
+
+def refresh(options: Mapping[str, str]) -> bool:
+    return RawOptions(options).flag("refresh", default=False)
 
 
 def _client_settings(given: RawOptions) -> dict[str, str]:

@@ -79,7 +79,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _driver(self) -> TwoPhaseCommit:
         if self._commits is None:
             options = self._target.options
-            self._commits = TwoPhaseCommit(SinkBroker(options), fail_on_data_loss=options.fail_on_data_loss)
+            self._commits = TwoPhaseCommit(
+                SinkBroker(options), fail_on_data_loss=options.fail_on_data_loss, claim=options.run_claim
+            )
         return self._commits
 
 

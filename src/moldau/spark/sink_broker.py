@@ -144,7 +144,7 @@ class SinkBroker:
             }
         )
         self._decisions.init_transactions()
-        return self._last_decision(query)
+        return self.last_decision(query)
 
     def decide(self, decision: CommitDecision) -> None:
         producer = self._decisions
@@ -166,7 +166,7 @@ class SinkBroker:
         except TopicAlreadyExists:
             pass
 
-    def _last_decision(self, query: str) -> CommitDecision | None:
+    def last_decision(self, query: str) -> CommitDecision | None:
         """The last decision of a query in the topic. Reads the end of the topic first, and more of it only if needed.
 
         Any place to begin is safe: if a record of the query comes after it, the last such record is the last of all.

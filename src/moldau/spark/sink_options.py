@@ -9,7 +9,7 @@ from moldau.client.errors import ConfigurationError
 from moldau.spark.commit_log import DECISIONS_TOPIC
 from moldau.spark.raw_options import RawOptions
 
-SINK_OPTIONS = ("decisionsTopic", "delivery", "failOnDataLoss", "topic", "transactionTimeoutMs")
+SINK_OPTIONS = ("decisionsTopic", "delivery", "failOnDataLoss", "runClaim", "topic", "transactionTimeoutMs")
 
 DELIVERIES = ("exactly_once", "at_least_once")
 
@@ -37,6 +37,8 @@ class SinkOptions:
     decisions_topic: str
     transaction_timeout_ms: int | None
     """The longest time that a prepared transaction may wait for the driver; None for the broker's limit."""
+    run_claim: str | None = None
+    """The claim that this run of the query has stored (`two_phase.py`); None: it takes over with its first commit."""
     two_phase: bool = False
     """Whether the broker keeps prepared transactions without a timeout. Determined before the first task runs."""
 
@@ -59,4 +61,5 @@ def parse(options: Mapping[str, str]) -> SinkOptions:
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
         decisions_topic=given.text("decisionsTopic") or DECISIONS_TOPIC,
         transaction_timeout_ms=given.number("transactionTimeoutMs"),
+        run_claim=given.text("runClaim"),
     )

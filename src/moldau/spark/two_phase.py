@@ -16,6 +16,10 @@ exactly once, whichever process dies in between:
 After a crash before step 3 there is no decision: the next run writes the batch again, and its sweep aborts the open
 transactions. After a crash later, the next run finishes the decision. docs/exactly-once.md has the table.
 
+Without more, a run takes over with its first commit. A run with a *claim* has done so before its first batch: `claim`
+stores a text of the run as the note of the query's decision, and each decision of the run repeats it. A run whose claim
+is not the last one has been replaced. It decides nothing any more, even if it slept since before its first commit.
+
 All access to a broker goes through `TransactionAccess`, so that a test can stop at every step.
 """
 
@@ -38,6 +42,10 @@ class DecidedButLost(MoldauError):
     """The broker aborted transactions of a decision before they were committed."""
 
 
+class RunReplaced(MoldauError):
+    """A run of a query that another run of the same query has replaced."""
+
+
 class TaskTransaction(NamedTuple):
     """A prepared transaction, with everything that is needed to commit or abort it."""
 
@@ -58,6 +66,9 @@ class TransactionAccess(Protocol):
 
     def take_over(self, query: str) -> CommitDecision | None:
         """Fence every other driver of the query, then return its last decision."""
+
+    def last_decision(self, query: str) -> CommitDecision | None:
+        """The last decision of a query. It fences nobody."""
 
     def decide(self, decision: CommitDecision) -> None:
         """Store the decision, unless a newer driver has taken over."""
@@ -82,9 +93,10 @@ class TransactionAccess(Protocol):
 class TwoPhaseCommit:
     """The commits of one query, in the driver of one of its runs."""
 
-    def __init__(self, access: TransactionAccess, *, fail_on_data_loss: bool = True) -> None:
+    def __init__(self, access: TransactionAccess, *, fail_on_data_loss: bool = True, claim: str | None = None) -> None:
         self._access = access
         self._fail_on_data_loss = fail_on_data_loss
+        self._claim = claim
         self._query: str | None = None  # the query that this driver has taken over
         self._decided: CommitDecision | None = None
         self._unfinished = False
@@ -96,7 +108,7 @@ class TwoPhaseCommit:
         self._finish(run, batch)
         fresh = not self._has_decided(batch)
         if fresh:
-            self._decide(CommitDecision(query, run, batch, tuple(writes), note))
+            self._decide(CommitDecision(query, run, batch, tuple(writes), self._claim or note))
             self._finish(run, batch)
         else:
             log.warning(
@@ -108,7 +120,12 @@ class TwoPhaseCommit:
 
     def abort(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite]) -> None:
         """Abort a failed batch and its run: none of its rows may become visible, unless the batch was decided."""
-        self._take_over(query)
+        try:
+            self._take_over(query)
+        except RunReplaced:
+            # The open transactions of the query now belong to the newer run; only this run's own are aborted.
+            self._access.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
+            return
         self._finish(run, batch)
         if self._decided is None or (self._decided.batch, self._decided.run) != (batch, run):
             self._access.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
@@ -132,6 +149,15 @@ class TwoPhaseCommit:
         self._sweep(query)
         return LastDecision(found, lost=self._decided is not found)
 
+    def claim(self, query: str) -> None:
+        """Take over for a run that has not started yet: from now on, no other run of the query can decide anything."""
+        assert self._claim is not None, "the run needs a claim"
+        claim, self._claim = self._claim, None
+        self.recover(query)
+        last = self._decided or CommitDecision(query, NO_RUN, -1, ())
+        self._decide(last._replace(writes=(), note=claim))
+        self._claim, self._unfinished = claim, False
+
     def settle(self) -> None:
         """Store that the last decision is carried out, so that a later driver does not have to ask for transactions
         that the brokers have forgotten by then (transactional.id.expiration.ms)."""
@@ -141,9 +167,21 @@ class TwoPhaseCommit:
 
     def _take_over(self, query: str) -> None:
         if self._query != query:
-            self._decided = self._access.take_over(query)
+            if self._claim is not None:
+                # A run that was replaced must not fence the newer one, so it looks before it takes over.
+                self._check_claim(query, self._access.last_decision(query))
+            decided = self._access.take_over(query)
+            if self._claim is not None:
+                self._check_claim(query, decided)
+            self._decided = decided
             self._unfinished = True
             self._query = query
+
+    def _check_claim(self, query: str, last: CommitDecision | None) -> None:
+        if last is None or last.note != self._claim:
+            raise RunReplaced(
+                f"another run of query {query} has taken over: this run ends, and nothing of its batch becomes visible"
+            )
 
     def _has_decided(self, batch: int) -> bool:
         return self._decided is not None and batch <= self._decided.batch

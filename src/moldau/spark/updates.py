@@ -93,7 +93,8 @@ class UpdateWriter:
             )
 
     def _commits(self, access: SinkBroker) -> TwoPhaseCommit:
-        return TwoPhaseCommit(access, fail_on_data_loss=self._target.options.fail_on_data_loss)
+        options = self._target.options
+        return TwoPhaseCommit(access, fail_on_data_loss=options.fail_on_data_loss, claim=options.run_claim)
 
 
 @plain_errors

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 from moldau.sql.declarations import Declaration, RelationKind
 from moldau.sql.results import ResultColumn
 from moldau.sql.statements import QueryText
-from moldau.sql.tables.relations import Relations
+from moldau.sql.tables.record_columns import DELETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DELETED", "ContinuousPlan", "Relations", "Step"]
-
-DELETED = "_deleted"
-"""The column that is true in the rows of a table that were deleted; all their other columns are null but the key."""
+__all__ = ["DELETED", "ContinuousPlan", "Step"]
 
 Step = Callable[["DataFrame"], "DataFrame"]
 """What happens to the rows of a micro-batch, as a batch query: returns the columns of the result, and DELETED."""
@@ -45,5 +42,7 @@ class ContinuousPlan:
     """Spark's: append or update."""
     sources: tuple[Declaration, ...]
     step: Step | None = None
+    needs_rocksdb: bool = False
+    """Whether the frame has operators of ours with state (`group_state.py`)."""
     warnings: tuple[str, ...] = ()
     """Facts that the user should know, for example the default of GRACE PERIOD."""

@@ -58,6 +58,7 @@ class Relations:
         *,
         auto_offset_reset: str = "earliest",
         sample_size: int = SAMPLE_SIZE,
+        max_offsets_per_trigger: int | None = None,
     ) -> None:
         self._spark = spark
         self._client_settings = {"client.id": CLIENT_ID, **client_settings}
@@ -65,6 +66,8 @@ class Relations:
         self.auto_offset_reset = auto_offset_reset
         """Where a streaming read of a STREAM begins without an explicit start: earliest or latest."""
         self.sample_size = sample_size
+        self.max_offsets_per_trigger = max_offsets_per_trigger
+        """The most records of a relation in one micro-batch of a continuous query; None for no limit."""
         self.lookup = TopicLookup(self._client_settings)
         self._shapes: dict[str, tuple[tuple[int, ...], SampledShape]] = {}
         """By topic id: the ends of the partitions at the last sample, and what all samples have shown."""
@@ -244,6 +247,13 @@ class Relations:
         }
         return self._spark.read.format("moldau").options(**options).load()
 
+    def refreshed(self, declaration: Declaration) -> DataFrame:
+        """A TABLE as a bounded frame that is read again, up to its end, each time a query with it runs: the side of a
+        streaming join that does not stream."""
+        _must_have_key(declaration)
+        options = {**self._source_options(self.topic_of(declaration).name), "refresh": "true"}
+        return decoded(latest_by_key(self._spark.read.format("moldau").options(**options).load()), declaration)
+
     def stream(self, declaration: Declaration, start: ReadBound | None = None) -> DataFrame:
         """All records from `start` on, as a streaming frame.
 
@@ -259,6 +269,8 @@ class Relations:
             offsets = {str(index): wanted.get(index, -2) for index in range(topic.partitions)}
             starting = json.dumps({topic.name: offsets})
         options = {**self._source_options(topic.name), "startingOffsets": starting}
+        if self.max_offsets_per_trigger is not None:
+            options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         raw = self._spark.readStream.format("moldau").options(**options).load()
         if is_table:
             from pyspark.sql import functions as f
