@@ -77,13 +77,15 @@ def run(
 
 
 def _client(bootstrap: str | None, command_config: Path | None, *, wait: bool) -> dict[str, str] | None:
+    """The settings that all kinds of clients have: a study has producers, consumers and Spark queries."""
     from moldau.cli.connection_options import client_settings, require_listener
+    from moldau.client.settings import ADMIN, PRODUCER
 
     if bootstrap is None:
         return None
     settings = client_settings(bootstrap, command_config, "consumer")
     require_listener(bootstrap, wait=wait)
-    return {name: str(value) for name, value in settings.items()}
+    return {name: str(value) for name, value in settings.items() if name in ADMIN and name in PRODUCER}
 
 
 def _run(

@@ -18,7 +18,6 @@ from moldau.examples.study import Study, StudyError, StudyRecord
 if TYPE_CHECKING:
     from rich.console import Console
 
-DEFAULT_RATE: Final = 200.0
 REFRESH_S: Final = 0.5
 SEED: Final = 1
 
