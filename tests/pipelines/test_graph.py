@@ -25,7 +25,7 @@ from moldau.pipelines.graph import (
 )
 from moldau.pipelines.picture import BOX_HEIGHT, BOX_WIDTH, draw, layout, short_number
 from moldau.pipelines.run_status import RunStatus
-from moldau.pipelines.sql_files import definitions_in
+from moldau.pipelines.sql_files import definitions_in, text_lines
 
 SQL = """-- FROM nothing
 CREATE OR REFRESH STREAMING TABLE valid AS
@@ -87,6 +87,10 @@ def test_a_text_without_definitions_has_none(text: str) -> None:
     assert definitions_in(text, "x.sql").flows == ()
 
 
+def test_the_text_of_a_statement_begins_after_the_semicolon_before_it() -> None:
+    assert text_lines(SQL) == {"valid": 1, "by day": 3, "open": 7, "from_web": 9}
+
+
 def test_a_graph_has_the_topics_and_tables_that_its_flows_mention() -> None:
     graph = shop()
     assert graph.source_topics == ["shop-orders"]
@@ -144,6 +148,9 @@ def test_a_failure_is_kept_although_spark_reports_the_query_as_complete() -> Non
     status.take_event(FlowEvent("orders", DONE))
     assert status.datasets["orders"].error == "the broker is gone"
     assert status.datasets["orders"].state == FAILED
+    for state in (RUNNING, DONE):
+        status.take_event(FlowEvent("orders", state))
+    assert status.datasets["orders"].error is None, "the flow was tried again"
 
 
 def test_the_picture_has_every_node_and_edge_and_shows_what_failed() -> None:

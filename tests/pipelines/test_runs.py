@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -24,6 +25,7 @@ from moldau import Consumer, TopicPartition
 from moldau.pipelines.new_project import create_project
 from moldau.pipelines.run_status import LOST
 from moldau.pipelines.state_files import ProjectState
+from tests.spark.spark_cluster import daemon, environment, standalone_cluster
 from tests.support.waiting import wait_until
 
 WAIT_S = 400
@@ -84,7 +86,8 @@ class Shop:
 
     def status(self, process: subprocess.Popen[str]) -> dict[str, Any]:
         assert process.poll() is None, self.output()
-        return self.state.read_status() or {"updates": 0, "datasets": []}
+        found = self.state.read_status()
+        return found if found is not None and found["pid"] == process.pid else {"updates": 0, "datasets": []}
 
     def output(self) -> str:
         return (self.directory / "output.txt").read_text()
@@ -198,6 +201,36 @@ def test_runs_with_once_continue_and_a_full_refresh_starts_again(shop: Shop) -> 
     assert done.returncode == 0, done.stderr
     assert shop.revenue_in_table() == shop.revenue()
     assert shop.ids_in_topic() == sorted(2 * shop.large_ids()), "a sink writes all its rows again"
+
+
+@pytest.mark.usefixtures("full_counts")
+def test_a_pipeline_runs_on_a_standalone_cluster(shop: Shop, tmp_path: Path) -> None:
+    shop.generate(50)
+    shop.environment |= environment()
+    with standalone_cluster(tmp_path) as address:
+        done = shop.command("run", "--once", "--master", address)
+    assert done.returncode == 0, done.stderr
+    assert shop.ids_in_topic() == shop.large_ids()
+
+
+@pytest.mark.usefixtures("full_counts")
+def test_a_pipeline_runs_on_a_spark_connect_server(shop: Shop, tmp_path: Path) -> None:
+    shop.generate(50)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {
+        "spark.master": "local[2]",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.warehouse.dir": str(tmp_path / "tables"),
+        "spark.ui.enabled": "false",
+    }
+    options = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+    submit, server = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.sql.connect.service.SparkConnectServer"
+    with daemon(tmp_path / "server.log", submit, "--class", server, *options, "spark-internal", ready="started at"):
+        done = shop.command("run", "--once", "--remote", f"sc://127.0.0.1:{port}")
+    assert done.returncode == 0, done.stderr
+    assert shop.ids_in_topic() == shop.large_ids()
 
 
 @pytest.mark.usefixtures("full_counts")

@@ -81,6 +81,8 @@ class RunStatus:
         if event.state == DONE and dataset.state == FAILED:
             return  # Spark reports the end of a failed query as complete, before or after its failure
         dataset.state = event.state
+        if event.state == DONE:
+            dataset.error = None  # Spark has tried the flow again
         if event.state == FAILED:
             dataset.error = reason_of(event.error or "")
 

@@ -26,6 +26,7 @@ from moldau.pipelines.project import PipelineProject
 from moldau.pipelines.run_status import COMPLETE, STOPPED, STOPPING, RunStatus
 from moldau.pipelines.source_topics import Ends, SourceTopics
 from moldau.pipelines.spark_server import PipelineSpark
+from moldau.pipelines.sql_files import text_lines
 from moldau.pipelines.state_files import ProjectState
 
 LOOK_S: Final = 0.2
@@ -244,8 +245,9 @@ class PipelineUpdates:
         flow: DataFlow | None = self._definitions.graph.flow(event.flow)
         where = None if flow is None else flow.where
         place = place_in(event.error or "")
-        if where is not None and where.file.endswith(".sql") and place is not None:
-            where = SourceLine(where.file, (where.line or 1) + place[0] - 1, place[1])
+        if flow is not None and where is not None and where.file.endswith(".sql") and place is not None:
+            begins = text_lines((self._project.root / where.file).read_text(encoding="utf-8")).get(flow.name, 1)
+            where = SourceLine(where.file, begins + place[0] - 1, place[1])
         return PipelineError(
             reason_of(event.error or text), dataset=event.flow if flow is None else flow.target, where=where
         )

@@ -18,7 +18,7 @@ from typing import Any, Final
 from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.plain_words import reason_of
 from moldau.pipelines.project import PipelineProject
-from moldau.spark.sessions import use_this_python
+from moldau.spark import sessions
 
 TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 MODE_VARIABLE: Final = "SPARK_CONNECT_MODE_ENABLED"
@@ -104,9 +104,12 @@ class PipelineSpark:
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql.session import SparkSession
 
-        use_this_python()  # before the JVM inherits the environment
+        # Before the JVM inherits the environment. The import has set the interpreter, unless one was chosen; its path
+        # may not exist on the executors of a cluster.
         if (master or "local").startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        elif sessions._WAS_SET_HERE:
+            os.environ.pop(sessions.PYTHON, None)
         os.environ[TOKEN_VARIABLE] = secrets.token_hex(16)
         conf = SparkConf(loadDefaults=False).setAll(list(server_settings(self._project, master).items()))
         with self._log.open("ab") as log:

@@ -44,9 +44,19 @@ def definitions_in(text: str, file: str) -> SqlDefinitions:
     return SqlDefinitions(tuple(nodes), tuple(flows))
 
 
-def first_lines(text: str) -> dict[str, int]:
-    """The line of the text in which the statement of each dataset begins."""
-    return {flow.name: flow.where.line or 1 for flow in definitions_in(text, "").flows if flow.where is not None}
+def text_lines(text: str) -> dict[str, int]:
+    """The line of the file where the text of each flow's statement begins, which is after the semicolon before it.
+    Spark counts the lines of an error from there."""
+    found: dict[str, int] = {}
+    begins = 1
+    for statement in _statements(tokenise(SourceText(text))):
+        flows: list[DataFlow] = []
+        _Statement(statement, "").add_to([], flows)
+        found |= {flow.name: begins for flow in flows}
+        if statement:
+            rest = text[statement[-1].end :]
+            begins = statement[-1].position.line + rest[: rest.find(";") + 1].count("\n")
+    return found
 
 
 def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
