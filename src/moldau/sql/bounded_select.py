@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.sql.declarations import Declaration, RelationKind
 from moldau.sql.errors import SqlError
-from moldau.sql.query_shape import QueryShape, shape_of
+from moldau.sql.query_shape import QueryShape, node_kinds, shape_of
 from moldau.sql.relation_names import quoted
 from moldau.sql.results import ResultColumn, ResultRows
 from moldau.sql.spark_errors import in_sql_terms
@@ -30,6 +30,10 @@ FIRST_STEP: Final = 1_000
 STEP_FACTOR: Final = 10
 MAX_STEP: Final = 100_000
 """A query with LIMIT that has not found enough rows in this many records reads all of them in Spark's tasks."""
+
+
+WHOLE_INPUT: Final = frozenset({"Aggregate", "Window", "Sort", "Distinct", "Deduplicate", "Join"})
+"""Nodes of an analysed plan that need all rows of their input."""
 
 
 class BoundQuery:
@@ -115,12 +119,19 @@ def _first_rows(
         part = _first_part(span, step)
         bound.register(lambda declaration: relations.batch(declaration, span=part))  # noqa: B023
         frame = bound.frame()
+        if not _reads_row_by_row(frame):
+            return None
         with in_sql_terms(bound.text, spark):
             rows = [tuple(row) for row in frame.collect()]
         if len(rows) >= wanted:
             return ResultRows(_columns(frame), iter(rows), _notes(frame, bound.declarations))
         step *= STEP_FACTOR
     return None
+
+
+def _reads_row_by_row(frame: DataFrame) -> bool:
+    """Whether the analysed plan has no aggregate or window: `SELECT max(a) FROM t` shows that only here."""
+    return not node_kinds(frame._jdf.queryExecution().analyzed()) & WHOLE_INPUT
 
 
 def _first_part(span: OffsetSpan, records: int) -> OffsetSpan:

@@ -72,6 +72,11 @@ def shape_of(spark: SparkSession, text: str) -> QueryShape:
     return shape
 
 
+def node_kinds(plan: Any) -> set[str]:
+    """The kinds of nodes of a logical plan, without those in subqueries of expressions."""
+    return {_kind(plan)}.union(*(node_kinds(child) for child in _items(plan.children())))
+
+
 def _java_session(spark: SparkSession) -> Any:
     return spark._jsparkSession
 

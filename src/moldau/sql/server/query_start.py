@@ -34,13 +34,12 @@ def start_query(
     spark: SparkSession, definition: QueryDefinition, client_settings: Mapping[str, str], checkpoint: str
 ) -> StreamingQuery:
     """Start the query in this session, which no other query uses. Raises SqlError if it cannot run."""
+    from moldau.sql.session_settings import apply_settings
     from moldau.sql.tables.relations import Relations
 
-    for name, value in definition.settings.items():
-        if name.startswith("spark.sql."):
-            spark.conf.set(name, value)
     stored: Any = StoredDeclarations(definition)
     relations = Relations(spark, client_settings, stored)
+    apply_settings(spark, relations, definition.settings)
     plan = continuous.plan(spark, query_text(definition), relations)
     return continuous.start(plan, definition.target, client_settings, checkpoint, definition.name)
 

@@ -128,7 +128,8 @@ def encoded_key(declaration: Declaration) -> Column:
         case "bytes":
             return value.cast("binary")
         case "double":
-            return f.udf(_double_bytes, "binary")(value.cast("double"))
+            # A lambda has no type hints, from which Spark would choose a kind of function that it then refuses.
+            return f.udf(lambda number: _double_bytes(number), "binary")(value.cast("double"))  # noqa: PLW0108
         case name if name in BINARY_NUMBERS:
             digits, kind = BINARY_NUMBERS[name]
             return f.unhex(f.right(f.lpad(f.hex(value.cast(kind).cast("bigint")), 16, "0"), f.lit(digits)))
