@@ -15,7 +15,7 @@ import sys
 import uuid
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -139,17 +139,21 @@ def state_of(status: dict[str, Any], dataset: str) -> str:
     return next((one["state"] for one in status["datasets"] if one["name"] == dataset), "")
 
 
-def test_a_pipeline_that_is_killed_continues_and_writes_exactly_once(shop: Shop) -> None:
+def test_a_pipeline_that_is_killed_continues_and_writes_exactly_once(
+    shop: Shop, count: Callable[[int, int], int]
+) -> None:
     shop.generate(120)
+    complete = count(0, 1)  # updates before the one that is killed
     with shop.running() as process:
-        wait_until(lambda: shop.status(process)["updates"] >= 1, "the first update", WAIT_S)
-        shop.generate(200)
+        wait_until(lambda: shop.status(process)["updates"] >= complete, "the first update", WAIT_S)
+        if complete:
+            shop.generate(200)
 
         def writes_or_has_written() -> bool:
             status = shop.status(process)
-            return status["updates"] >= 2 or state_of(status, "large_orders") == "running"
+            return status["updates"] > complete or state_of(status, "large_orders") == "running"
 
-        wait_until(writes_or_has_written, "the second update writes to the topic", WAIT_S)
+        wait_until(writes_or_has_written, "an update writes to the topic", WAIT_S)
         process.send_signal(signal.SIGKILL)
         process.wait()
     lost = shop.command("status", "-o", "json")
@@ -163,7 +167,7 @@ def test_a_pipeline_that_is_killed_continues_and_writes_exactly_once(shop: Shop)
         assert second.returncode == 1 and f"already run by process {process.pid}" in second.stderr
         picture = shop.command("graph", "--file", "-")
         texts = [element.text for element in ET.fromstring(picture.stdout).iter("{http://www.w3.org/2000/svg}text")]
-        assert {f"{shop.name}-orders"[:23] + "…", "valid_orders", "sales"} <= set(texts), texts
+        assert {f"{shop.name}-orders", "valid_orders", "sales"} <= set(texts), texts
         assert shop.command("stop").stdout == f"{shop.name} has stopped\n"
         assert process.wait(WAIT_S) == 0, shop.output()
     assert shop.ids_in_topic() == shop.large_ids()
@@ -260,7 +264,7 @@ CASES = {
         "transformations/orders.py",
         'write_topic("large_orders"',
         'write_topik("large_orders"',
-        "transformations/orders.py:17: NameError: name 'write_topik' is not defined",
+        "transformations/orders.py:16: NameError: name 'write_topik' is not defined",
     ),
     "a topic that does not exist": (
         "spark-pipeline.yml",

@@ -24,7 +24,7 @@ LOG: Final = "spark.log"
 PICTURE: Final = "graph.svg"
 
 POLL_S: Final = 0.05
-TAKEOVER_S: Final = 30.0
+TAKEOVER_S: Final = 120.0
 """How long a run waits for the JVM of a run that was killed."""
 
 ENDED: Final = (COMPLETE, STOPPED, FAILED)
