@@ -30,9 +30,12 @@ PARTS = (
     "tests/client",
     "tests/connect",
     "tests/connect/engine",
+    "tests/sql",
+    "tests/examples",
     "tests/system/cluster",
     "tests/cli",
     "tests/system/connect",
+    "tests/pipelines",
     "tests/sim",
 )
 """In starting order. A part inside another part is excluded from the outer one."""
