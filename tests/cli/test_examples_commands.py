@@ -25,8 +25,9 @@ def moldau(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, prog_name="moldau", env={"COLUMNS": "200"})
 
 
-def test_the_list_has_every_study_and_what_it_shows() -> None:
-    lines = moldau("examples").stdout.splitlines()
+@pytest.mark.parametrize("arguments", [[], ["list"]])
+def test_the_list_has_every_study_and_what_it_shows(arguments: list[str]) -> None:
+    lines = moldau("examples", *arguments).stdout.splitlines()
     assert lines[0].split() == ["NAME", "SHOWS"]
     assert [line.split()[0] for line in lines[1:]] == studies.names()
     assert all(len(line.split()) > 4 for line in lines[1:])

@@ -29,9 +29,18 @@ def examples(context: typer.Context) -> None:
     Example: moldau examples; then: moldau examples run taxi
     """
     if context.invoked_subcommand is None:
-        from moldau.examples.study import find, names
+        list_examples()
 
-        print_table(["name", "shows"], [(name, find(name).title) for name in names()])
+
+@app.command("list")
+def list_examples() -> None:
+    """List the case studies, as `moldau examples` does.
+
+    Example: moldau examples list
+    """
+    from moldau.examples.study import find, names
+
+    print_table(["name", "shows"], [(name, find(name).title) for name in names()])
 
 
 @app.command()

@@ -26,7 +26,10 @@ RUN: Final = "run"
 FINISH: Final = "finish"
 TRIGGER: Final = "1 second"
 LOOK_EVERY_S: Final = 0.2
-FINISHED_AT_ONCE: Final = 3
+TOO_SLOW: Final = "Python worker failed to connect back"
+"""Spark's error for a Python process that takes longer than 10 seconds to start, as on a busy machine."""
+MAX_STARTS: Final = 10
+FINISHED_AT_ONCE: Final = 2
 """The number of studies whose queries read the rest at the same time."""
 
 CONFIGURATION: Final = {
@@ -78,6 +81,42 @@ def study_place(place: Place, study: Study) -> Place:
     return place._replace(directory=place.directory / study.name)
 
 
+class StudyQuery:
+    """A query that was started. It is started again if Spark gave up a Python process that was slow to start."""
+
+    def __init__(self, study: Study, writer: Any) -> None:
+        self._study = study
+        self._writer = writer
+        self._reported = -1
+        self._starts = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._starts += 1
+        self._query = self._writer.start()
+
+    def stop(self) -> None:
+        self._query.stop()
+
+    def report(self) -> bool:
+        """Say what the last batch has read, and how many records the query is behind. Return whether it still runs."""
+        from moldau.spark import lag
+
+        is_active = bool(self._query.isActive)
+        failure = self._query.exception()
+        if failure is not None and TOO_SLOW in str(failure) and self._starts < MAX_STARTS:
+            self._start()
+            return True
+        if failure is not None:
+            raise QueryFailed(f"{self._study.name}, query {self._query.name}: {failure}")
+        progress = self._query.lastProgress
+        if progress is not None and progress["batchId"] > self._reported:
+            self._reported = progress["batchId"]
+            facts = {"batch": progress["batchId"], "rows": progress["numInputRows"]}
+            say(study=self._study.name, query=self._query.name, behind=sum(lag(progress).values()), **facts)
+        return is_active
+
+
 def run(spark: Any, found: Sequence[tuple[Study, Place]]) -> str:
     """Run the queries until the next order, and return it."""
     orders: list[str] = []
@@ -89,15 +128,14 @@ def run(spark: Any, found: Sequence[tuple[Study, Place]]) -> str:
 
     threading.Thread(target=wait_for_order, daemon=True).start()
     running = [
-        (study, query.trigger(processingTime=TRIGGER).start())
+        StudyQuery(study, writer.trigger(processingTime=TRIGGER))
         for study, place in found
-        for query in study.queries(spark, place)
+        for writer in study.queries(spark, place)
     ]
-    reported: dict[str, int] = {}
     while not ordered.wait(LOOK_EVERY_S):
-        for study, query in running:
-            report(study, query, reported)
-    for _, query in running:
+        for query in running:
+            query.report()
+    for query in running:
         query.stop()
     return orders[0]
 
@@ -114,27 +152,10 @@ def finish(spark: Any, found: Sequence[tuple[Study, Place]]) -> None:
 
 def read_rest(spark: Any, study: Study, place: Place) -> Iterator[None]:
     """Run the queries one after another until they have read what was there at their start. Yields while one runs."""
-    for query in study.queries(spark, place):
-        started = query.trigger(availableNow=True).start()
-        reported: dict[str, int] = {}
-        while started.isActive:
-            report(study, started, reported)
+    for writer in study.queries(spark, place):
+        query = StudyQuery(study, writer.trigger(availableNow=True))
+        while query.report():
             yield
-        report(study, started, reported)
-
-
-def report(study: Study, query: Any, reported: dict[str, int]) -> None:
-    """Say what the last batch has read, and how many records its query is behind."""
-    from moldau.spark import lag
-
-    failure = query.exception()
-    if failure is not None:
-        raise QueryFailed(f"{study.name}, query {query.name}: {failure}")
-    progress = query.lastProgress
-    if progress is not None and progress["batchId"] > reported.get(query.name, -1):
-        reported[query.name] = progress["batchId"]
-        behind = sum(lag(progress).values())
-        say(study=study.name, query=query.name, batch=progress["batchId"], rows=progress["numInputRows"], behind=behind)
 
 
 def say(**fields: object) -> None:
