@@ -218,10 +218,6 @@ class SinkBroker:
         listed = self._run(self._admin.list_transactions(states=["Ongoing", "Empty"] if or_about_to else ["Ongoing"]))
         return [one.id for one in listed if one.id.startswith(prefix)]
 
-    def known_ids(self, prefix: str) -> list[str]:
-        """The transactional ids with this prefix that the brokers know, in any state."""
-        return [one.id for one in self._run(self._admin.list_transactions()) if one.id.startswith(prefix)]
-
     def fence(self, transactional_ids: Sequence[str]) -> None:
         self._run(bounded([partial(self._admin.terminate_transaction, name) for name in transactional_ids]))
 

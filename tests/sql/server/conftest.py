@@ -140,6 +140,7 @@ class ServerThread:
     def wait_state(self, name: str, state: str) -> dict[str, Any]:
         def reached() -> dict[str, Any] | None:
             status = self.status(name)
+            assert state == "FAILED" or status["state"] != "FAILED", status["trace"]
             return status if status["state"] == state else None
 
         found: dict[str, Any] = wait_until(reached, f"{name} is {state}", TIMEOUT_S)
@@ -183,9 +184,9 @@ def read(client_settings: dict[str, str]) -> Callable[[str], list[tuple[bytes | 
 
         settings = {**client_settings, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
         with Consumer(settings) as consumer:
-            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic) or ()]
+            partitions = [TopicPartition(topic, one.index) for one in consumer.partitions_for(topic) or ()]
             consumer.assign(partitions)
-            ends = consumer.end_offsets(partitions)
+            ends = consumer.end_offsets(*partitions)
             found = []
             while any(consumer.position(partition) < end for partition, end in ends.items()):
                 found += [(record.key, record.value) for record in consumer.poll(0.1)]

@@ -44,7 +44,7 @@ def test_an_id_that_leads_out_of_the_directory_is_refused(tmp_path: Path, query:
     state = StateDirectory(tmp_path / "state")
     keep = tmp_path / "other"
     keep.mkdir()
-    for call in (state.checkpoint, state.spark_id, state.remove, state.runs):
+    for call in (state.checkpoint, state.spark_id, state.remove):
         with pytest.raises(SqlError, match="not one of Moldau's"):
             call(query)
     assert keep.exists()
@@ -62,18 +62,6 @@ def test_state_of_a_query_is_found_and_removed(tmp_path: Path) -> None:
     state.remove("q1")
     state.remove("q1")
     assert state.queries() == {"q2"}
-
-
-def test_runs_are_kept_until_they_are_forgotten(tmp_path: Path) -> None:
-    state = StateDirectory(tmp_path)
-    state.checkpoint("q")
-    assert state.runs("q") == []
-    state.add_run("q", "r1")
-    state.add_run("q", "r2")
-    assert StateDirectory(tmp_path).runs("q") == ["r1", "r2"]
-    state.forget_runs("q")
-    state.forget_runs("q")
-    assert state.runs("q") == []
 
 
 def test_a_damaged_checkpoint_is_an_error_with_its_path(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ query that runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from moldau.sql import continuous
@@ -30,18 +31,25 @@ class StoredDeclarations:
         self.declarations: Mapping[str, Declaration] = NameMap({one.name: one for one in definition.sources})
 
 
-def start_query(
+@contextmanager
+def started_query(
     spark: SparkSession, definition: QueryDefinition, client_settings: Mapping[str, str], checkpoint: str
-) -> StreamingQuery:
-    """Start the query in this session, which no other query uses. Raises SqlError if it cannot run."""
+) -> Iterator[StreamingQuery]:
+    """The query, started in this session, which no other query uses. It must have ended when the context is left.
+
+    Raises SqlError if it cannot run.
+    """
     from moldau.sql.session_settings import apply_settings
     from moldau.sql.tables.relations import Relations
 
     stored: Any = StoredDeclarations(definition)
     relations = Relations(spark, client_settings, stored)
-    apply_settings(spark, relations, definition.settings)
-    plan = continuous.plan(spark, query_text(definition), relations)
-    return continuous.start(plan, definition.target, client_settings, checkpoint, definition.name)
+    try:
+        apply_settings(spark, relations, definition.settings)
+        plan = continuous.plan(spark, query_text(definition), relations)
+        yield continuous.start(plan, definition.target, client_settings, checkpoint, definition.name)
+    finally:
+        relations.close()
 
 
 def query_text(definition: QueryDefinition) -> QueryText:

@@ -17,10 +17,10 @@ from moldau.host.event_log import event_logger
 from moldau.spark.session_holder import SessionHolder
 from moldau.sql.errors import SqlError
 from moldau.sql.queries import QueryDefinition
+from moldau.sql.server.open_transactions import end_open_transactions
 from moldau.sql.server.progress_meter import BatchFacts
-from moldau.sql.server.query_start import start_query
+from moldau.sql.server.query_start import started_query
 from moldau.sql.server.state_directory import StateDirectory
-from moldau.sql.server.takeover import fence_earlier_runs
 from moldau.sql.server.traces import trace_of
 
 if TYPE_CHECKING:
@@ -149,16 +149,18 @@ class QueryRuns:
         trace: str | None = None
         died = False
         try:
-            query = self._started(run)
-            if query is not None:
-                self._listener.run_started(definition.id, run.number)
-                query.awaitTermination()
+            checkpoint = self._state.checkpoint(definition.id)
+            spark, run.generation = self._holder.session()
+            spark.sparkContext.setLocalProperty(POOL, definition.id)
+            if not run.stopping.is_set():
+                with started_query(spark.newSession(), definition, self._client, checkpoint) as query:
+                    self._await(run, query)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it ends this run and no other
             died = run.generation > 0 and self._died(run.generation, error)
             trace = SESSION_DIED if died else trace_of(error)
         if run.stopping.is_set():
             trace = None
-            self._fence_quietly(definition)
+            self._end_transactions(definition.id)
         with self._lock:
             self._runs.pop((definition.id, run.number), None)
         facts = {"query": definition.name, "run": run.number}
@@ -168,21 +170,15 @@ class QueryRuns:
             log.info("query stopped", extra=facts)
         self._listener.run_ended(definition.id, run.number, trace, died)
 
-    def _started(self, run: _QueryRun) -> StreamingQuery | None:
-        definition = run.definition
-        checkpoint = self._state.checkpoint(definition.id)
-        self._fence(definition.id)
-        if run.stopping.is_set():
-            return None
-        spark, run.generation = self._holder.session()
-        spark.sparkContext.setLocalProperty(POOL, definition.id)
-        query = start_query(spark.newSession(), definition, self._client, checkpoint)
-        self._state.add_run(definition.id, str(query.runId))
+    def _await(self, run: _QueryRun, query: StreamingQuery) -> None:
+        """Wait for the end of a query that has started."""
         run.query = query
+        log.info("query started", extra={"query": run.definition.name, "run": run.number})
         if run.stopping.is_set():
-            query.stop()
-        log.info("query started", extra={"query": definition.name, "run": run.number})
-        return query
+            query.stop()  # `stop` came too early to find the query
+        else:
+            self._listener.run_started(run.definition.id, run.number)
+        query.awaitTermination()
 
     def _stop(self, run: _QueryRun) -> None:
         query = run.query
@@ -200,26 +196,18 @@ class QueryRuns:
 
     def _give_up(self, query: str) -> None:
         """Leave nothing of a query: neither open transactions nor files."""
-        try:
-            self._fence(query)
-        except (MoldauError, OSError) as error:
-            log.warning("transactions of a terminated query not ended", extra={"id": query, "reason": str(error)})
+        self._end_transactions(query)
         self._state.remove(query)
 
-    def _fence(self, query: str) -> None:
-        # A server that was replaced must not fence the runs of the one that has replaced it.
-        spark_id = self._state.spark_id(query) if self._leads() else None
-        if spark_id is not None:
-            fence_earlier_runs(self._client, spark_id, self._state.runs(query))
-            self._state.forget_runs(query)
-
-    def _fence_quietly(self, definition: QueryDefinition) -> None:
-        """After a stop: abort what a micro-batch has left open, or consumers would wait for it. The next start does the
-        same, so an error does no harm."""
+    def _end_transactions(self, query: str) -> None:
+        """Abort what a micro-batch has left open. The next start does the same, so an error does no harm."""
         try:
-            self._fence(definition.id)
+            spark_id = self._state.spark_id(query)
+            # A server that was replaced must not end the transactions of the one that has replaced it.
+            if spark_id is not None and self._leads():
+                end_open_transactions(self._client, spark_id)
         except (MoldauError, OSError) as error:
-            log.info("transactions not ended", extra={"query": definition.name, "reason": str(error)})
+            log.info("transactions not ended", extra={"id": query, "reason": str(error)})
 
     def _died(self, generation: int, error: BaseException) -> bool:
         """Whether the error is the end of the JVM. Its connections break some time before its process has ended."""

@@ -2,7 +2,6 @@
 
     STATE/moldau-sql.json       the id of the cluster
     STATE/ID/checkpoint/        Spark's checkpoint of the query with this id
-    STATE/ID/runs               Spark's ids of its runs that were not fenced yet, one per line
     STATE/ID/index/             its index, see `sql/index/`
 
 A checkpoint has offsets of topics. Used with another cluster, it would skip records or read some twice, so a directory
@@ -25,7 +24,6 @@ from moldau.sql.errors import SqlError
 log = event_logger(__name__)
 
 MARKER: Final = "moldau-sql.json"
-RUNS: Final = "runs"
 ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 """Ids come from a topic that others write: they must not lead out of the directory."""
 
@@ -76,21 +74,6 @@ class StateDirectory:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SqlError(f"the checkpoint of query {query} in {self.path} cannot be read: {error}") from error
-
-    def runs(self, query: str) -> list[str]:
-        """The runs that were added, and not forgotten."""
-        try:
-            return (self._of(query) / RUNS).read_text().split()
-        except FileNotFoundError:
-            return []
-
-    def add_run(self, query: str, run: str) -> None:
-        with (self._of(query) / RUNS).open("a") as file:
-            file.write(f"{run}\n")
-
-    def forget_runs(self, query: str) -> None:
-        """All runs that were added are fenced."""
-        (self._of(query) / RUNS).unlink(missing_ok=True)
 
     def remove(self, query: str) -> None:
         """Remove everything of a query."""
