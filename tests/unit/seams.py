@@ -20,7 +20,7 @@ ROOMS = {
     "network": ("net/", "cluster/kazoo_session.py", "service/server.py"),
     # A shell runs scripts, and keeps the history of its user.
     "files": ("cluster/kazoo_session.py", "sql/server/", "sql/shell/"),
-    "database": ("cluster/sqlite_store.py", "sql/index/index_store.py"),
+    "database": ("cluster/sqlite_store.py", "spark/upsert_targets.py", "sql/index/index_store.py"),
     # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
     # The type UUID; the module creates no new ones. Salts of passwords, which no simulation may make guessable.

@@ -1,6 +1,6 @@
 """Pull queries of a server: the indexes of the tables that its queries write, and the answers from them.
 
-    pulls = PullQueries(spark, {"bootstrap.servers": brokers}, "/var/lib/moldau/index")
+    pulls = PullQueries(spark, {"bootstrap.servers": brokers}, "/var/lib/moldau/sql")
     pulls.open(definition)               # a query that the server runs
     pulls.answer(select.query)           # rows, or None: the query is not one for an index
     pulls.close(definition.id, remove=True)
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 log = event_logger(__name__)
 
+DIRECTORY: Final = "index"
+"""The index of a query is in STATE/ID/index, where STATE is the directory given to PullQueries."""
 MAX_INDEXES: Final = 200
 """The largest number of tables with an index; further tables are answered by scans."""
 
@@ -61,7 +63,9 @@ class PullQueries:
                 if len(self._indexes) >= MAX_INDEXES:
                     log.warning("too many indexes", extra={"table": table.name, "limit": MAX_INDEXES})
                     return False
-                self._indexes[name] = KeyIndex(table, self._client_settings, f"{self._directory}/{definition.id}")
+                self._indexes[name] = KeyIndex(
+                    table, self._client_settings, f"{self._directory}/{definition.id}/{DIRECTORY}"
+                )
             self._users[definition.id] = name
         return True
 
