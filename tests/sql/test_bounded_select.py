@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from moldau.sql.catalogue import Catalogue
 from moldau.sql.errors import SqlError
+from moldau.sql.parser import parse
 from moldau.sql.session import SqlSession
+from tests.support.process import BrokerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Sql = Callable[[str], Any]
 Records = Callable[..., None]
@@ -151,3 +158,17 @@ def test_a_star_of_a_join_shows_the_declared_columns(sql: Sql, records: Records,
         {"j": '{"k":"a","v":1}', "n": 1}
     ]
     assert sql(f"SELECT * EXCEPT (k) FROM {name}_s") == [{"v": 1}]
+
+
+def test_a_broker_that_is_away_is_an_error_in_plain_words(spark: SparkSession, tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        settings = {"bootstrap.servers": broker.bootstrap, "default.api.timeout.ms": 2000, "request.timeout.ms": 1000}
+        with Catalogue({"bootstrap.servers": broker.bootstrap}, timeout_s=2) as catalogue:
+            session = SqlSession(settings, catalogue=catalogue, spark=spark)
+            broker.kill()
+            with pytest.raises(SqlError) as raised:
+                session.execute(parse("SELECT 1;\n SELECT * FROM orders")[1])
+            assert broker.bootstrap in str(raised.value) or "cannot be read" in str(raised.value)
+            assert (raised.value.line, raised.value.column) == (2, 2)
+            assert "\n" not in str(raised.value) and "Traceback" not in str(raised.value)
+            session.close()

@@ -47,6 +47,11 @@ def create_as(context: SessionContext, statement: CreateAsStatement) -> Notice:
             f"the result of this query is a {planned.kind}, not a {statement.kind}: it has {other}",
             hint=f"write CREATE {planned.kind} {quoted(statement.name)} AS SELECT …",
         )
+    if planned.kind is RelationKind.TABLE and not planned.record_key and "key" not in statement.settings:
+        raise SqlError(
+            "the result is one row without a key, and a table needs one",
+            hint="add a key: SELECT 'all' AS id, count(*) … GROUP BY 'all'",
+        )
     query_name = statement.settings.get("query_id", statement.name)
     target = target_of(statement, planned, query_name)
     check(context.spark, target)
