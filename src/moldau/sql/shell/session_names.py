@@ -1,38 +1,35 @@
-"""Names for completion from a session: what SHOW and DESCRIBE list in their first column."""
+"""Names for completion from a session."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from moldau.sql.results import Result, ResultRows
+from moldau.sql.results import ResultRows
 from moldau.sql.statements import START, DescribeStatement, Shown, ShowStatement, Statement
 
-
-class Executor(Protocol):
-    def execute(self, statement: Statement) -> Result: ...
+if TYPE_CHECKING:
+    from moldau.sql.session import SqlSession
 
 
 class SessionNames:
-    """A NameSource that asks the session."""
+    """A NameSource that asks the session. The topics come from the cluster, the rest from what the session has read."""
 
-    def __init__(self, session: Executor) -> None:
+    def __init__(self, session: SqlSession) -> None:
         self._session = session
 
     def relations(self) -> Sequence[str]:
-        return sorted({*self._shown(Shown.TOPICS), *self._shown(Shown.STREAMS), *self._shown(Shown.TABLES)})
+        return self._session.relations.names()
 
     def queries(self) -> Sequence[str]:
-        return self._shown(Shown.QUERIES)
+        return sorted(query.name for query in self._session.catalogue.queries.values())
 
     def functions(self) -> Sequence[str]:
-        return [name for name in self._shown(Shown.FUNCTIONS) if name.isidentifier()]
+        found = self._first_column(ShowStatement("SHOW FUNCTIONS", START, Shown.FUNCTIONS))
+        return [name for name in found if name.isidentifier()]
 
     def columns(self, relation: str) -> Sequence[str]:
         return self._first_column(DescribeStatement(f"DESCRIBE `{relation}`", START, relation))
-
-    def _shown(self, what: Shown) -> list[str]:
-        return self._first_column(ShowStatement(f"SHOW {what}", START, what))
 
     def _first_column(self, statement: Statement) -> list[str]:
         result = self._session.execute(statement)

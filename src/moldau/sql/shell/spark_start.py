@@ -46,19 +46,19 @@ class ShellSession:
     """The session of a shell, on a Spark of its own."""
 
     def __init__(self, session: SqlSession, spark: SparkSession) -> None:
-        self._session = session
+        self.sql = session
         self._spark = spark
 
-    def execute(self, statement: Statement) -> Result:
-        return self._session.execute(statement)
+    def execute(self, statement: Statement, tag: str) -> Result:
+        self._spark.sparkContext.addJobTag(tag)
+        return self.sql.execute(statement)
 
-    def cancel(self) -> None:
-        """End all jobs: nothing but the shell's statements runs on this Spark."""
-        self._spark.sparkContext.cancelAllJobs()
+    def cancel(self, tag: str) -> None:
+        self._spark.sparkContext.cancelJobsWithTag(tag)
 
     def close(self) -> None:
         try:
-            self._session.close()
+            self.sql.close()
         finally:
             self._spark.stop()
 
@@ -87,8 +87,7 @@ class SessionStart:
         return self._session
 
     def close(self) -> None:
-        """Stop the session. A start that is under way ends first: half a start cannot be stopped."""
-        self._done.wait()
+        """Stop the session. A start that is under way ends with this process, and with it the JVM."""
         if self._session is not None:
             self._session.close()
 

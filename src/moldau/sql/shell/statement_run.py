@@ -8,6 +8,7 @@ Spark's jobs, or ends a continuous result, and the thread ends by itself.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,16 +24,23 @@ MAX_TAKEN: Final = 1_000
 """Rows that are shown at once."""
 POLL_S: Final = 0.1
 STOP_S: Final = 10.0
-"""How long a caller waits for a stopped statement to end. It ends later otherwise: nothing waits for it."""
+"""How long a caller waits for a stopped statement to end. Otherwise it ends later, without anyone who waits."""
+CANCEL_S: Final = 0.2
+"""The time between two attempts to cancel. The first one may come before Spark has begun the job."""
+
+
+_NUMBERS: Final = itertools.count(1)
 
 
 class RunSession(Protocol):
     """The part of SqlSession that a run needs."""
 
-    def execute(self, statement: Statement) -> Result: ...
+    def execute(self, statement: Statement, tag: str) -> Result:
+        """Run a statement. Spark's jobs of this thread have the tag from here on."""
+        ...
 
-    def cancel(self) -> None:
-        """End what `execute` does in other threads, as far as Spark can."""
+    def cancel(self, tag: str) -> None:
+        """End the jobs with this tag that run now. A job that begins later is not ended."""
         ...
 
 
@@ -63,6 +71,7 @@ class StatementRun:
         """`session` may block until Spark has started; it is called in the run's thread."""
         self._get_session = session
         self._statement = statement
+        self._tag = f"moldau-sql-{next(_NUMBERS)}"
         self._events: queue.Queue[Event] = queue.Queue(MAX_WAITING)
         self._stopped = threading.Event()
         self._session: RunSession | None = None
@@ -88,12 +97,20 @@ class StatementRun:
         self._stopped.set()
         with self._lock:
             session, stop_result = self._session, self._stop_result
+        if session is None:
+            return  # it waits for Spark, and will find that it was stopped
         if stop_result is not None:
             stop_result()
-        elif session is not None:
-            session.cancel()
-        if session is not None:  # else it waits for Spark: there is nothing to end yet
-            self._thread.join(STOP_S)
+        cancelling = threading.Thread(target=self._cancel, args=(session,), name="moldau-sql-cancel", daemon=True)
+        cancelling.start()
+        cancelling.join(STOP_S)
+
+    def _cancel(self, session: RunSession) -> None:
+        """Cancel until the statement has ended: each time, Spark ends only the jobs that it knows."""
+        while self._thread.is_alive():
+            with contextlib.suppress(Exception):  # Spark may be stopping
+                session.cancel(self._tag)
+            self._thread.join(CANCEL_S)
 
     def _run(self) -> None:
         notes: tuple[str, ...] = ()
@@ -103,7 +120,7 @@ class StatementRun:
             with self._lock:
                 self._session = session
             if not self._stopped.is_set():
-                notes = self._show(session.execute(self._statement))
+                notes = self._show(session.execute(self._statement, self._tag))
         except Exception as failure:  # noqa: BLE001 - the caller shows it
             error = failure
         self._put(Ended(notes, error))

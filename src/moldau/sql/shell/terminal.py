@@ -73,7 +73,7 @@ class Shell:
         self._start = start
         self._before = list(settings)
         self._console = Console(highlight=False)
-        self._names = NameReader(lambda: SessionNames(start.wait()))
+        self._names = NameReader(lambda: SessionNames(start.wait().sql))
         self._status: Status | None = None
         self._runner = ScriptRunner(
             start.wait, TerminalWriter(self._console), on_wait=self._show_status, on_ready=self._hide_status
