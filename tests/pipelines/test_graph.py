@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,8 @@ from moldau.pipelines.graph import (
 from moldau.pipelines.picture import BOX_HEIGHT, BOX_WIDTH, draw, layout, short_number
 from moldau.pipelines.run_status import RunStatus
 from moldau.pipelines.sql_files import definitions_in, text_lines
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SQL = """-- FROM nothing
 CREATE OR REFRESH STREAMING TABLE valid AS
@@ -185,3 +189,25 @@ def test_a_cycle_is_drawn_as_well() -> None:
 def test_numbers_are_short() -> None:
     shown = [short_number(value) for value in (0, 3, 0.25, 950, 1234, 12_345, 3.4e6, 2e9)]
     assert shown == ["0", "3", "0.2", "950", "1 234", "12.3 k", "3.4 M", "2.0 G"]
+
+
+TERMINAL = """
+from moldau.cli.pipeline_commands import _LiveTable
+from moldau.pipelines.flow_events import FAILED, FlowEvent
+from tests.pipelines.test_graph import running
+status = running()
+table = _LiveTable()
+table.say("[red] is not markup")
+status.take_event(FlowEvent("orders", FAILED, "[X] gone"))
+table.show(status)
+table.close()
+"""
+
+
+def test_a_terminal_shows_a_table_of_the_datasets() -> None:
+    import pexpect
+
+    shown = pexpect.run(f"{sys.executable} -c '{TERMINAL}'", timeout=100, cwd=str(ROOT), dimensions=(40, 160))
+    text = shown.decode()
+    assert "[red] is not markup" in text and "shop: running" in text and "materialized view" in text
+    assert "failed" in text and "gone" in text, text

@@ -35,6 +35,14 @@ QUICK_JVM = """
   spark.driver.memory: 1g
 """
 
+MANY_SESSIONS = """
+from moldau.pipelines import runner
+runner.UPDATES_PER_SESSION = 1
+from moldau.__main__ import main
+main()
+"""
+"""The command, with a new session of Spark for each update, which otherwise happens after a hundred."""
+
 pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(1200)]
 
 
@@ -65,7 +73,7 @@ class Shop:
 
     @contextlib.contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        command = [sys.executable, "-m", "moldau", "pipeline", "run", "--master", "local[2]", *arguments]
+        command = [sys.executable, "-c", MANY_SESSIONS, "pipeline", "run", "--master", "local[2]", *arguments]
         with (self.directory / "output.txt").open("a") as output:
             process = subprocess.Popen(
                 command, cwd=self.directory, env=self.environment, stdout=output, stderr=output, text=True

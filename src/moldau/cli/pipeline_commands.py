@@ -125,7 +125,8 @@ def run(
         display = _LiveTable() if sys.stdout.isatty() else _Lines()
         runner = PipelineRunner(found, options, display.show, display.say)
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda _number, _frame: runner.stop())
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a shell's background job ignores Ctrl-C
+                signal.signal(number, lambda _number, _frame: runner.stop())
         display.say(f"{found.name}: starting Spark; its log is {found.state / 'spark.log'}")
         try:
             runner.run()
@@ -274,7 +275,7 @@ class _LiveTable:
         self._live.start()
 
     def say(self, text: str) -> None:
-        self._live.console.print(text, markup=False)
+        self._live.console.print(text, markup=False, highlight=False)
 
     def show(self, status: RunStatus) -> None:
         from rich.table import Table
