@@ -19,8 +19,10 @@ from moldau.examples.study import Study
 pytestmark = [pytest.mark.needs_java, pytest.mark.timeout(1800)]
 
 RECORDS = 300
-BATCHES = 2
-"""The number of micro-batches in which a query reads the records."""
+A_BATCH = 150
+"""The most records of a micro-batch."""
+A_SMALL_BATCH = 30
+"""The same before a kill: a query has many batches to do, and is killed in the middle of them."""
 PATIENCE_S = 900.0
 
 
@@ -33,7 +35,7 @@ def run_to_the_end(names: list[str], place: Place) -> None:
 
 
 def kill_in_the_middle(names: Iterable[str], place: Place) -> None:
-    """Start these studies, and kill the process when each has completed a batch. None has completed all of them."""
+    """Start these studies, and kill the process with its workers when each has completed a batch."""
     missing = set(names)
     reached = threading.Event()
 
@@ -42,7 +44,7 @@ def kill_in_the_middle(names: Iterable[str], place: Place) -> None:
         if not missing or "error" in said:
             reached.set()
 
-    process = PipelineProcess.finishing(sorted(missing), place, heard)
+    process = PipelineProcess.finishing(sorted(missing), place._replace(max_per_batch=A_SMALL_BATCH), heard)
     try:
         assert reached.wait(PATIENCE_S), process.problem()
         assert process.error is None
@@ -56,13 +58,12 @@ def test_numbers_are_exact_after_the_pipeline_was_killed(
     names = studies.names()
     found = [studies.find(name) for name in names]
     places = [generated(study, RECORDS) for study in found]
-    place = place._replace(max_per_batch=RECORDS // BATCHES)
     # In the short form some studies are hit, others in each run.
     victims = random.Random(seed).sample(names, count(FINISHED_AT_ONCE, len(names)))
     while victims:
         kill_in_the_middle(victims[:FINISHED_AT_ONCE], place)
         del victims[:FINISHED_AT_ONCE]
-    run_to_the_end(names, place)
+    run_to_the_end(names, place._replace(max_per_batch=A_BATCH))
     for study, own in zip(found, places, strict=True):
         for result in check(study, own):
             assert result.compared > 0, f"{study.name}, {result.name}: nothing to compare"
