@@ -1,6 +1,6 @@
 """Pull queries of a server: the indexes of the tables that its queries write, and the answers from them.
 
-    pulls = PullQueries(spark, {"bootstrap.servers": brokers}, "/var/lib/moldau/sql")
+    pulls = PullQueries(lambda: spark, {"bootstrap.servers": brokers}, "/var/lib/moldau/sql")
     pulls.open(definition)               # a query that the server runs
     pulls.answer(select.query)           # rows, or None: the query is not one for an index
     pulls.close(definition.id, remove=True)
@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.host.event_log import event_logger
@@ -37,9 +37,12 @@ MAX_INDEXES: Final = 200
 
 
 class PullQueries:
-    """The indexes of one server. Any thread may use it."""
+    """The indexes of one server. Any thread may use it.
 
-    def __init__(self, spark: SparkSession, client_settings: Mapping[str, Any], directory: str) -> None:
+    `spark` gives the current session: a server replaces it when its JVM has died.
+    """
+
+    def __init__(self, spark: Callable[[], SparkSession], client_settings: Mapping[str, Any], directory: str) -> None:
         self._spark = spark
         self._client_settings = dict(client_settings)
         self._directory = directory
@@ -48,7 +51,7 @@ class PullQueries:
         """By the lower-case name of the table."""
         self._users: dict[str, str] = {}
         """The table of each query, by the id of the query. Several queries may write one table."""
-        self._spark_rows = SparkRows(spark)
+        self._spark_rows = SparkRows()
 
     def open(self, definition: QueryDefinition) -> bool:
         """Start the index of the table that the query writes. False: it writes no table that can be asked by key."""
@@ -101,7 +104,8 @@ class PullQueries:
             return None
         if not self._indexes:
             return None
-        asked = self._read(query.text)
+        spark = self._spark()
+        asked = _read(spark, query.text)
         if asked is None:
             return None
         with self._guard:
@@ -120,16 +124,17 @@ class PullQueries:
                 return ResultRows(direct.columns, iter(rows))
             except NotDirect:
                 pass
-        return self._spark_rows.answer(query, index.declaration, records)
+        return self._spark_rows.answer(spark, query, index.declaration, records)
 
-    def _read(self, text: str) -> PullQuery | None:
-        from pyspark.errors import PySparkException
 
-        try:
-            parser = self._spark._jsparkSession.sessionState().sqlParser()
-            return read_pull_query(str(parser.parsePlan(text).toJSON()))
-        except PySparkException:
-            return None  # the bounded query reports the error, with its position
+def _read(spark: SparkSession, text: str) -> PullQuery | None:
+    from pyspark.errors import PySparkException
+
+    try:
+        parser = spark._jsparkSession.sessionState().sqlParser()
+        return read_pull_query(str(parser.parsePlan(text).toJSON()))
+    except PySparkException:
+        return None  # the bounded query reports the error, with its position
 
 
 def key_values(asked: PullQuery, table: Declaration) -> dict[str, tuple[KeyValue, ...]] | None:

@@ -28,12 +28,14 @@ HEADERS: Final = "headers"
 class SparkRows:
     """A Spark session of its own, in which the table's name is a view of the records of one question at a time."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self) -> None:
+        self._spark: SparkSession | None = None
         self._session: SparkSession | None = None
         self._turn = threading.Lock()
 
-    def answer(self, query: QueryText, declaration: Declaration, records: Sequence[IndexedRecord]) -> ResultRows | None:
+    def answer(
+        self, spark: SparkSession, query: QueryText, declaration: Declaration, records: Sequence[IndexedRecord]
+    ) -> ResultRows | None:
         """The rows, or None if the query needs what the index does not have (headers), or Spark refuses it.
 
         The bounded query, which answers then, reports errors with their positions in the user's text.
@@ -41,8 +43,8 @@ class SparkRows:
         from pyspark.errors import PySparkException
 
         with self._turn:
-            if self._session is None:
-                self._session = self._spark.newSession()
+            if self._session is None or self._spark is not spark:
+                self._spark, self._session = spark, spark.newSession()
             try:
                 return self._answer(self._session, query, declaration, records)
             except PySparkException:

@@ -32,6 +32,9 @@ NUMBER_TYPES: Final = {
 """Their bits: a number that does not fit is NULL in Spark."""
 TRUTH_TYPES: Final = frozenset({"BOOLEAN"})
 
+SPACE: Final = "".join(map(chr, range(33)))
+"""What Spark's CAST ignores around a number."""
+
 KeyValue = str | int | bool
 UNREADABLE: Final = b"\x00"
 """The lookup of keys that are not in the declared format. No question asks for it: their columns are NULL."""
@@ -117,10 +120,10 @@ def _is_text(column: ColumnDeclaration) -> bool:
 def _number_or_truth(text: str, column: ColumnDeclaration) -> KeyValue:
     """The value of a key that is text, as Spark's CAST reads it."""
     if column.type.upper() in NUMBER_TYPES:
-        return int(text.strip())
+        return int(text.strip(SPACE))
     truths: Mapping[str, bool] = {"true": True, "t": True, "yes": True, "y": True, "1": True}
     lies: Mapping[str, bool] = {"false": False, "f": False, "no": False, "n": False, "0": False}
-    found = {**truths, **lies}.get(text.strip().lower())
+    found = {**truths, **lies}.get(text.strip(SPACE).lower())
     if found is None:
         raise ValueError(text)
     return found
