@@ -12,6 +12,7 @@ import pytest
 from moldau.examples import study as studies
 from moldau.examples.database_rebuild.generator import CHANGES, DATABASE, last_sent, records, sender
 from moldau.examples.database_rebuild.pipeline import CHANGE, apply_changes, rebuild
+from moldau.examples.database_rebuild.rebuild import main
 from moldau.examples.database_rebuild.reference import replayed
 from moldau.examples.database_rebuild.shop_database import ShopDatabase, rows_of
 from moldau.examples.place import Place, read_topic
@@ -103,6 +104,16 @@ def test_a_replica_takes_whole_transactions_once(shop: Place, spark: SparkSessio
     apply_changes(replica, batch(cut, len(changes)), 1)
     apply_changes(replica, batch(cut, len(changes)), 1)
     assert rows_of(replica) == moments[-1].rows
+
+
+def test_a_file_that_exists_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = tmp_path / "shop.sqlite"
+    there.write_text("precious")
+    with pytest.raises(SystemExit) as stopped:
+        main(["127.0.0.1:1", str(there)])
+    assert stopped.value.code == 2
+    assert f"{there} exists; give the name of a new file" in capsys.readouterr().err
+    assert there.read_text() == "precious"
 
 
 def test_changes_that_were_committed_and_not_sent_are_sent_by_the_next_application(shop: Place, seed: int) -> None:

@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,6 +32,12 @@ be there exactly once, in any order."""
 
 class StudyError(Exception):
     """An error, as a message for the user."""
+
+
+def require(module: str, extra: str) -> None:
+    """For a study that needs more than the others: StudyError if a package is not installed."""
+    if find_spec(module) is None:
+        raise StudyError(f"{module} is not installed; pip install 'moldau[{extra}]'")
 
 
 class StudyRecord(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from moldau.examples.database_rebuild.pipeline import rebuild
@@ -16,7 +17,7 @@ from moldau.examples.pipeline_process import start_spark
 from moldau.examples.place import Place
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Rebuild the shop's database as it was.")
     parser.add_argument("bootstrap_servers", help="addresses of the brokers, for example localhost:9092")
     parser.add_argument("file", type=Path, help="the SQLite file to write; it must not exist")
@@ -24,7 +25,7 @@ def main() -> int:
     when.add_argument("--seconds-ago", type=float, help="as it was then (default: now)")
     when.add_argument("--at-ms", type=int, help="as it was at this time, in milliseconds since 1970")
     when.add_argument("--offset", type=int, help="after the changes before this offset")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.file.exists():
         parser.error(f"{given.file} exists; give the name of a new file")
     at_ms = given.at_ms if given.seconds_ago is None else int((time.time() - given.seconds_ago) * 1000)
@@ -37,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -16,10 +16,12 @@ from moldau import NewTopic
 from moldau.examples.lake_ingestion.generator import ORDERS
 from moldau.examples.lake_ingestion.layers import LATENESS_MS, WINDOW_MS, batch_layer, reconciled, stored_batch_view
 from moldau.examples.place import Place, batches_to, from_topic, read_topic, updates_to_topic
-from moldau.examples.study import Content
+from moldau.examples.study import Content, require
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+require("deltalake", extra="connect-lake")
 
 RECENT = "lake.recent-counts"
 TOPICS = [NewTopic(RECENT, partitions=1, configs={"cleanup.policy": "compact"})]

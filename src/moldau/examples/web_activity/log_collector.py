@@ -3,7 +3,7 @@
 Lines and positions in the files are written in one transaction. A collector that is killed and started again continues
 at the positions that were committed: readers of committed records see no line twice, and none is missing.
 
-`moldau connect` has a connector that does the same (`FileStreamSource`). This is how such a thing works inside.
+`moldau connect` has connectors that do the same (`FileStreamSource` for one file). This shows how they work inside.
 """
 
 from __future__ import annotations
