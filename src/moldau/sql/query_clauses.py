@@ -54,7 +54,7 @@ def read_query(
     _read_windows(found, depth)
     for at, token in enumerate(tokens):
         if token.upper == "WITHIN" and _is_join_interval(tokens, at):
-            _read_within(found, at)
+            _read_within(found, at, continuous=found.continuous or writes)
         elif token.upper == "AT" and _word(tokens, at + 1) in ("OFFSET", "TIMESTAMP"):
             _read_bound(found, at)
         elif token.upper == "GRACE" and _word(tokens, at + 1) == "PERIOD" and not _in_window(found, at):
@@ -154,8 +154,15 @@ def _is_join_interval(tokens: Sequence[Token], at: int) -> bool:
     return following is not None and (following.kind is TokenKind.NUMBER or following.is_symbol("("))
 
 
-def _read_within(found: QueryClauses, at: int) -> None:
+def _read_within(found: QueryClauses, at: int, *, continuous: bool) -> None:
     token = found.tokens[at]
+    if not continuous:
+        raise error_at(
+            token,
+            "WITHIN joins the streams of a continuous query, and this query is bounded",
+            "add EMIT CHANGES, or write a condition on both times in ON: "
+            "b.timestamp BETWEEN a.timestamp - INTERVAL 1 HOUR AND a.timestamp + INTERVAL 1 HOUR",
+        )
     if found.tokens[at + 1].is_symbol("("):
         raise error_at(
             token,
