@@ -104,7 +104,11 @@ class TwoPhaseCommit:
     def commit(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite], note: str = "") -> bool:
         """Make the batch visible. Return False if an earlier run had decided it and the rows of this run were
         aborted."""
-        self._take_over(query)
+        try:
+            self._take_over(query)
+        except RunReplaced:
+            self._abort_own(query, run, batch, writes)
+            raise
         self._finish(run, batch)
         fresh = not self._has_decided(batch)
         if fresh:
@@ -123,13 +127,16 @@ class TwoPhaseCommit:
         try:
             self._take_over(query)
         except RunReplaced:
-            # The open transactions of the query now belong to the newer run; only this run's own are aborted.
-            self._access.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
+            self._abort_own(query, run, batch, writes)
             return
         self._finish(run, batch)
         if self._decided is None or (self._decided.batch, self._decided.run) != (batch, run):
             self._access.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
         end_run(self._access, query, run)
+
+    def _abort_own(self, query: str, run: str, batch: int, writes: Sequence[PreparedWrite]) -> None:
+        """Abort the batch of a run that was replaced. All other open transactions belong to the newer run now."""
+        self._access.abort([_named(CommitDecision(query, run, batch, ()), write) for write in writes])
 
     def resolve(self, query: str) -> int:
         """For a query that will not be restarted: finish its last decision and abort everything else. Return the number

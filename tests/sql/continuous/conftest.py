@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moldau.sql.session import SqlSession
 
 DEADLINE_S = 240
+PER_TRIGGER = 15
 Declare = Callable[..., Declaration]
 
 
@@ -52,7 +53,7 @@ def declare(catalogue: Catalogue) -> Declare:
 @pytest.fixture
 def relations(session: SqlSession) -> Iterator[Relations]:
     """With small micro-batches, so that a few records make several."""
-    opened = Relations(session.spark, session.client_settings, session.catalogue, max_offsets_per_trigger=7)
+    opened = Relations(session.spark, session.client_settings, session.catalogue, max_offsets_per_trigger=PER_TRIGGER)
     yield opened
     opened.close()
 
@@ -108,8 +109,8 @@ def expected(session: SqlSession, text: str) -> set[tuple[Any, ...]]:
     return {tuple(_plain(value) for value in row) for row in result.rows}
 
 
-def settled(session: SqlSession, made: ContinuousPlan, text: str) -> None:
-    """Run a TABLE's query until its rows are those of the bounded SELECT; fails if they never are."""
+def settled(session: SqlSession, made: ContinuousPlan, text: str) -> set[tuple[Any, ...]]:
+    """Run a TABLE's query until its rows are those of the bounded SELECT, and return them; fails if they never are."""
     wanted = expected(session, text)
     live = changes(made)
     found: list[RowChange] = []
@@ -127,3 +128,4 @@ def settled(session: SqlSession, made: ContinuousPlan, text: str) -> None:
         live.stop()
         reader.join(DEADLINE_S)
     assert table_of(found, live.key) == wanted
+    return wanted

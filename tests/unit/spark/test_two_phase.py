@@ -8,7 +8,7 @@ from itertools import count, product
 import pytest
 
 from moldau.spark.commit_log import CommitDecision, PreparedWrite, decode, encode, latest, transactional_id
-from moldau.spark.two_phase import DecidedButLost, TaskTransaction, TwoPhaseCommit
+from moldau.spark.two_phase import DecidedButLost, RunReplaced, TaskTransaction, TwoPhaseCommit
 
 QUERY = "3a1f2c4e-0000-4000-8000-000000000001"
 TASKS = 3
@@ -69,6 +69,9 @@ class Driver:
             self._epoch = self._cluster.driver
 
         self._act(fence)
+        return latest(query, self._cluster.records)
+
+    def last_decision(self, query: str) -> CommitDecision | None:
         return latest(query, self._cluster.records)
 
     def decide(self, decision: CommitDecision) -> None:
@@ -176,6 +179,44 @@ def test_a_replaced_driver_cannot_commit() -> None:
     with pytest.raises(AssertionError, match="fenced"):
         run_batch(cluster, old, "run1", 1)
     assert sorted(cluster.visible) == wanted(2)
+
+
+def claimed(cluster: Cluster, claim: str, dies_at: float = -1) -> TwoPhaseCommit:
+    commits = TwoPhaseCommit(Driver(cluster, dies_at), claim=claim)
+    commits.claim(QUERY)
+    return commits
+
+
+def test_a_run_that_was_replaced_before_its_first_commit_writes_nothing_and_fences_nobody() -> None:
+    cluster = Cluster()
+    claimed(cluster, "first")  # claims before its start; the process of its commits has the claim only
+    sleeper = TwoPhaseCommit(Driver(cluster), claim="first")
+    newer = claimed(cluster, "second")
+    with pytest.raises(RunReplaced, match="another run"):
+        run_batch(cluster, sleeper, "run1", 0)
+    assert not cluster.visible
+    assert not cluster.open
+    in_flight = cluster.prepare("run2", 0, 0, 0, (0, 0))
+    sleeper.abort(QUERY, "run1", 0, [])
+    assert newer.commit(QUERY, "run2", 0, [in_flight]), "the newer run is neither fenced nor swept"
+    run_batch(cluster, newer, "run2", 1)
+    assert sorted(cluster.visible) == [(0, 0), *wanted(2)[TASKS:]]
+
+
+@pytest.mark.parametrize(("first_death", "second_death"), list(product(deaths(), deaths())))
+def test_a_claim_finishes_what_the_run_before_has_decided(first_death: float, second_death: float) -> None:
+    cluster = Cluster()
+    batch = 0
+    for run, dies_at in (("run1", first_death), ("run2", second_death), ("run3", -1)):
+        try:
+            commits = claimed(cluster, run, dies_at)
+            while batch < 3:
+                run_batch(cluster, commits, run, batch, stray=True)
+                batch += 1
+        except Died:
+            continue
+    assert sorted(cluster.visible) == wanted(3)
+    assert not cluster.open
 
 
 def test_a_batch_that_failed_leaves_nothing() -> None:

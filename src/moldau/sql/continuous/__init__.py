@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from moldau.sql.declarations import Declaration
+    from moldau.sql.errors import SqlError
     from moldau.sql.results import ResultChanges
     from moldau.sql.statements import QueryText
     from moldau.sql.tables.relations import Relations
 
-__all__ = ["ContinuousPlan", "changes", "plan", "progress_facts", "start"]
+__all__ = ["ContinuousPlan", "changes", "failure", "plan", "progress_facts", "start"]
 
 
 def plan(spark: SparkSession, query: QueryText, relations: Relations) -> ContinuousPlan:
@@ -54,6 +55,13 @@ def start(
     from moldau.sql.continuous.writing import write
 
     return write(plan, target, client_settings, checkpoint, query_name, trigger_ms)
+
+
+def failure(error: BaseException, query: QueryText) -> SqlError:
+    """Why a query has failed (`query.exception()`, or what `start` raised), in SQL's terms."""
+    from moldau.sql.continuous.failures import failure as in_words
+
+    return in_words(error, query)
 
 
 def progress_facts(progress: Any) -> tuple[int, float, int | None, dict[str, int]]:

@@ -8,11 +8,11 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.sql.continuous import spark_plans
+from moldau.sql.continuous.failures import failure
 from moldau.sql.continuous.plans import DELETED, ContinuousPlan
 from moldau.sql.continuous.running import begin
 from moldau.sql.errors import SqlError
 from moldau.sql.results import ResultColumn, RowChange
-from moldau.sql.spark_errors import sql_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +39,7 @@ class LiveChanges:
         self._ending = Lock()
         self._in_batch = Lock()
         self._shown: set[str] = set()
+        self._failed: SqlError | None = None
         self._checkpoint: str | None = spark_plans.new_directory(plan.spark)
         try:
             self._query: StreamingQuery = begin(plan, self._checkpoint, f"moldau-sql-{id(self)}", self._batch)
@@ -80,9 +81,9 @@ class LiveChanges:
                 self._remove_checkpoint()
 
     @property
-    def progress(self) -> Any:
-        """Spark's last report, for `progress_facts`; None before the first micro-batch."""
-        return self._query.lastProgress
+    def reports(self) -> Sequence[Any]:
+        """Spark's last reports of the query, for `progress_facts`."""
+        return self._query.recentProgress
 
     def _next(self) -> RowChange | None:
         """The next row; None if the query was stopped."""
@@ -91,15 +92,17 @@ class LiveChanges:
             try:
                 return self._rows.get(timeout=WAIT_S)
             except queue.Empty:
-                if not active and not self._stopped.is_set():
+                if (self._failed is not None or not active) and not self._stopped.is_set():
                     raise self._failure() from None
         return None
 
     def _failure(self) -> SqlError:
+        if self._failed is not None:
+            return self._failed
         error = self._query.exception()
         if error is None:
             return SqlError("the query has ended, and Spark does not say why")
-        return sql_error(error, self._plan.query, self._plan.spark)
+        return failure(error, self._plan.query, self._plan.spark)
 
     def _is_news(self, change: RowChange) -> bool:
         """False for a deleted row that the reader has never seen: it did not match before either."""
@@ -117,12 +120,20 @@ class LiveChanges:
     def _batch(self, frame: DataFrame, number: int) -> None:
         """Spark calls it with the result of each micro-batch."""
         with self._in_batch:
-            has_deleted = DELETED in frame.columns[len(self._plan.columns) :]
-            for row in () if self._stopped.is_set() else frame.toLocalIterator():
-                if self._stopped.is_set():
-                    return
-                values = tuple(row)
-                self._put(RowChange(values[:-1], bool(values[-1])) if has_deleted else RowChange(values))
+            if self._stopped.is_set() or self._failed is not None:
+                return
+            try:
+                self._rows_of(frame)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it, not Spark's console
+                self._failed = failure(error, self._plan.query, self._plan.spark)
+
+    def _rows_of(self, frame: DataFrame) -> None:
+        has_deleted = DELETED in frame.columns[len(self._plan.columns) :]
+        for row in frame.toLocalIterator():
+            if self._stopped.is_set():
+                return
+            values = tuple(row)
+            self._put(RowChange(values[:-1], bool(values[-1])) if has_deleted else RowChange(values))
 
     def _put(self, change: RowChange) -> None:
         while not self._stopped.is_set():

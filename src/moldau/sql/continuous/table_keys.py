@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.sql.continuous import spark_plans
-from moldau.sql.continuous.refusals import NODES
+from moldau.sql.continuous.refusals import NODES, is_hopping
 from moldau.sql.continuous.spark_plans import children, class_name, expression_id, is_attribute, items, refuse
 from moldau.sql.declarations import Declaration
 
@@ -40,7 +40,7 @@ def check_tables(query: QueryText, plan: Any) -> None:
 
 def _check_node(query: QueryText, node: Any) -> None:
     name = class_name(node)
-    if name in NODES and name != "Expand":
+    if name in NODES and not is_hopping(node):
         raise refuse(query, node, *NODES[name])
     if name == "Distinct":
         raise refuse(
