@@ -92,7 +92,7 @@ def run(context: Context) -> Iterator[Row]:
         broker.create_topic(TABLE.topic, PARTITIONS, cleanup_policy="compact")
         assert _writer(broker.address, keys, 0).wait() == 0
         settle()
-        pulls = PullQueries(lambda: spark, {"bootstrap.servers": broker.address}, str(directory))
+        pulls = PullQueries(spark, {"bootstrap.servers": broker.address}, str(directory))
         began = time.perf_counter()
         pulls.open(QueryDefinition("totals", "totals", TABLE.text, TABLE, ()))
         _ask(pulls, keys, 1)

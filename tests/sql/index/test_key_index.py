@@ -273,6 +273,31 @@ def test_a_question_that_the_index_cannot_answer_in_time_is_an_error(
         index.get([b"a"], timeout_s=0.2)
 
 
+def test_questions_that_wait_when_the_index_is_closed_end_with_an_error(
+    table: Table, producer: Producer, opened: Opened
+) -> None:
+    declaration = table()
+    index = opened(declaration)
+    assert values(index, b"a") == []
+    index._follower.stop()
+    producer.send(declaration.topic, b"1", key=b"a").result()
+    errors: list[SqlError] = []
+
+    def ask() -> None:
+        try:
+            index.get([b"a"], timeout_s=1)
+        except SqlError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    index.close(remove=True)
+    thread.join()
+    assert len(errors) == 1
+    with pytest.raises(SqlError):
+        index.get([b"a"])
+
+
 def test_a_broker_that_does_not_answer_is_an_error_and_questions_after_its_return_are_answered(
     table: Table, tmp_path: Path
 ) -> None:

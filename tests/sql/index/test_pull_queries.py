@@ -48,7 +48,7 @@ class Tables:
     def __init__(self, spark: SparkSession, bootstrap: str, directory: str, new_topic: Callable[..., str]) -> None:
         self.spark = spark
         self.bootstrap = bootstrap
-        self.pulls = PullQueries(lambda: spark, {"bootstrap.servers": bootstrap}, directory)
+        self.pulls = PullQueries(spark, {"bootstrap.servers": bootstrap}, directory)
         self._new_topic = new_topic
         self._tables: list[Declaration] = []
         self._scan_session = spark.newSession()

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from moldau.client.errors import MoldauError
 from moldau.host.boot import boot_id
 from moldau.host.fs import LocalFileSystem
 
@@ -81,6 +82,10 @@ class IndexChanges:
     puts: Sequence[StoredRow] = ()
     removals: Sequence[RowId] = ()
     positions: Mapping[int, int] = field(default_factory=dict)
+
+
+class IndexUnusable(MoldauError):
+    """The file cannot be read, or the index was closed."""
 
 
 class PositionsMoved(Exception):
@@ -172,13 +177,19 @@ class IndexStore:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[IndexSnapshot]:
-        connection = self._reader()
+        """Read at one moment. Raises IndexUnusable."""
+        try:
+            connection = self._reader()
+        except sqlite3.Error as error:
+            raise IndexUnusable(f"the index in {self._directory} cannot be opened: {error}") from error
         try:
             connection.execute("BEGIN")
             yield IndexSnapshot(connection)
             connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise IndexUnusable(f"the index in {self._directory} cannot be read: {error}") from error
             raise
         with self._guard:
             if not self._closed and len(self._idle) < MAX_IDLE_READERS:
@@ -188,6 +199,8 @@ class IndexStore:
 
     def _reader(self) -> sqlite3.Connection:
         with self._guard:
+            if self._closed:
+                raise IndexUnusable("the index was closed")
             if self._idle:
                 return self._idle.pop()
         connection = _connect(self._path)

@@ -21,7 +21,7 @@ from moldau.host.fs import LocalFileSystem
 from moldau.sql.declarations import Declaration
 from moldau.sql.errors import SqlError
 from moldau.sql.index.committed_ends import CommittedEnds, TopicEnds
-from moldau.sql.index.index_store import IndexedRecord, IndexStore
+from moldau.sql.index.index_store import IndexedRecord, IndexStore, IndexUnusable
 from moldau.sql.index.table_keys import TableKeys
 from moldau.sql.index.topic_follower import TOPIC_ID, TopicFollower
 
@@ -83,6 +83,12 @@ class KeyIndex:
 
         Raises SqlError if the index does not reach, within `timeout_s`, what was committed before the question.
         """
+        try:
+            return self._get(lookups, timeout_s)
+        except IndexUnusable as error:
+            raise SqlError(f"table {self.declaration.name} cannot be asked by key: {error}") from error
+
+    def _get(self, lookups: Sequence[bytes], timeout_s: float) -> list[IndexedRecord]:
         deadline = self._clock.monotonic() + timeout_s
         ends = self._asked(timeout_s)
         found = self._answer(ends, lookups)

@@ -1,6 +1,6 @@
 """Pull queries of a server: the indexes of the tables that its queries write, and the answers from them.
 
-    pulls = PullQueries(lambda: spark, {"bootstrap.servers": brokers}, "/var/lib/moldau/sql")
+    pulls = PullQueries(spark, {"bootstrap.servers": brokers}, "/var/lib/moldau/sql")
     pulls.open(definition)               # a query that the server runs
     pulls.answer(select.query)           # rows, or None: the query is not one for an index
     pulls.close(definition.id, remove=True)
@@ -39,11 +39,13 @@ MAX_INDEXES: Final = 200
 class PullQueries:
     """The indexes of one server. Any thread may use it.
 
-    `spark` gives the current session: a server replaces it when its JVM has died.
+    `spark` is the session, or a function that gives the current one: a server replaces it when its JVM has died.
     """
 
-    def __init__(self, spark: Callable[[], SparkSession], client_settings: Mapping[str, Any], directory: str) -> None:
-        self._spark = spark
+    def __init__(
+        self, spark: SparkSession | Callable[[], SparkSession], client_settings: Mapping[str, Any], directory: str
+    ) -> None:
+        self._spark: Callable[[], SparkSession] = spark if callable(spark) else lambda: spark
         self._client_settings = dict(client_settings)
         self._directory = directory
         self._guard = threading.Lock()
