@@ -13,7 +13,7 @@ import pytest
 
 from moldau.pipelines.errors import PipelineError, SourceLine
 from moldau.pipelines.new_project import create_project
-from moldau.pipelines.plain_words import error_in_python_file, error_in_sql_file, reason_of
+from moldau.pipelines.plain_words import TOO_BUSY, error_in_python_file, error_in_sql_file, reason_of
 from moldau.pipelines.project import find_project
 from moldau.pipelines.run_status import LOST, RunStatus
 from moldau.pipelines.spark_server import server_settings
@@ -147,6 +147,7 @@ Identifier: orders"""
             "ValueError: no number: 'a'",
         ),
         ("[TABLE_OR_VIEW_NOT_FOUND] no such table: orders\n\nJVM stacktrace:\nx", "no such table: orders"),
+        ("[STREAM_FAILED] x\nCaused by: Python worker failed to connect back. SQLSTATE: X", TOO_BUSY),
         ("", ""),
         ("x" * 2000, "x" * 600 + " …"),
     ],

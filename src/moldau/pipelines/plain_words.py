@@ -11,6 +11,9 @@ from moldau.pipelines.errors import PipelineError, SourceLine
 MAX_REASON: Final = 600
 """Characters; a reason is a line on the screen, and the log file has the rest."""
 
+TOO_SLOW: Final = "Python worker failed to connect back"
+TOO_BUSY: Final = "a Python process of Spark did not start within 10 seconds, because the machine is busy"
+
 _OURS: Final = re.compile(r"^moldau\.[\w.]*\.[A-Z]\w*: (.+)$", re.MULTILINE)
 _PYTHON: Final = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)): (.+)$", re.MULTILINE)
 _CLASS: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\]\s*")
@@ -30,6 +33,8 @@ _CARETS: Final = re.compile(r"^\s*-*\^+\s*$")
 def reason_of(text: str) -> str:
     """The reason in an error text of Spark: the message of our own error if it has one, else of the Python error in
     a worker, else Spark's, without error classes, SQL states, plans and stack traces."""
+    if TOO_SLOW in text:
+        return TOO_BUSY
     for pattern, group in ((_OURS, 1), (_PYTHON, 0)):
         found = pattern.search(text)
         if found:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from moldau.pipelines.flow_events import DONE, FAILED, RUNNING, WAITING, FlowEvent
+from moldau.pipelines.flow_events import DONE, FAILED, RUNNING, SKIPPED, WAITING, FlowEvent
 from moldau.pipelines.graph import MATERIALIZED_VIEW, PipelineGraph, plain_name, topic_id
 from moldau.pipelines.plain_words import reason_of
 
@@ -72,6 +72,9 @@ class RunStatus:
         self.state = RUNNING
         for edge in self.edges.values():
             edge.in_update = 0
+        for dataset in self.datasets.values():
+            if dataset.state in (FAILED, SKIPPED):
+                dataset.state = WAITING
 
     def take_event(self, event: FlowEvent) -> None:
         flow = self.graph.flow(event.flow)

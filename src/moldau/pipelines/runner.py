@@ -21,7 +21,7 @@ from moldau.pipelines.errors import PipelineError, SourceLine
 from moldau.pipelines.flow_events import FAILED, flow_event
 from moldau.pipelines.graph import EXTERNAL, MATERIALIZED_VIEW, DataFlow
 from moldau.pipelines.picture import draw
-from moldau.pipelines.plain_words import place_in, reason_of
+from moldau.pipelines.plain_words import TOO_BUSY, place_in, reason_of
 from moldau.pipelines.project import PipelineProject
 from moldau.pipelines.run_status import COMPLETE, STOPPED, STOPPING, RunStatus
 from moldau.pipelines.source_topics import Ends, SourceTopics
@@ -33,6 +33,8 @@ LOOK_S: Final = 0.2
 """How often a continuous run looks for new records."""
 UPDATES_PER_SESSION: Final = 100
 """A session of Spark Connect keeps all its updates in memory."""
+MAX_SLOW_STARTS: Final = 5
+"""How many updates in a row may fail because the machine is too busy for Spark's limit."""
 DEMO_TIMEOUT_S: Final = 300
 
 
@@ -121,14 +123,23 @@ class PipelineRunner:
     def _update_until_stopped(self, updates: PipelineUpdates, topics: SourceTopics) -> None:
         wanted = self.status.graph.source_topics
         full_refresh = self._options.full_refresh
-        began = time.monotonic()
+        began, slow_starts = time.monotonic(), 0
         while not self._stopping:
             before = topics.ends(wanted)
             with self._changes:
                 self.status.begin_update()
             self._publish()
-            updates.run(full_refresh, self._options.datasets, self._event)
-            full_refresh = False
+            try:
+                updates.run(full_refresh, self._options.datasets, self._event)
+            except PipelineError as error:
+                # Spark's limit is fixed. The flows that were complete have nothing to do in the next update.
+                slow_starts += 1
+                if error.reason != TOO_BUSY or slow_starts > MAX_SLOW_STARTS:
+                    raise
+                self._say(f"{error}; the update is tried again")
+                full_refresh = False
+                continue
+            full_refresh, slow_starts = False, 0
             with self._changes:
                 now = time.monotonic()
                 self.status.end_update(now - began)
