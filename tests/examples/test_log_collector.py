@@ -12,6 +12,7 @@ from moldau.errors import BrokerError, ProducerFenced
 from moldau.examples import study as studies
 from moldau.examples.place import Place, read_topic
 from moldau.examples.run import create_topics
+from moldau.examples.study import StudyError
 from moldau.examples.web_activity.log_collector import (
     COLLECTOR,
     HOST_LOGS,
@@ -93,6 +94,25 @@ def test_a_line_without_its_end_waits(web: Place, logs: Path, producer: Producer
         file.write("o\n")
     assert collect(producer, logs, positions) == 1
     assert collected(web) == {"web-1": ["one", "two"]}
+
+
+def test_a_line_may_have_any_bytes_but_a_line_end(web: Place, logs: Path, producer: Producer) -> None:
+    (logs / "web-1.log").write_bytes("a\u2028b\x0bc\n\n".encode() + b"\xff\n")
+    assert collect(producer, logs, {}) == 3
+    assert collected(web) == {"web-1": ["a\u2028b\x0bc", "", "\ufffd"]}
+
+
+def test_a_line_that_is_too_long_ends_the_collector_with_its_place(
+    web: Place, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.examples.web_activity.log_collector.MAX_BYTES", 20)
+    (logs / "web-1.log").write_text("short\n" + 30 * "x" + "\n")
+    with (
+        pytest.raises(StudyError, match=r"web-1.log has a line of more than 20 bytes at position 6"),
+        LogCollector(web, logs),
+    ):
+        pass
+    assert collected(web) == {"web-1": ["short"]}
 
 
 def test_a_long_file_is_collected_in_parts(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,14 +16,15 @@ from typing import Self
 
 from moldau import Producer
 from moldau.examples.place import Place, read_topic
+from moldau.examples.study import StudyError
 
 HOST_LOGS = "web.host-logs"
 POSITIONS = "web.log-positions"
-COLLECTOR = "log-collector"
+COLLECTOR = "web.log-collector"
 """The transactional id. A new collector fences an old one: it can commit nothing more."""
 LOOK_EVERY_S = 0.2
 MAX_BYTES = 256 * 1024
-"""The most that is read from one file for one transaction."""
+"""The most that is read from one file for one transaction; a longer line is an error."""
 
 
 class LogCollector:
@@ -75,7 +76,7 @@ def collect(producer: Producer, logs: Path, positions: dict[str, int]) -> int:
         return 0
     with producer.transaction():
         for host, data in found.items():
-            for line in data.decode().splitlines():
+            for line in data.decode(errors="replace").removesuffix("\n").split("\n"):
                 producer.send(HOST_LOGS, json.dumps({"host": host, "line": line}).encode(), key=host.encode())
             position = positions.get(host, 0) + len(data)
             producer.send(POSITIONS, json.dumps({"position": position}).encode(), key=host.encode())
@@ -88,4 +89,7 @@ def new_lines(path: Path, position: int) -> bytes:
     with path.open("rb") as file:
         file.seek(position)
         data = file.read(MAX_BYTES)
-    return data[: data.rfind(b"\n") + 1]
+    complete = data[: data.rfind(b"\n") + 1]
+    if not complete and len(data) == MAX_BYTES:
+        raise StudyError(f"{path} has a line of more than {MAX_BYTES} bytes at position {position}; make it shorter")
+    return complete
