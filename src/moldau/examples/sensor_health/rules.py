@@ -11,8 +11,9 @@ WARM_CELSIUS = 60
 HOT_CELSIUS = 70
 
 SILENT_AFTER_MS = 30_000
-LATENESS_MS = 10_000
-"""How much later than others a reading may arrive. A sensor is called silent only after this time, too."""
+LATENESS_MS = 20_000
+"""How much later than others a reading may be read: it was on the way, or a query that catches up is further in one
+partition than in the other. A sensor is called silent only after this time, too."""
 
 
 def status_of(celsius: float) -> str:

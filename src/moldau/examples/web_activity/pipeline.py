@@ -24,8 +24,9 @@ TOPICS = [
 
 SESSION_GAP_MS = 30_000
 """A user who looks at no page for 30 seconds has left. The next page view begins a new session."""
-LATENESS_MS = 10_000
-"""How much later than others a page view may arrive. A session is written when no page view can prolong it."""
+LATENESS_MS = 60_000
+"""How much later than others a page view may be read: a browser was offline, or a query that catches up is further in
+one partition than in the other. A session is written when no page view can prolong it."""
 LOG_LATENESS = "10 minutes"
 """How far the log of one host may be behind the others: a collector first reads the whole file of a host."""
 
