@@ -12,6 +12,7 @@ from moldau.sql.catalogue import Catalogue
 from moldau.sql.errors import SqlError
 from moldau.sql.parser import parse
 from moldau.sql.session import SqlSession
+from moldau.sql.statements import ReadBound
 from tests.support.process import BrokerProcess
 
 if TYPE_CHECKING:
@@ -172,3 +173,19 @@ def test_a_broker_that_is_away_is_an_error_in_plain_words(spark: SparkSession, t
             assert (raised.value.line, raised.value.column) == (2, 2)
             assert "\n" not in str(raised.value) and "Traceback" not in str(raised.value)
             session.close()
+
+
+def test_a_table_as_a_stream_gives_every_change(
+    session: SqlSession, sql: Sql, records: Records, name: str, tmp_path: Path
+) -> None:
+    records(name, [({"v": 0}, "z"), ({"v": 1}, "a"), (None, "a"), ("bad", "b"), ({"v": 2}, None)])
+    sql(f"CREATE TABLE {name} (k STRING PRIMARY KEY, v INT) WITH (topic='{name}')")
+    stream = session.relations.stream(session.relations.find(name), ReadBound(offset=1))
+    writer = stream.select("k", "v", "_deleted").writeStream.format("memory").queryName(name)
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    found = {tuple(row) for row in session.spark.table(name).collect()}
+    assert found == {("a", None, True), ("a", 1, False), ("b", None, False)}
+    observed = [one for report in query.recentProgress for one in report["observedMetrics"].values()]
+    assert sum(one["bad_records"] for one in observed) == 1
+    session.spark.catalog.dropTempView(name)

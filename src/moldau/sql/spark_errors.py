@@ -219,8 +219,9 @@ def _overflow(parameters: Mapping[str, str], spark: SparkSession | None) -> tupl
 
 
 def _ambiguous(parameters: Mapping[str, str], spark: SparkSession | None) -> tuple[str, str | None]:
-    found = parameters.get("referenceNames", "").strip("[]").replace("`", "")
-    return f"column {_bare(parameters.get('name', ''))!r} is ambiguous", f"write one of {found}" if found else None
+    found = list(dict.fromkeys(parameters.get("referenceNames", "").strip("[]").replace("`", "").split(", ")))
+    hint = f"write one of {', '.join(found)}" if len(found) > 1 else "give the columns different names with AS"
+    return f"column {_bare(parameters.get('name', ''))!r} is ambiguous", hint
 
 
 def _no_grouping(parameters: Mapping[str, str], spark: SparkSession | None) -> tuple[str, str | None]:

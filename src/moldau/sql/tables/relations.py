@@ -10,7 +10,9 @@ import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 from moldau.sql.declarations import ColumnDeclaration, Declaration, RelationKind
 from moldau.sql.errors import SqlError
@@ -308,6 +310,14 @@ class Relations:
             return int(text)
         from pyspark.sql import functions as f
 
+        try:
+            moment = datetime.fromisoformat(text.strip())
+        except ValueError:
+            pass  # Spark knows more forms, and takes longer
+        else:
+            zone = ZoneInfo(str(self._spark.conf.get("spark.sql.session.timeZone")))
+            exact = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+            return (exact - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
         row = self._spark.range(1).select(f.unix_millis(f.lit(text).try_cast("timestamp"))).first()
         if row is None or row[0] is None:
             raise SqlError(
