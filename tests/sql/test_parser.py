@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -349,6 +350,19 @@ def test_define_puts_values_into_later_statements() -> None:
     assert isinstance(selected, SelectStatement)
     assert selected.query.text == "SELECT 1,\n 1 + nope"
     assert selected.query.locate(selected.query.text.index("nope")) == TextPosition(2, 11)
+
+
+def test_a_long_script_is_parsed_in_a_time_that_grows_with_its_length() -> None:
+    """Twice the statements must not take four times as long; the factor leaves room for a busy machine."""
+
+    def seconds(count: int) -> float:
+        text = "SELECT a,\n b FROM c WHERE d = 'e';\n" * count
+        began = time.process_time()
+        statements = parse(text)
+        assert statements[-1].position == TextPosition(2 * count - 1, 1)
+        return time.process_time() - began
+
+    assert seconds(4_000) < 20 * seconds(500)
 
 
 @pytest.mark.parametrize(

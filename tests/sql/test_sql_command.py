@@ -125,6 +125,19 @@ def test_ctrl_c_ends_a_continuous_query_of_a_pipe(
         process.stderr.close()
 
 
+def test_a_closed_pipe_ends_the_command_silently(moldau_sql: Processes, tmp_path: Path) -> None:
+    script = tmp_path / "many.sql"
+    script.write_text("DEFINE a = 'some line';" + "SHOW VARIABLES;" * 5_000)
+    arguments = command("-f", str(script), "-o", "csv")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, env=moldau_sql.environment, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["name,value\n", "a,some line\n"]
+        process.stdout.close()
+        assert (process.wait(TIMEOUT_S), process.stderr.read()) == (0, "")
+
+
 def test_the_command_line_starts_without_spark_and_prompt_toolkit() -> None:
     heavy = ("pyspark", "prompt_toolkit", "pygments", "pandas", "moldau.sql.session", "moldau.sql.parser")
     program = f"import sys, moldau.cli.main; print([name for name in {heavy!r} if name in sys.modules])"

@@ -199,6 +199,9 @@ def _run_texts(start: SessionStart, texts: list[tuple[str, str]], output: SqlOut
             return EXIT_ERROR
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED
+        except BrokenPipeError:  # the reader of our output has exited: what is left to write goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
     return 0
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,17 @@ class SourceText:
         """The place in the user's text of the character at this offset of this one."""
         at = bisect_right(self.pieces, offset, key=lambda piece: piece.start) - 1
         piece = self.pieces[max(at, 0)]
-        return piece.position if piece.inserted else piece.position.after(self.text[piece.start : offset])
+        if piece.inserted:
+            return piece.position
+        first, last = (bisect_right(self._line_starts, place) for place in (piece.start, offset))
+        if first == last:
+            return TextPosition(piece.position.line, piece.position.column + offset - piece.start)
+        return TextPosition(piece.position.line + last - first, offset - self._line_starts[last - 1] + 1)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        """Where the lines after the first begin: to count line breaks again for each token of a script is slow."""
+        return [match.end() for match in re.finditer("\n", self.text)]
 
     def part(self, start: int, end: int) -> SourceText:
         return self.edited([], start, end)
