@@ -31,6 +31,7 @@ from moldau.spark import (
 from moldau.spark.progress_view import progress_line, progress_of, progress_table
 from moldau.testing import Broker
 from tests.support.databases import PASSWORD, USER, PostgreSQLServer
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -208,6 +209,39 @@ def test_state_and_event_timers_of_keys_continue_after_a_restart(
         count, time = silent[key]
         assert (count, datetime.fromisoformat(time)) == (number, at + timedelta(seconds=after_s))
     assert sum(row["silent"] is not None and row["key"] != "clock" for row in rows) == 2
+
+
+class Reminder(KeyedProcessor):
+    """Says hello some moments after the first row of a key."""
+
+    def on_rows(self, key: Any, rows: Iterator[Row], state: KeyState) -> Iterable[dict[str, Any]]:
+        if state.get() is None:
+            state.set(name=next(rows).name)
+            state.set_timer(state.now + timedelta(milliseconds=100))
+        return []
+
+    def on_timer(self, key: Any, at: datetime, state: KeyState) -> Iterable[Row]:
+        found = state.get()
+        assert found is not None
+        yield Row(region=key[0], hello=found.name)
+
+
+def test_timers_of_the_clock_expire_without_new_rows(
+    spark: SparkSession, bootstrap: str, new_topic: Callable[..., str], checkpoint: str
+) -> None:
+    source, into = new_topic(), new_topic()
+    send(bootstrap, source, [("a", {"region": "eu", "number": 1, "name": "ann"}, 0)])
+    people = from_topic(spark, source, "region STRING, number INT, name STRING", bootstrap_servers=bootstrap)
+    hello = keyed_state(
+        people, Reminder(), key=["region", "number"], state="name STRING", schema="hello STRING, region STRING"
+    )
+    query = to_topic(hello, into, bootstrap_servers=bootstrap, checkpoint=checkpoint)
+    assert query is not None
+    try:
+        (record,) = wait_until(lambda: read(bootstrap, into), "the timer has expired", DEADLINE_S)
+    finally:
+        query.stop()
+    assert json.loads(record.value) == {"hello": "ann", "region": "eu"}
 
 
 # -- deduplicate -------------------------------------------------------------------------------------------------------
