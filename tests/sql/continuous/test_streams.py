@@ -150,6 +150,23 @@ def test_late_records_are_dropped_and_counted(
     assert found[15].row[2] == 2
 
 
+def test_columns_of_records_have_their_values_in_joins_unions_and_with(
+    planned: Callable[[str], ContinuousPlan], records: Callable[..., None], declare: Declare, name: str
+) -> None:
+    """Parts of records that a query does not use are not read; those that it uses are."""
+    records(name, [({"n": 7}, "a", 0, START_MS)])
+    declare("STREAM", name, "id STRING, n INT", key="id")
+    text = (
+        f"WITH x AS (SELECT id, offset, timestamp FROM {name}), y AS (SELECT * FROM x) "
+        f"SELECT id, offset, unix_millis(timestamp) AS at FROM x "
+        f"UNION ALL SELECT y.id, length(key), unix_millis(y.timestamp) "
+        f"FROM y JOIN (TABLE {name}) z ON y.id = z.id AND y.timestamp = z.timestamp "
+        f"UNION ALL SELECT CAST(n AS STRING), partition, size(headers) FROM {name} EMIT CHANGES"
+    )
+    found = take(planned(text), lambda rows: len(rows) == 3)
+    assert {change.row for change in found} == {("a", 0, START_MS), ("a", 1, START_MS), ("7", 0, None)}
+
+
 def _watermark(report: Any) -> str:
     return str(report["eventTime"].get("watermark", ""))
 

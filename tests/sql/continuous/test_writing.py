@@ -143,10 +143,6 @@ def test_a_run_that_was_replaced_makes_nothing_visible(
     wait_until(lambda: not sleeper.isActive, "the end of the replaced run", DEADLINE_S)
     assert "another run of query" in str(sleeper.exception())
     assert written(settings, into) == []
-    again = start(plan, target, settings, str(tmp_path / "cp"), f"{name}-2")
-    until_read(again, 1)
-    again.stop()
-    assert len(written(settings, into)) == 1
 
 
 def test_a_result_that_does_not_fit_its_target_is_refused(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _CATALYST = "org.apache.spark.sql.catalyst"
+BY_PLACE = ("Union", "Intersect", "Except")
+"""Nodes that use all columns of their children, by their places and not by references."""
 _VIEWS = RLock()
 """Temporary views belong to a session, and several threads plan queries in one session."""
 
@@ -182,6 +184,23 @@ def origin_of(plan: Any, wanted: int) -> tuple[Any, Any]:
     return plan, _attribute(plan, wanted)
 
 
+def used_columns(plan: Any) -> dict[str, set[str]]:
+    """The columns of each relation that a query uses, by the relation's name in lower case."""
+    nodes = list(walk(plan))
+    used = {expression_id(one) for one in items(plan.output())}
+    for node in nodes:
+        if class_name(node) != "View":
+            used |= {expression_id(one) for one in items(node.references().toSeq())}
+        if class_name(node) in BY_PLACE:
+            used |= {expression_id(one) for child in children(node) for one in items(child.output())}
+    found: dict[str, set[str]] = {}
+    for view in nodes:
+        if class_name(view) == "View":
+            names = {str(one.name()).lower() for one in items(view.output()) if expression_id(one) in used}
+            found.setdefault(relation_name(view).lower(), set()).update(names)
+    return found
+
+
 def relation_name(view: Any) -> str:
     """The name of the temporary view, as it was registered."""
     return str(view.desc().identifier().table())
@@ -204,7 +223,8 @@ def inlined(spark: SparkSession, plan: Any) -> Any:
     """The plan without WITH: its definitions are where they are used."""
     if not any(class_name(node) == "WithCTE" for node in walk(plan)):
         return plan
-    return jvm(spark).org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(plan)
+    # alwaysInline, keepDanglingRelations, and an argument that Spark 4.3 has added
+    return jvm(spark).org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False).apply(plan)
 
 
 def alias(spark: SparkSession, expression: Any, name: str) -> Any:

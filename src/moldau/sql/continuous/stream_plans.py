@@ -52,6 +52,9 @@ def plan_streams(
 ) -> ContinuousPlan:
     sources = _open(query, relations, declarations)
     first = _analyse(spark, query, sources)
+    used = spark_plans.used_columns(spark_plans.inlined(spark, spark_plans.analysed(first)))
+    sources = _open(query, relations, declarations, used)
+    first = _analyse(spark, query, sources)
     state = _StateOf(spark, first)
     warnings: list[str] = []
     if state.needs_watermark:
@@ -103,14 +106,21 @@ def _finish(
     )
 
 
-def _open(query: QueryText, relations: Relations, declarations: Mapping[str, Declaration]) -> StreamSources:
+def _open(
+    query: QueryText,
+    relations: Relations,
+    declarations: Mapping[str, Declaration],
+    used: Mapping[str, set[str]] | None = None,
+) -> StreamSources:
+    """Open the relations, with all columns, or with those that the query uses and the event time."""
     bounds = {name.lower(): bound for name, bound in query.as_of.items()}
     frames: dict[str, DataFrame] = {}
     times: dict[str, str] = {}
     for name, declaration in declarations.items():
         if declaration.kind is RelationKind.STREAM:
-            frames[name] = relations.stream(declaration, bounds.get(name))
             times[name] = event_time_column(declaration)
+            columns = None if used is None else {*used.get(name, ()), times[name]}
+            frames[name] = relations.stream(declaration, bounds.get(name), columns=columns)
         else:
             frames[name] = relations.refreshed(declaration)
     return StreamSources(declarations, frames, times)

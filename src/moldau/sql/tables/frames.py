@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from moldau.sql.declarations import Declaration
@@ -56,6 +57,19 @@ def decoded(raw: DataFrame, declaration: Declaration, *, changes: bool = False) 
     if changes:
         selected.append(f.col("value").isNull().alias(DELETED))
     return frame.select(*selected)
+
+
+def raw_columns(declaration: Declaration, columns: Collection[str]) -> set[str]:
+    """The columns of the source that these columns of the declaration's frame are made of. The value is always one:
+    what does not parse is counted."""
+    used = {name.lower() for name in columns}
+    own = record_names(column.name for column in declaration.columns)
+    raw = {"value"} | {name for name, shown in own.items() if shown in used}
+    if any(column.name.lower() in used for column in declaration.key_columns) or DELETED in used:
+        raw.add("key")
+    if any(column.is_key and column.name == declaration.timestamp for column in declaration.columns):
+        raw.add("key")
+    return raw
 
 
 def _record_columns(declaration: Declaration, columns: dict[str, Column]) -> dict[str, Column]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -18,13 +18,14 @@ from moldau.sql.declarations import ColumnDeclaration, Declaration, RelationKind
 from moldau.sql.errors import SqlError
 from moldau.sql.relation_names import did_you_mean
 from moldau.sql.statements import ReadBound
-from moldau.sql.tables.frames import decoded, latest_by_key
+from moldau.sql.tables.frames import decoded, latest_by_key, raw_columns
 from moldau.sql.tables.json_shapes import SampledShape
 from moldau.sql.tables.topic_lookup import KnownTopic, OffsetSpan, TopicLookup, consumer_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
     from moldau.sql.catalogue import Catalogue
 
@@ -256,8 +257,13 @@ class Relations:
         options = {**self._source_options(self.topic_of(declaration).name), "refresh": "true"}
         return decoded(latest_by_key(self._spark.read.format("moldau").options(**options).load()), declaration)
 
-    def stream(self, declaration: Declaration, start: ReadBound | None = None) -> DataFrame:
+    def stream(
+        self, declaration: Declaration, start: ReadBound | None = None, *, columns: Collection[str] | None = None
+    ) -> DataFrame:
         """All records from `start` on, as a streaming frame.
+
+        `columns`: the columns that the query uses. Spark does not tell a Python source which ones it needs, so parts
+        of records that no column of these is made of are not read: the other columns are null then.
 
         A TABLE gives every change: a tombstone is a row whose value columns are null and whose column `_deleted` is
         true. Without a start a table is read from its beginning, a stream from `auto_offset_reset`. Records that do
@@ -273,7 +279,8 @@ class Relations:
         options = {**self._source_options(topic.name), "startingOffsets": starting}
         if self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
-        raw = self._spark.readStream.format("moldau").options(**options).load()
+        reader = self._spark.readStream.format("moldau").options(**options)
+        raw = reader.load() if columns is None else _reduced(reader, raw_columns(declaration, columns))
         if is_table:
             from pyspark.sql import functions as f
 
@@ -332,6 +339,19 @@ def completed(declared: Declaration, inferred: tuple[ColumnDeclaration, ...]) ->
     keys = tuple(ColumnDeclaration(name, "STRING", is_key=True) for name in names)
     taken = {name.lower() for name in names}
     return replace(declared, columns=keys + tuple(one for one in inferred if one.name.lower() not in taken))
+
+
+def _reduced(reader: DataStreamReader, names: Collection[str]) -> DataFrame:
+    """The records with these columns of the source; the others are null."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    from moldau.spark.rows import row_schema
+
+    fields = row_schema(headers=True).fields
+    raw = reader.schema(StructType([field for field in fields if field.name in names])).load()
+    missing = {field.name: f.lit(None).cast(field.dataType) for field in fields if field.name not in names}
+    return raw.withColumns(missing) if missing else raw
 
 
 def _must_have_key(declaration: Declaration) -> None:
