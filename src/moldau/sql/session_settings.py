@@ -44,6 +44,12 @@ def _apply_sample_size(relations: Relations, value: str) -> None:
     relations.sample_size = int(value)
 
 
+def _check_service(_relations: Relations, value: str) -> None:
+    """Servers look at it when they choose the queries that they run."""
+    if not value.strip():
+        raise ValueError("it is the --service-id of `moldau sql serve`")
+
+
 SETTINGS: Final[Mapping[str, SessionSetting]] = {
     one.name: one
     for one in (
@@ -58,6 +64,12 @@ SETTINGS: Final[Mapping[str, SessionSetting]] = {
             str(SAMPLE_SIZE),
             "the number of records from which the columns of a topic are inferred",
             _apply_sample_size,
+        ),
+        SessionSetting(
+            "service.id",
+            "default",
+            "the servers that run the queries of this session: their --service-id",
+            _check_service,
         ),
     )
 }

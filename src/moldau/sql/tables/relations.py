@@ -37,6 +37,8 @@ LOCAL_RECORDS: Final = 20_000
 LOCAL_BYTES: Final = 16 * 1024 * 1024
 """A bounded query reads this much itself; more is read by Spark's tasks, whose start takes longer."""
 CLIENT_ID: Final = "moldau-sql"
+MAX_SHAPES: Final = 1000
+"""The largest number of topics whose sampled columns a session remembers."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,10 @@ class Relations:
             sampled_at, known = self._shapes.get(topic.id, ((), SampledShape()))
             if sampled_at != ends:
                 known.add(self._sample(span))
+                self._shapes.pop(topic.id, None)
                 self._shapes[topic.id] = (ends, known)
+                while len(self._shapes) > MAX_SHAPES:
+                    self._shapes.pop(next(iter(self._shapes)))
             columns = tuple(ColumnDeclaration(name, kind) for name, kind in known.columns) if known.is_json else ()
             value_format = "json" if known.is_json or not known.records else "string"
             return InferredColumns(columns, value_format, known.records, tuple(sorted(known.dropped)))
@@ -291,7 +296,7 @@ class Relations:
     def _source_options(self, topic: str) -> dict[str, str]:
         settings = consumer_settings(self._client_settings)
         return {
-            **{f"kafka.{name}": str(value) for name, value in settings.items()},
+            **{f"kafka.{name}": option_text(value) for name, value in settings.items()},
             "kafka.isolation.level": "read_committed",
             "subscribe": topic,
             "includeHeaders": "true",
@@ -331,6 +336,11 @@ class Relations:
                 f"{text!r} is not a timestamp", hint="write '2026-01-31 12:00:00', or milliseconds since 1970"
             )
         return int(row[0])
+
+
+def option_text(value: Any) -> str:
+    """A client setting as an option of Spark."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def completed(declared: Declaration, inferred: tuple[ColumnDeclaration, ...]) -> Declaration:

@@ -132,12 +132,19 @@ class TopicLookup:
         partitions = [TopicPartition(one.name, index) for one in topics for index in range(one.partitions)]
         if not partitions:
             return {}
-        first = self.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
-        end = self.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        first = self._listed(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+        end = self._listed(dict.fromkeys(partitions, OffsetSpec.LATEST))
         counts = dict.fromkeys((one.name for one in topics), 0)
-        for one in partitions:
+        for one in first.keys() & end.keys():
             counts[one.topic] += max(0, end[one].offset - first[one].offset)
         return counts
+
+    def _listed(self, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Any]:
+        """Offsets of the partitions that still exist and have a leader."""
+        try:
+            return self.admin.list_offsets(wanted)
+        except SomeFailed as failed:
+            return failed.results
 
     def _offsets(self, topic: KnownTopic, spec: int) -> dict[int, int]:
         wanted = {TopicPartition(topic.name, index): spec for index in range(topic.partitions)}
