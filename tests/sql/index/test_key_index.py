@@ -19,9 +19,11 @@ from moldau.sql.declarations import ColumnDeclaration, Declaration, RelationKind
 from moldau.sql.errors import SqlError
 from moldau.sql.index.index_store import FILE
 from moldau.sql.index.key_index import KeyIndex
+from moldau.sql.index.topic_follower import CURRENT_MS
 from tests.spark import topics
 from tests.sql.index.conftest import COLUMNS
 from tests.support.process import BrokerProcess
+from tests.support.waiting import wait_until
 
 Table = Callable[..., Declaration]
 Opened = Callable[..., KeyIndex]
@@ -214,6 +216,39 @@ def test_an_index_that_may_have_missed_tombstones_is_built_again(
         with KeyIndex(declaration, settings, str(tmp_path / "index"), clock=clock) as index:
             assert values(index, b"a") == [b"1"]
     assert built(caplog) == builds
+
+
+class MovedClock(SystemClock):
+    """The time plus `later_ms`, which a test changes."""
+
+    def __init__(self) -> None:
+        self.later_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.later_ms
+
+
+def test_an_index_that_runs_stays_current(
+    table: Table, producer: Producer, bootstrap: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without records too: the time at which it was last current is stored again and again."""
+    declaration = table()
+    producer.send(declaration.topic, b"1", key=b"a").result()
+    clock = MovedClock()
+    settings, directory = {"bootstrap.servers": bootstrap}, str(tmp_path / "index")
+
+    def stored_ms(index: KeyIndex) -> int:
+        with index._store.snapshot() as snapshot:
+            return int(snapshot.fact(CURRENT_MS) or 0)
+
+    with KeyIndex(declaration, settings, directory, clock=clock) as index:
+        assert values(index, b"a") == [b"1"]
+        for _ in range(3):
+            clock.later_ms += DAY_MS // 3
+            wait_until(lambda: stored_ms(index) > clock.now_ms() - 3_600_000, "the time is stored")
+    with KeyIndex(declaration, settings, directory, clock=clock) as index:
+        assert values(index, b"a") == [b"1"]
+    assert built(caplog) == 1
 
 
 def test_changed_key_columns_build_the_index_again(

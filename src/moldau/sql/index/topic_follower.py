@@ -45,7 +45,7 @@ STOP_TIMEOUT_S: Final = 30.0
 DELETE_RETENTION: Final = "delete.retention.ms"
 DEFAULT_DELETE_RETENTION_MS: Final = 24 * 3600 * 1000
 STORE_CURRENT_MS: Final = 60_000
-"""How often the time at which the index was current is stored, if nothing else is."""
+"""How often the time at which the index was current is looked at, and stored."""
 
 MUST_REBUILD: Final = (OffsetOutOfRange, NoOffsetForPartition)
 
@@ -73,7 +73,8 @@ class TopicFollower:
         self._store = store
         self._keys = keys
         self._clock = clock or SystemClock()
-        self._stored_ms = 0
+        self._current_ms = 0
+        self._aim: tuple[int, CommittedEnds] | None = None
         self._changed = threading.Condition()
         self._turn = 0
         self._wanted: list[CommittedEnds] = []
@@ -174,8 +175,7 @@ class TopicFollower:
                 self._apply(changes.take())
             elif self._waited_for():
                 self._advance(consumer, places)
-            elif self._clock.now_ms() - self._stored_ms > STORE_CURRENT_MS:
-                self._apply(IndexChanges())
+            self._note_current(consumer, places)
 
     def _completed_by(self, changes: RecordChanges) -> bool:
         """Whether a question can be answered when these changes are stored."""
@@ -199,9 +199,8 @@ class TopicFollower:
         except WakeupError:
             return None
 
-    def _apply(self, changes: IndexChanges) -> None:
-        self._stored_ms = self._clock.now_ms()
-        self._store.apply(changes, self._positions, {CURRENT_MS: str(self._stored_ms).encode()})
+    def _apply(self, changes: IndexChanges, facts: Mapping[str, bytes] | None = None) -> None:
+        self._store.apply(changes, self._positions, facts)
         self._positions.update(changes.positions)
         self._announce()
 
@@ -220,6 +219,23 @@ class TopicFollower:
         if moved:
             self._apply(IndexChanges(positions=moved))
 
+    def _note_current(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        """Store, once a minute, a time at which the topic had no record that the index has not read since."""
+        now_ms = self._clock.now_ms()
+        if self._aim is None and now_ms - self._current_ms > STORE_CURRENT_MS:
+            ends = {place.partition: end for place, end in consumer.end_offsets(*places).items()}
+            self._aim = now_ms, CommittedEnds(b"", ends)
+        if self._aim is None:
+            return
+        try:
+            reached = {place.partition: consumer.position(place) for place in places}
+        except WakeupError:
+            return
+        at_ms, aimed = self._aim
+        if not aimed.missing(reached):
+            self._apply(IndexChanges(positions=reached), {CURRENT_MS: str(at_ms).encode()})
+            self._current_ms, self._aim = at_ms, None
+
     # -- where to begin ------------------------------------------------------------------------------------------------
 
     def _begin(self, consumer: Consumer) -> list[TopicPartition]:
@@ -228,11 +244,15 @@ class TopicFollower:
         places = [TopicPartition(self._topic, one.index) for one in described.partitions]
         with self._store.snapshot() as snapshot:
             positions = snapshot.positions()
-            facts = {name: snapshot.fact(name) for name in (TOPIC_ID, KEY_FORM, CURRENT_MS)}
+            facts: dict[str, bytes | None] = {name: snapshot.fact(name) for name in (TOPIC_ID, KEY_FORM, CURRENT_MS)}
         reason = self._rebuild_reason(facts, described.id) or self._outside(consumer, places, positions)
         if reason is not None:
             log.info("index is built", extra={"topic": self._topic, "reason": reason})
-            self._store.clear({TOPIC_ID: described.id, KEY_FORM: self._keys.signature})
+            # The whole topic is read from now on, so no tombstone that is there now is missed.
+            began_ms = str(self._clock.now_ms()).encode()
+            fresh = {TOPIC_ID: described.id, KEY_FORM: self._keys.signature, CURRENT_MS: began_ms}
+            self._store.clear(fresh)
+            facts.update(fresh)
             positions = {}
         consumer.assign(places)
         for place in places:
@@ -240,7 +260,8 @@ class TopicFollower:
                 consumer.seek(place, positions[place.partition])
             else:
                 consumer.seek_to_beginning(place)
-        self._stored_ms = self._clock.now_ms()
+        self._current_ms = int(facts[CURRENT_MS] or b"0")
+        self._aim = None
         self._positions = dict(positions)
         self._known = described.id, len(places)
         self.began = True
@@ -255,7 +276,7 @@ class TopicFollower:
         if facts[KEY_FORM] != self._keys.signature:
             return "the key columns have changed"
         current_ms = int(facts[CURRENT_MS] or b"0")
-        if current_ms and self._clock.now_ms() - current_ms > self._delete_retention_ms() // 2:
+        if self._clock.now_ms() - current_ms > self._delete_retention_ms() // 2:
             return "it may have missed tombstones"
         return None
 
